@@ -1,0 +1,207 @@
+"""What a source adapter is: native files in, steps, samples, screens and rejects out, each native unit counted once.
+
+An adapter is one file in `pipelines/sources/` with one subclass of `Adapter`; see `docs/add-a-dataset.md`.
+It reads records as a stream (`records`) and maps one at a time (`map`), with an `EpisodeBuilder` or a
+`SampleBuilder` doing the bookkeeping. What it can't map it rejects, with a reason; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pipelines.images import ImageError, ImageInfo, read_image
+
+Status = Literal["kept", "lossy", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One row of a source's loss table: a native action (or annotation) and what becomes of it."""
+
+    native: str
+    unified: str
+    status: Status
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """The card of a source, a constant in its adapter's file."""
+
+    id: str
+    title: str
+    origin: str
+    licence: str
+    platforms: tuple[str, ...]
+    language: str
+    objectives: tuple[str, ...]
+    size: str
+    citation: str
+    frame: str
+    """Native coordinate frame: unit, axis order, origin."""
+    record_unit: str
+    """What one record is: "episode", "screen", "row"."""
+    item_unit: str
+    """What is counted within a record: "action", "expression", "element", "question"."""
+    known_problems: tuple[str, ...]
+    loss: tuple[Loss, ...]
+    companions: tuple[str, ...] = ()
+
+
+class RecordError(ValueError):
+    """A record that can't be mapped at all: it is quarantined whole. `items` = native items that go with it."""
+
+    def __init__(self, reason: str, detail: str = "", items: int = 1) -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail
+        self.items = items
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A source's native files, and the folders of its companions (such as Rico's screens)."""
+
+    root: Path
+    companions: Mapping[str, Path] = field(default_factory=dict)
+
+    def files(self, pattern: str) -> list[str]:
+        """Files below the root that match a glob, as sorted relative POSIX paths. Hidden ones are left out."""
+        found = (path.relative_to(self.root) for path in self.root.glob(pattern) if path.is_file())
+        return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+
+    def path(self, relative: str, companion: str | None = None) -> Path:
+        """A file by its relative path. Raises `RecordError("unsafe_path")` if the name leads out of the folder."""
+        root = self.root if companion is None else self.companions[companion]
+        path = Path(os.path.normpath(root / relative))
+        if "\0" in relative or Path(relative).is_absolute() or not path.is_relative_to(os.path.normpath(root)):
+            raise RecordError("unsafe_path", f"{relative[:120]!r} leads out of the raw folder")
+        return path
+
+    def read(self, relative: str, companion: str | None = None) -> bytes:
+        """Bytes of a file (see `path`). Raises `FileNotFoundError`."""
+        return self.path(relative, companion).read_bytes()
+
+    def read_if_there(self, relative: str, companion: str | None = None) -> bytes | None:
+        """Bytes of a file, or None if it (or the companion) isn't there."""
+        if companion is not None and companion not in self.companions:
+            return None
+        path = self.path(relative, companion)
+        return path.read_bytes() if path.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One native record and where it was found. `native_id` is None if the source gives none."""
+
+    file: str
+    locator: str
+    payload: Any
+    native_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A record that couldn't even be read; quarantined with what is known of it."""
+
+    file: str
+    locator: str
+    reason: str
+    detail: str = ""
+    items: int = 0
+    native: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Something that was not mapped. Unit "image" counts no native item: its row lives on without a picture."""
+
+    unit: Literal["record", "item", "image"]
+    items: int
+    reason: str
+    detail: str
+    native: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A screen of a record: its frame, its verified picture (or why there is none), its elements in 0..1000."""
+
+    width_px: int | None
+    height_px: int | None
+    data: bytes | None
+    info: ImageInfo | None
+    elements: Sequence[Mapping[str, Any]]
+    problem: str | None
+
+    @property
+    def sha256(self) -> str | None:
+        """Name of the picture in the store, or None if there is none."""
+        return self.info.sha256 if self.info else None
+
+    @classmethod
+    def load(
+        cls,
+        data: bytes | None,
+        elements: Sequence[Mapping[str, Any]] = (),
+        frame: tuple[int, int] | None = None,
+        *,
+        normalised: bool = False,
+    ) -> Screen:
+        """Verify a picture. Without one (or with a bad one) the frame (width, height in px) must be known, or the
+        native coordinates `normalised` already; else `RecordError("bad_frame")` is raised."""
+        info, problem = None, "image_missing"
+        if data is not None:
+            try:
+                info, problem = read_image(data), None
+            except ImageError as error:
+                problem = error.reason
+        if frame is None and info is not None:
+            frame = (info.width_px, info.height_px)
+        if frame is None and not normalised:
+            raise RecordError("bad_frame", f"no usable picture ({problem}) and no size of the screen")
+        width, height = frame or (None, None)
+        return cls(width, height, data if info else None, info, tuple(elements), problem)
+
+
+@dataclass
+class Mapped:
+    """A mapped record. `items == mapped + items of the rejects` is asserted by the driver."""
+
+    items: int = 0
+    mapped: int = 0
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    screens: dict[str, Screen] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    losses: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(native word, status) → count."""
+
+
+class Adapter(ABC):
+    """Base of the source adapters. `version` goes up whenever the mapping changes."""
+
+    descriptor: ClassVar[Descriptor]
+    version: ClassVar[int]
+
+    @abstractmethod
+    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+        """Groups of relative file names; no episode may span two. Side files (split lists) need not be named."""
+
+    def side_files(self, raw: Raw) -> list[str]:
+        """Files that every part depends on, such as split lists."""
+        return []
+
+    @abstractmethod
+    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        """Stream the records of a part, in order."""
+
+    @abstractmethod
+    def map(self, record: Record, raw: Raw) -> Mapped:
+        """Map one record. Raises `RecordError` to quarantine it whole."""

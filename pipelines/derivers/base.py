@@ -1,0 +1,216 @@
+"""What every deriver shares: its configuration, the screen it looks at, and the candidate it returns."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+from schemas.ids import sample_id
+
+Box = tuple[float, float, float, float]
+"""left, top, right, bottom in 0..1000."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeriveConfig:
+    """Caps and shares. Enters `config_hash` of the stage that derives; defaults suit the nano preset."""
+
+    seed: int = 0
+    grounding_per_screen: int = 6
+    perception_per_screen: int = 4
+    lists_per_screen: int = 1
+    vqa_per_screen: int = 5
+    refusal_share: float = 0.12
+    """Of the element grounding samples, how many ask for what is not there."""
+    refusal_min_elements: int = 4
+    """Fewer known elements than this say too little about what is *not* on the screen."""
+    list_max_elements: int = 12
+    label_max_chars: int = 60
+    min_side: float = 4.0
+    """Units of 0..1000; a smaller box is a line or a dot, nothing to point at."""
+    max_area: float = 0.5
+    """Share of the screen; a larger box is a container, and its name no single place."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.refusal_share < 1:
+            raise ValueError(f"DeriveConfig.refusal_share: expected 0 <= share < 1, found {self.refusal_share}")
+        if self.label_max_chars < 1 or self.list_max_elements < 1:
+            raise ValueError("DeriveConfig: label_max_chars and list_max_elements must be at least 1")
+
+
+def unit_hash(seed: int, *parts: object) -> float:
+    """A number in [0, 1) that depends on the seed and the parts only: the one source of choice in derivers."""
+    key = "\x1f".join([str(seed), *(str(part) for part in parts)])
+    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).digest()) / 2**64
+
+
+def squash(text: str | None) -> str:
+    """Text on one line, blanks squeezed; None is empty."""
+    return " ".join((text or "").split())
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element as the derivers see it. `index` is its place in the source's list (a stable k)."""
+
+    index: int
+    box: Box
+    role: str
+    name: str
+    """What it is called: the accessible name, else its text."""
+    label: str
+    """What can be read or seen: its text, else the accessible name."""
+
+    @property
+    def area(self) -> float:
+        """Square units (the whole screen is 10**6)."""
+        return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
+
+    @property
+    def centre(self) -> tuple[int, int]:
+        """Centre, rounded half up, 0..1000."""
+        return int((self.box[0] + self.box[2]) / 2 + 0.5), int((self.box[1] + self.box[3]) / 2 + 0.5)
+
+    def contains(self, x: float, y: float) -> bool:
+        """Whether the point lies in the box, borders included."""
+        return self.box[0] <= x <= self.box[2] and self.box[1] <= y <= self.box[3]
+
+    def encloses(self, other: Element) -> bool:
+        """Whether the other box lies wholly in this one (equal boxes enclose each other)."""
+        a, b = self.box, other.box
+        return a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2] and a[3] >= b[3]
+
+
+@dataclass(frozen=True)
+class ScreenView:
+    """One picture with its elements, and what the steps or samples that show it say of split and platform."""
+
+    sha256: str
+    width_px: int
+    height_px: int
+    source: str
+    split: str
+    platform: str
+    parents: tuple[str, ...]
+    elements: tuple[Element, ...]
+
+    @cached_property
+    def all_labels(self) -> tuple[str, ...]:
+        """Every name and text on the screen, casefolded: what must not be called absent."""
+        return tuple({text.casefold() for e in self.elements for text in (e.name, e.label) if text})
+
+    def innermost(self, x: float, y: float) -> Element | None:
+        """The smallest element that holds the point; None if no element does or two of equal size compete."""
+        holding = sorted((e for e in self.elements if e.contains(x, y)), key=lambda e: (e.area, e.index))
+        if not holding or (len(holding) > 1 and holding[0].area == holding[1].area):
+            return None
+        return holding[0]
+
+    def uniquely_named(self, config: DeriveConfig) -> list[Element]:
+        """Elements whose name means one place: no other element has it, or only ones that enclose it.
+
+        A link inside a list item of the same name is one thing for a user, so the innermost of such a chain stands
+        for all; two separate elements of the same name are ambiguous and none of them is returned.
+        """
+        groups: dict[str, list[Element]] = {}
+        for element in self.elements:
+            if element.name:
+                groups.setdefault(element.name.casefold(), []).append(element)
+        chosen = []
+        for group in groups.values():
+            group.sort(key=lambda e: (e.area, e.index))
+            nested = all(outer.encloses(inner) for inner, outer in pairwise(group))
+            if nested and is_target(group[0], config):
+                chosen.append(group[0])
+        return sorted(chosen, key=lambda e: e.index)
+
+
+def is_target(element: Element, config: DeriveConfig) -> bool:
+    """Whether an element is one to point at: a box of some size, no container, a name that fits a prompt."""
+    left, top, right, bottom = element.box
+    return (
+        min(right - left, bottom - top) >= config.min_side
+        and element.area <= config.max_area * 1e6
+        and 0 < len(element.name) <= config.label_max_chars
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A sample before it is counted and written. Pixels and licence are added by the driver."""
+
+    source: str
+    episode_id: str
+    step_index: int
+    deriver: str
+    version: int
+    k: int
+    split: str
+    platform: str
+    objective: str
+    image: str
+    size_px: tuple[int, int]
+    text: str
+    answer: str
+    parents: tuple[str, ...]
+    target_boxes: tuple[Box, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """See `schemas.ids.sample_id`."""
+        return sample_id(self.source, self.episode_id, self.step_index, self.deriver, self.version, self.k)
+
+
+def screen_candidate(
+    screen: ScreenView, objective: str, deriver: str, version: int, k: int, text: str, answer: str,
+    boxes: Sequence[Box] = (), rules: Sequence[str] = (),
+) -> Candidate:  # fmt: skip
+    """A candidate whose key is the screen: episode `screen/<sha256>`, step 0."""
+    return Candidate(
+        screen.source, f"screen/{screen.sha256}", 0, deriver, version, k, screen.split, screen.platform, objective,
+        screen.sha256, (screen.width_px, screen.height_px), text, answer, screen.parents, tuple(boxes), tuple(rules),
+    )  # fmt: skip
+
+
+def pick(candidates: Iterable[Candidate], limit: int, seed: int) -> list[Candidate]:
+    """At most `limit` candidates, those of the smallest hash: adding one candidate changes at most one choice."""
+    listed = list(candidates)
+    if len(listed) > limit:
+        listed = sorted(listed, key=lambda c: (unit_hash(seed, c.id), c.id))[:limit]
+    return listed
+
+
+@dataclass
+class NamePool:
+    """Names seen on any screen of the source, on a ring of hashes.
+
+    A draw goes to the next names clockwise from the hash of the asking screen, so a new name changes only the
+    draws that land just before it, not all of them.
+    """
+
+    names: dict[str, str] = field(default_factory=dict)  # casefolded → as written (smallest spelling)
+
+    def add(self, name: str) -> None:
+        """Put a name on the ring."""
+        key = name.casefold()
+        self.names[key] = min(name, self.names.get(key, name))
+
+    @cached_property
+    def _ring(self) -> list[tuple[float, str]]:
+        return sorted((unit_hash(0, key), name) for key, name in self.names.items())
+
+    def absent(self, screen: ScreenView, draw: float, tries: int = 64) -> str | None:
+        """The first name clockwise of `draw` that is part of no name or text on the screen; None if none is near."""
+        if not self._ring:
+            return None
+        start = bisect_left(self._ring, (draw, ""))
+        for step in range(min(tries, len(self._ring))):
+            name = self._ring[(start + step) % len(self._ring)][1]
+            if not any(name.casefold() in label for label in screen.all_labels):
+                return name
+        return None

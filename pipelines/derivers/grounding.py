@@ -1,0 +1,92 @@
+"""Grounding samples: from steps that say what they point at, from named elements, and refusals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pipelines.derivers.base import (
+    Candidate,
+    DeriveConfig,
+    NamePool,
+    ScreenView,
+    pick,
+    screen_candidate,
+    squash,
+    unit_hash,
+)
+from pipelines.prompts import REFUSAL, grounding_text, point_answer
+from schemas.actions import Click, DoubleClick, Hover, LongPress, parse
+from schemas.coordinates import contains
+from schemas.ids import item_step
+
+VERSION = 1
+_POINTING = re.compile(
+    r"(?:please\s+)?(?:click|tap|press|select|choose|touch|hit)(?:\s+(?:on|at))?\s+(?P<what>\S.*?)[.!]?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def expression(step_instruction: str) -> str | None:
+    """ "Click on the search bar." → "the search bar"; None if the step's words don't say to point at something."""
+    match = _POINTING.fullmatch(squash(step_instruction))
+    return match.group("what") if match else None
+
+
+def from_steps(episode: Sequence[Mapping[str, Any]], sizes_px: Mapping[str, tuple[int, int]]) -> Iterator[Candidate]:
+    """Pointing steps with an instruction of their own and a target box that holds the recorded point."""
+    for row in episode:
+        box, words = row["target_box"], row["step_instruction"]
+        size = sizes_px.get(row["screenshot_sha256"] or "")
+        if box is None or not words or size is None or row["action_text"] is None:
+            continue
+        action, what = parse(row["action_text"]), expression(words)
+        if what is None or not isinstance(action, Click | LongPress | Hover | DoubleClick):
+            continue
+        if not contains(box, action.box):  # the source's own box and point disagree
+            continue
+        x, y = int((box[0] + box[2]) / 2 + 0.5), int((box[1] + box[3]) / 2 + 0.5)
+        yield Candidate(
+            row["source"], row["episode_id"], row["step_index"], "grounding_step", VERSION, 0, row["split"],
+            row["platform"], "grounding", row["screenshot_sha256"], size, grounding_text(what), point_answer(x, y),
+            (item_step(row["source"], row["episode_id"], row["step_index"]),), (tuple(box),),
+        )  # fmt: skip
+
+
+def from_elements(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[Candidate]:
+    """Uniquely named elements → their centre, and for about `refusal_share` of the samples a name that isn't here.
+
+    A refusal asks for a name that stands on another screen of the source and is part of no name or text here; the
+    screen needs `refusal_min_elements` known elements, since absence is only as certain as the source's list is
+    complete (a deriver can't see what a source didn't annotate).
+    """
+    found = pick(
+        (
+            screen_candidate(
+                screen,
+                "grounding",
+                "grounding_element",
+                VERSION,
+                e.index,
+                grounding_text(e.name),
+                point_answer(*e.centre),
+                [e.box],
+            )
+            for e in screen.uniquely_named(config)
+        ),
+        config.grounding_per_screen,
+        config.seed,
+    )
+    yield from found
+    if len(screen.elements) < config.refusal_min_elements:
+        return
+    odds = config.refusal_share / (1 - config.refusal_share)
+    asked: set[str] = set()
+    for candidate in found:
+        if unit_hash(config.seed, "refuse", candidate.id) >= odds:
+            continue
+        name = pool.absent(screen, unit_hash(config.seed, "absent", candidate.id))
+        if name is not None and name not in asked:
+            asked.add(name)
+            yield screen_candidate(screen, "grounding", "refusal", VERSION, candidate.k, grounding_text(name), REFUSAL)

@@ -1,0 +1,60 @@
+"""Steps → navigation samples: goal, the last actions and the screen → one reply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pipelines.derivers.base import Candidate
+from pipelines.prompts import HISTORY_STEPS, navigation_text, reply_text
+from schemas.actions import parse, render
+from schemas.ids import item_step
+
+DERIVER = "navigation"
+VERSION = 1
+
+
+def gaps(provenance: str) -> set[int]:
+    """Step indexes just before which a native action was lost, from a step's provenance (`gap_at`: int or list)."""
+    value = json.loads(provenance).get("gap_at")
+    if value is None or value is False:
+        return set()
+    return {int(item) for item in value} if isinstance(value, list) else {int(value)}
+
+
+def navigation(episode: Sequence[Mapping[str, Any]], sizes_px: Mapping[str, tuple[int, int]]) -> Iterator[Candidate]:
+    """Rows of one episode in step order → a candidate per step that has both a picture and an action.
+
+    History never crosses a gap: neither a `gap_at` of the episode nor a step index that is missing (a step that a
+    verdict removed). A prompt just after one says that its history is unknown.
+    """
+    lost = set().union(*(gaps(row["provenance"]) for row in episode)) if episode else set()
+    history: list[tuple[int, str]] | None = None
+    previous: int | None = None
+    for row in episode:
+        index = row["step_index"]
+        if previous is None:
+            history = [] if index == 0 and 0 not in lost else None
+        elif index != previous + 1 or index in lost:
+            history = None
+        previous = index
+        if row["action_text"] is None:
+            continue
+        action = parse(row["action_text"])
+        size = sizes_px.get(row["screenshot_sha256"] or "")
+        if size is not None:
+            yield _candidate(row, navigation_text(row["instruction"], history, thinking=bool(row["thought"])),
+                             reply_text(action, row["platform"], row["thought"], row["conclusion"]), size)  # fmt: skip
+        done = (index + 1, render(action, row["platform"]))
+        history = [*(history or []), done][-HISTORY_STEPS:]
+
+
+def _candidate(row: Mapping[str, Any], text: str, answer: str, size: tuple[int, int]) -> Candidate:
+    box = row["target_box"]
+    return Candidate(
+        row["source"], row["episode_id"], row["step_index"], DERIVER, VERSION, 0, row["split"], row["platform"],
+        "navigation", row["screenshot_sha256"], size, text, answer,
+        (item_step(row["source"], row["episode_id"], row["step_index"]),),
+        (tuple(box),) if box is not None else (),
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+"""Screenshots: verified by decoding, stored by content, raw pixels written through one deterministic encoder."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import struct
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, ImageFile
+
+MAX_PIXELS = 40_000_000
+"""Largest picture decoded (an 8K screen has 33 million); more is taken for a decompression bomb."""
+MAX_SIDE_PX = 40_000
+_EXTENSIONS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp", "GIF": "gif", "BMP": "bmp"}
+
+
+class ImageError(ValueError):
+    """Bytes that are no usable picture; `reason` is the word that is counted."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """What is known of a verified picture. `sha256` is of the encoded bytes; `ext` has no dot."""
+
+    sha256: str
+    ext: str
+    width_px: int
+    height_px: int
+    phash: int
+
+
+def open_image(data: bytes) -> Image.Image:
+    """Decode a picture fully to RGB, with the size checked before a pixel is decoded.
+
+    Raises `ImageError`: `image_empty`, `image_unreadable` (not a picture, or of a kind not accepted),
+    `image_bomb` (more than `MAX_PIXELS`), `image_truncated`.
+    """
+    if not data:
+        raise ImageError("image_empty")
+    try:
+        image = Image.open(io.BytesIO(data), formats=list(_EXTENSIONS))
+    except Image.DecompressionBombError as error:
+        raise ImageError("image_bomb", str(error)) from error
+    except (OSError, ValueError, SyntaxError, struct.error) as error:
+        raise ImageError("image_unreadable", f"{len(data)} bytes starting {data[:8]!r}") from error
+    width, height = image.size
+    if width * height > MAX_PIXELS or max(width, height) > MAX_SIDE_PX:
+        raise ImageError("image_bomb", f"{width}x{height} px; at most {MAX_PIXELS} pixels are accepted")
+    try:
+        return image.convert("RGB")
+    except (OSError, ValueError, SyntaxError, struct.error, zlib.error, EOFError) as error:
+        raise ImageError("image_truncated", str(error)) from error
+
+
+def read_image(data: bytes) -> ImageInfo:
+    """Verify a picture by decoding it whole. Raises `ImageError` (see `open_image`)."""
+    image = open_image(data)
+    with Image.open(io.BytesIO(data)) as header:
+        ext = _EXTENSIONS[str(header.format)]
+    return ImageInfo(hashlib.sha256(data).hexdigest(), ext, image.width, image.height, phash(image))
+
+
+def phash(image: Image.Image) -> int:
+    """64-bit perceptual hash: signs of the 8×8 lowest DCT-II frequencies of the 32×32 grey picture against
+    their median (the mean term left out), row by row, highest bit first."""
+    grey = np.asarray(image.convert("L").resize((32, 32), Image.Resampling.BILINEAR), dtype=np.float64)
+    low = (_DCT @ grey @ _DCT.T).ravel()
+    bits = low > np.median(low[1:])
+    return int("".join("1" if bit else "0" for bit in bits), 2)
+
+
+def _dct_rows(count: int, size: int) -> np.ndarray:
+    k, n = np.arange(count)[:, None], np.arange(size)[None, :]
+    return np.asarray(np.cos(np.pi * k * (2 * n + 1) / (2 * size)))
+
+
+_DCT = _dct_rows(8, 32)
+
+
+def encode_png(pixels: np.ndarray) -> bytes:
+    """uint8 pixels [height, width, 3] → PNG bytes, the same on every machine and Pillow version.
+
+    Written here because a library's PNG bytes change with its version, and screens are named by their hash:
+    every row is stored with the `up` filter and zlib level 6. Raises `ValueError` on another shape or type.
+    """
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or 0 in pixels.shape:
+        raise ValueError(f"encode_png: expected uint8 [height, width, 3], found {pixels.dtype} {pixels.shape}")
+    height, width, _ = pixels.shape
+    rows = np.ascontiguousarray(pixels).reshape(height, width * 3)
+    filtered = np.empty((height, width * 3 + 1), np.uint8)
+    filtered[:, 0] = 2
+    filtered[0, 1:] = rows[0]
+    filtered[1:, 1:] = rows[1:] - rows[:-1]  # wraps modulo 256, as the filter is defined
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes(), 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in chunks
+    )
+
+
+ImageFile.LOAD_TRUNCATED_IMAGES = False

@@ -1,0 +1,124 @@
+"""Prompts and replies in one place: everything that trains, judges or acts writes and reads the same text.
+
+The wording stands in `prompt_templates/<version>/*.txt`; the version and the digest of those files enter the
+lineage of whatever was made with them. Prompts are short and deterministic. The instruction stands *before* the
+image, so that in a causal model the image tokens can look for what was asked.
+
+| objective | prompt | answer |
+|---|---|---|
+| navigation | `Goal: …`, `History:` and the last N actions with absolute numbers | `<think>…</think><action>…</action>…` |
+| grounding | `Where is <expression>?` | `[x,y]`, or `[-1,-1]` if it is not on the screen |
+| perception | `What is at [x,y]?` / `List the elements.` | `ROLE text`, one line an element |
+| vqa | the question | a short phrase |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from schemas.actions import Action, render
+from schemas.ids import canonical_json
+from schemas.tables import OBJECTIVES
+
+PROMPT_VERSION = "v1"
+HISTORY_STEPS = 3
+"""N: how many past actions a navigation prompt shows."""
+
+REFUSAL = "[-1,-1]"
+"""The grounding answer for an element that is not on the screen."""
+
+LIST_QUESTION = "List the elements."
+
+_FOLDER = Path(__file__).parent / "prompt_templates"
+
+
+@cache
+def template(name: str, version: str = PROMPT_VERSION) -> str:
+    """Text of one template. Raises `ValueError` naming the templates that exist."""
+    folder = _FOLDER / version
+    known = sorted(path.stem for path in folder.glob("*.txt"))
+    if name not in known:
+        raise ValueError(f"prompt template {name!r} of version {version!r}: not found; known are {known}")
+    return (folder / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@cache
+def template_digest(version: str = PROMPT_VERSION) -> str:
+    """sha256 over all templates of a version: goes into lineage, so an edited wording is seen."""
+    names = sorted(path.name for path in (_FOLDER / version).glob("*.txt"))
+    whole = [[name, (_FOLDER / version / name).read_text(encoding="utf-8")] for name in names]
+    return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
+
+
+def messages(objective: str, text: str, images: int = 1) -> str:
+    """Prompt text + number of pictures → canonical JSON chat: one user turn, the text first, then the images.
+
+    Raises `ValueError` for an unknown objective, an empty text or a negative number of pictures.
+    """
+    if objective not in OBJECTIVES:
+        raise ValueError(f"messages: expected an objective of {OBJECTIVES}, found {objective!r}")
+    if not text.strip():
+        raise ValueError(f"messages: the {objective} prompt is empty")
+    if images < 0:
+        raise ValueError(f"messages: expected 0 or more images, found {images}")
+    content: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    content += [{"type": "image"}] * images
+    return canonical_json([{"role": "user", "content": content}])
+
+
+def prompt_text(messages_json: str) -> str:
+    """The text of the last user turn: the inverse of `messages`. Raises `ValueError` if there is none."""
+    try:
+        turns = json.loads(messages_json)
+        user = [turn for turn in turns if turn["role"] == "user"][-1]
+        content = user["content"]
+        parts = [content] if isinstance(content, str) else [p["text"] for p in content if p["type"] == "text"]
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"messages: expected a JSON chat with a user turn, found {messages_json[:80]!r}") from error
+    return "\n".join(parts)
+
+
+def history_text(history: Sequence[tuple[int, str]] | None) -> str:
+    """(absolute step number from 1, action text) pairs, oldest first → lines; the last `HISTORY_STEPS` are shown.
+
+    An empty history is `none` (the first step); None is `unknown` (an action before this step was lost).
+    """
+    if history is None:
+        return "unknown"
+    if not history:
+        return "none"
+    return "\n".join(f"{number}. {action}" for number, action in list(history)[-HISTORY_STEPS:])
+
+
+def navigation_text(goal: str, history: Sequence[tuple[int, str]] | None, *, thinking: bool = False) -> str:
+    """Navigation prompt. `thinking=False` says so in the prompt: the reply's tags are empty because the source
+
+    has no thoughts, and that must not teach a model to stop thinking when it is asked to.
+    """
+    name = "navigation" if thinking else "navigation_no_thinking"
+    return template(name).format(goal=goal.strip(), history=history_text(history))
+
+
+def grounding_text(expression: str) -> str:
+    """`Where is <expression>?`"""
+    return template("grounding").format(expression=expression.strip())
+
+
+def point_text(x: int, y: int) -> str:
+    """`What is at [x,y]?`, the point in 0..1000."""
+    return template("perception_point").format(x=x, y=y)
+
+
+def reply_text(action: Action, platform: str, thought: str | None = None, conclusion: str | None = None) -> str:
+    """The navigation answer: three tags in order, empty where the source has nothing; the action as `render` writes it."""
+    return template("reply").format(thought=thought or "", action=render(action, platform), conclusion=conclusion or "")
+
+
+def point_answer(x: int, y: int) -> str:
+    """The grounding answer `[x,y]`, ints in 0..1000."""
+    return f"[{x},{y}]"

@@ -1,0 +1,69 @@
+"""`raw/<source>`: the native files as they came, named and hashed in a manifest, never copied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.adapter import Raw
+from pipelines.manifest import Manifest, file_sha256
+from pipelines.store import Check, PartSpec, PartWriter, Store
+from schemas.ids import digest
+
+
+class FileHashes:
+    """sha256 of raw files, remembered by size and mtime, so that an unchanged 100 GB tree is not read again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, list[Any]] = json.loads(path.read_text()) if path.exists() else {}
+        self._seen: dict[str, list[Any]] = {}
+
+    def sha256(self, path: Path) -> str:
+        """Hash of a file, from memory if neither its size nor its time of change differs."""
+        status = path.stat()
+        stamp = [status.st_size, status.st_mtime_ns]
+        known = self._known.get(str(path))
+        value = known[2] if known and known[:2] == stamp else file_sha256(path)
+        self._seen[str(path)] = [*stamp, value]
+        return str(value)
+
+    def save(self) -> None:
+        """Keep what was seen for the next run."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._path.with_suffix(".new")
+        partial.write_text(json.dumps({**self._known, **self._seen}))
+        partial.replace(self._path)
+
+
+def list_raw(raw: Raw) -> list[str]:
+    """All files of a raw folder, as sorted relative POSIX paths (hidden ones left out)."""
+    return raw.files("**/*")
+
+
+def register_raw(store: Store, source: str, path: Path, extra: Mapping[str, Any] | None = None) -> Manifest:
+    """Commit `raw/<source>`: a listing of the folder's files with size and sha256, which is its data version.
+
+    Raises `ValueError` if the folder isn't there or is empty.
+    """
+    if not path.is_dir():
+        raise ValueError(f"raw/{source}: expected a folder of native files, found none at {path.name!r}")
+    names = list_raw(Raw(path))
+    hashes = FileHashes(store.home / "cache" / "raw" / f"{source}.json")
+    listing = [
+        {"path": name, "bytes": (path / name).stat().st_size, "sha256": hashes.sha256(path / name)} for name in names
+    ]
+    hashes.save()
+    spec = PartSpec("files", digest(listing))
+    counts = {"files": len(listing), "bytes": sum(entry["bytes"] for entry in listing), **(extra or {})}
+
+    def write(out: PartWriter) -> None:
+        out.bytes("files.json", (json.dumps(listing, indent=1, sort_keys=True) + "\n").encode())
+
+    with store.build(f"raw/{source}", code_version="1", config={"source": source}, parts=[spec]) as build:
+        build.run_part(spec, write)
+        return build.commit(
+            counts=counts, checks=[Check("has_files", bool(listing), f"{len(listing)} files", "at least one file")]
+        )

@@ -1,0 +1,335 @@
+"""Where everything lies: content-addressed screens, and versioned assets committed by manifest.
+
+    $VESPER_HOME/screens/ab/<sha256>.<ext>
+    $VESPER_HOME/assets/<asset>/<version>/part-<key>.<table>.parquet, manifest.json
+    $VESPER_HOME/assets/<asset>/parts/<digest>.json       which files a finished part consists of
+    $VESPER_HOME/assets/<asset>/current.json              the last version whose checks all passed
+
+A commit writes parts under a fresh version, then the manifest, then `current.json` in one PUT: nothing is ever
+renamed over or overwritten, and a process killed at any point leaves only parts that the next run takes up.
+`run_part` is the one mechanism for skip and resume.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.images import ImageInfo, read_image
+from pipelines.manifest import Check, FileEntry, Manifest, StoreError, data_version, file_sha256
+from schemas.ids import digest
+
+__all__ = ["Check", "FileEntry", "Manifest", "PartResult", "PartSpec", "PartWriter", "Store", "StoreError"]
+
+LOCK_TTL_S = 6 * 3600
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ASSET = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
+ROW_GROUP_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class PartSpec:
+    """A unit of work: its name within the asset, and the digest of all that its result depends on."""
+
+    key: str
+    inputs_digest: str
+
+    def __post_init__(self) -> None:
+        if not _KEY.fullmatch(self.key):
+            raise ValueError(f"part key: expected letters, digits, '.', '_' and '-', found {self.key!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """A finished part: its files, its counts, and whether it was there already."""
+
+    key: str
+    files: list[FileEntry]
+    side_files: list[FileEntry]
+    counts: dict[str, Any]
+    skipped: bool
+
+
+class PartWriter:
+    """Given to a part's function: collects the files it writes, all in the version's folder."""
+
+    def __init__(self, root: Path, version: str, key: str) -> None:
+        self._root = root
+        self._version = version
+        self._key = key
+        self._entries: list[tuple[str, str | None, int | None, bool]] = []
+        (root / version).mkdir(parents=True, exist_ok=True)
+
+    def table(self, name: str, table: pa.Table, *, hashed: bool = True, row_group_rows: int = ROW_GROUP_ROWS) -> None:
+        """Write a table as `part-<key>.<name>.parquet`."""
+        relative = f"{self._version}/part-{self._key}.{name}.parquet"
+        pq.write_table(table, self._root / relative, compression="zstd", row_group_size=row_group_rows)
+        self._entries.append((relative, name, table.num_rows, hashed))
+
+    def path(self, name: str, *, table: str | None = None, hashed: bool = True) -> Path:
+        """A path to write a file of one's own to, under the version's folder (`a/b.txt` makes the folder)."""
+        relative = f"{self._version}/{name}"
+        if not (self._root / relative).resolve().is_relative_to((self._root / self._version).resolve()):
+            raise ValueError(f"file name {name!r} leaves the version's folder")
+        (self._root / relative).parent.mkdir(parents=True, exist_ok=True)
+        self._entries.append((relative, table, None, hashed))
+        return self._root / relative
+
+    def bytes(self, name: str, data: bytes, *, hashed: bool = True) -> None:
+        """Write a small file."""
+        self.path(name, hashed=hashed).write_bytes(data)
+
+    def finish(self) -> tuple[list[FileEntry], list[FileEntry]]:
+        """Hash what was written: (files, side files)."""
+        lists: tuple[list[FileEntry], list[FileEntry]] = ([], [])
+        for relative, table, rows, hashed in self._entries:
+            path = self._root / relative
+            if table is not None and rows is None:
+                rows = pq.ParquetFile(path).metadata.num_rows
+            entry = FileEntry(relative, table, rows, path.stat().st_size, file_sha256(path))
+            lists[0 if hashed else 1].append(entry)
+        return lists
+
+
+PartFunction = Callable[[PartWriter], Mapping[str, Any] | None]
+
+
+def run_part(root: Path, version: str, spec: PartSpec, function: PartFunction) -> PartResult:
+    """Run one part unless it is there already; the marker is written last, so a killed part is done anew.
+
+    `root` is the asset's folder. Safe to call from several processes on different parts.
+    """
+    marker = root / "parts" / f"{digest([spec.key, spec.inputs_digest])[:32]}.json"
+    if (found := _finished(root, marker)) is not None:
+        return found
+    writer = PartWriter(root, version, spec.key)
+    counts = dict(function(writer) or {})
+    files, side_files = writer.finish()
+    result = PartResult(spec.key, files, side_files, counts, skipped=False)
+    _put(marker, json.dumps(asdict(result), sort_keys=True))
+    return result
+
+
+def _finished(root: Path, marker: Path) -> PartResult | None:
+    if not marker.exists():
+        return None
+    plain = json.loads(marker.read_text())
+    files = [FileEntry(**entry) for entry in plain["files"]]
+    side_files = [FileEntry(**entry) for entry in plain["side_files"]]
+    for entry in (*files, *side_files):
+        path = root / entry.path
+        if not path.exists() or path.stat().st_size != entry.bytes:
+            return None
+    return PartResult(plain["key"], files, side_files, plain["counts"], skipped=True)
+
+
+def _put(path: Path, text: str) -> None:
+    """Make a small file appear whole or not at all, as one PUT does on an object store."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".put-")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+
+
+class Build:
+    """A version of an asset in the making; see `Store.build`."""
+
+    def __init__(
+        self, root: Path, asset: str, code_version: str, config_hash: str, inputs: Mapping[str, str], version: str
+    ) -> None:
+        self.root = root
+        self.asset = asset
+        self.version = version
+        self.results: list[PartResult] = []
+        self._code_version = code_version
+        self._config_hash = config_hash
+        self._inputs = dict(inputs)
+
+    def run_part(self, spec: PartSpec, function: PartFunction) -> PartResult:
+        """Run (or skip) a part here and add its files to the version."""
+        result = run_part(self.root, self.version, spec, function)
+        self.results.append(result)
+        return result
+
+    def add(self, result: PartResult) -> None:
+        """Add a part that was run elsewhere (a Beam worker)."""
+        self.results.append(result)
+
+    @property
+    def skipped(self) -> bool:
+        """Whether every part was there already."""
+        return all(result.skipped for result in self.results)
+
+    def commit(self, *, counts: Mapping[str, Any] | None = None, checks: Sequence[Check] = ()) -> Manifest:
+        """Write the manifest; make it current iff all checks passed. Returns it either way."""
+        ordered = sorted(self.results, key=lambda result: result.key)
+        files = [entry for result in ordered for entry in result.files]
+        manifest = Manifest(
+            asset=self.asset,
+            version=self.version,
+            data_version=data_version(files),
+            code_version=self._code_version,
+            config_hash=self._config_hash,
+            inputs=self._inputs,
+            files=files,
+            side_files=[entry for result in ordered for entry in result.side_files],
+            counts=dict(counts or {}),
+            checks=list(checks),
+            checks_passed=all(check.passed for check in checks),
+            root=self.root,
+        )
+        path = self.root / self.version / "manifest.json"
+        if not path.exists() or path.read_text(encoding="utf-8") != manifest.to_json():
+            _put(path, manifest.to_json())
+        if manifest.checks_passed:
+            pointer = {"version": self.version, "data_version": manifest.data_version}
+            _put(self.root / "current.json", json.dumps(pointer, sort_keys=True))
+        return manifest
+
+
+class Store:
+    """Screens and assets under one home folder."""
+
+    def __init__(self, home: str | Path) -> None:
+        self.home = Path(home).resolve()
+
+    def put_screen(self, data: bytes) -> ImageInfo:
+        """Verify a picture and keep its bytes as they are, once. Raises `ImageError`."""
+        info = read_image(data)
+        path = self.home / "screens" / info.sha256[:2] / f"{info.sha256}.{info.ext}"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".put-")
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            os.replace(temporary, path)
+        return info
+
+    def screen_path(self, sha256: str) -> Path:
+        """The file of a screen. Raises `StoreError` if it isn't there."""
+        if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+            raise StoreError(f"screen: expected a sha256 of 64 hex digits, found {sha256[:80]!r}")
+        for path in (self.home / "screens" / sha256[:2]).glob(f"{sha256}.*"):
+            return path
+        raise StoreError(f"screen {sha256} is not in {self.home / 'screens'}")
+
+    def screen_bytes(self, sha256: str) -> bytes:
+        """The encoded bytes of a screen."""
+        return self.screen_path(sha256).read_bytes()
+
+    def root(self, asset: str) -> Path:
+        """The folder of an asset; `asset` is a key such as `unified/aitw`."""
+        if not _ASSET.fullmatch(asset):
+            raise ValueError(f"asset key: expected words of a-z, 0-9 and _ joined by '/', found {asset!r}")
+        return self.home / "assets" / asset
+
+    def current(self, asset: str) -> Manifest | None:
+        """The last version whose checks passed, or None."""
+        root = self.root(asset)
+        pointer = root / "current.json"
+        if not pointer.exists():
+            return None
+        return self.version(asset, json.loads(pointer.read_text())["version"])
+
+    def version(self, asset: str, version: str) -> Manifest:
+        """One committed version, passed or not. Raises `StoreError` if there is none."""
+        path = self.root(asset) / version / "manifest.json"
+        if not path.exists():
+            raise StoreError(f"{asset}: no manifest of version {version}")
+        return Manifest.from_json(path.read_text(encoding="utf-8"), self.root(asset))
+
+    def require(self, asset: str) -> Manifest:
+        """The current version; `StoreError` if there is none or it lacks `checks_passed`."""
+        manifest = self.current(asset)
+        if manifest is None:
+            raise StoreError(f"{asset}: nothing committed yet in {self.home}; materialise it first")
+        if not manifest.checks_passed:
+            failed = ", ".join(check.name for check in manifest.checks if not check.passed)
+            raise StoreError(f"{asset} {manifest.version}: refused, checks failed: {failed}")
+        return manifest
+
+    @contextlib.contextmanager
+    def build(
+        self,
+        asset: str,
+        *,
+        code_version: str,
+        config: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, str] | None = None,
+        parts: Sequence[PartSpec] = (),
+    ) -> Iterator[Build]:
+        """Hold the asset's lock and make a version of it.
+
+        The version's name is a digest of what goes in (code, config, inputs, parts), so a rerun of equal inputs
+        is the same version. Raises `StoreError` if another living process holds the lock.
+        """
+        root = self.root(asset)
+        config_hash = digest(dict(config or {}))
+        named = [[spec.key, spec.inputs_digest] for spec in parts]
+        version = digest([asset, code_version, config_hash, dict(inputs or {}), sorted(named)])[:16]
+        with self._lock(root):
+            yield Build(root, asset, code_version, config_hash, inputs or {}, version)
+
+    @contextlib.contextmanager
+    def _lock(self, root: Path) -> Iterator[None]:
+        """One writer per asset: a file with owner and expiry, taken by exclusive creation."""
+        root.mkdir(parents=True, exist_ok=True)
+        path = root / "lock.json"
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "expires": time.time() + LOCK_TTL_S}
+        for _ in range(2):
+            try:
+                with path.open("x") as stream:
+                    json.dump(owner, stream)
+                break
+            except FileExistsError:
+                if not _stale(path):
+                    raise StoreError(f"{root.name}: locked by {path.read_text()}; one writer per asset") from None
+                path.unlink(missing_ok=True)
+        else:
+            raise StoreError(f"{root}: the lock was taken by another writer just now")
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+    def free_bytes(self) -> int:
+        """Bytes left on the file system of the home folder."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        return shutil.disk_usage(self.home).free
+
+
+def _stale(path: Path) -> bool:
+    """Whether a lock's owner is dead (same host) or its time is over."""
+    try:
+        owner = json.loads(path.read_text())
+    except OSError:
+        return True
+    except ValueError:  # being written just now, or its writer was killed in between
+        return time.time() - path.stat().st_mtime > 5
+    if owner["expires"] < time.time():
+        return True
+    if owner["host"] != socket.gethostname():
+        return False
+    try:
+        os.kill(owner["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

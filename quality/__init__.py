@@ -1,0 +1,1 @@
+"""Keep, repair or drop, with the reason: judges, refinement, semantic dedup, fidelity."""

@@ -1,0 +1,173 @@
+"""Pixel evidence on small grey pictures: did the frame change, how far did it move, is a spot blank.
+
+Pictures are grey uint8 [height, width], reduced by a whole factor so that the long side is at most `LONG_SIDE_PX`.
+Points and boxes are in the 0..1000 frame. Nothing here knows what a picture means: an animation, a blinking caret or
+a clock looks like an effect, and a page of equal rows can't tell how far it scrolled (`measure_shift` then says None).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from pipelines.images import open_image
+
+LONG_SIDE_PX = 320
+PIXEL_DIFFERENCE = 12
+"""Grey levels by which a pixel must differ to count as changed (JPEG noise stays below)."""
+MIN_CHANGED_PX = 3
+STATUS_BAR = 0.04
+"""Share of a phone's height whose clock and icons change by themselves."""
+MIN_CORRELATION = 0.8
+"""Normalised cross-correlation of the overlap from which a shift is believed."""
+MIN_OVERLAP = 0.25
+
+Grey = np.ndarray
+
+
+def grey_small(data: bytes, long_side_px: int = LONG_SIDE_PX) -> Grey:
+    """Encoded picture → grey uint8 [h, w], reduced by a whole factor. Raises `ImageError`."""
+    image = open_image(data).convert("L")
+    factor = max(1, -(-max(image.size) // long_side_px))
+    return np.asarray(image.reduce(factor) if factor > 1 else image)
+
+
+def grey_full(data: bytes) -> Grey:
+    """Encoded picture → grey uint8 [h, w] at full size. Raises `ImageError`."""
+    return np.asarray(open_image(data).convert("L"))
+
+
+def _below_status_bar(grey: Grey, share: float) -> Grey:
+    return grey[int(len(grey) * share) :]
+
+
+def changed_share(before: Grey, after: Grey, skip_top: float = 0.0) -> float:
+    """Share of pixels that changed, 0..1; pictures of different shape are wholly changed."""
+    if before.shape != after.shape:
+        return 1.0
+    one, two = _below_status_bar(before, skip_top), _below_status_bar(after, skip_top)
+    count = int(np.count_nonzero(_differs(one, two)))
+    return count / one.size if count >= MIN_CHANGED_PX else 0.0
+
+
+def _differs(one: Grey, two: Grey) -> np.ndarray:
+    return np.maximum(one, two) - np.minimum(one, two) > PIXEL_DIFFERENCE
+
+
+def changed_box(before: Grey, after: Grey, skip_top: float = 0.0) -> tuple[float, float, float, float] | None:
+    """Bounding box of what changed, in 0..1000; None if nothing did or the shapes differ."""
+    if before.shape != after.shape:
+        return None
+    mask = _differs(before, after)
+    mask[: int(len(mask) * skip_top)] = False
+    if np.count_nonzero(mask) < MIN_CHANGED_PX:
+        return None
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    height, width = mask.shape
+    return (
+        columns[0] * 1000 / width,
+        rows[0] * 1000 / height,
+        (columns[-1] + 1) * 1000 / width,
+        (rows[-1] + 1) * 1000 / height,
+    )
+
+
+def spread_in(grey: Grey, box: tuple[float, float, float, float]) -> float:
+    """Standard deviation of grey levels inside a box (0..1000): about 0 on blank ground."""
+    height, width = grey.shape
+    left, right = int(box[0] * width / 1000), int(np.ceil(box[2] * width / 1000))
+    top, bottom = int(box[1] * height / 1000), int(np.ceil(box[3] * height / 1000))
+    patch = grey[max(top, 0) : max(bottom, top + 1), max(left, 0) : max(right, left + 1)]
+    return float(patch.std()) if patch.size else 0.0
+
+
+def spread_around(grey: Grey, point: tuple[float, float], radius: float = 15.0) -> float:
+    """Standard deviation of grey levels in the square of ±radius (0..1000) around a point."""
+    x, y = point
+    return spread_in(grey, (max(x - radius, 0), max(y - radius, 0), min(x + radius, 1000), min(y + radius, 1000)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How the content moved: `direction` as `Scroll` names it (`down` = shows what lies below), `amount` in 0..1000,
+    `correlation` of the overlap at that shift."""
+
+    direction: str
+    amount: float
+    correlation: float
+
+
+def measure_shift(before: Grey, after: Grey, skip_top: float = 0.0) -> Shift | None:
+    """The vertical or horizontal shift that turns `before` into `after`; None if none explains the change.
+
+    Looks only inside the bounding box of what changed, so fixed bars don't vote for "no shift"; candidates come from
+    the cross-correlation along each axis (FFT), the best by the normalised correlation of the overlapping parts.
+    None also where a shift in the opposite direction explains the change about as well (repeating content).
+    """
+    if before.shape != after.shape:
+        return None
+    mask = _differs(before, after)
+    mask[: int(len(mask) * skip_top)] = False
+    if np.count_nonzero(mask) < max(MIN_CHANGED_PX, 0.002 * mask.size):
+        return None
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    window = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    one, two = before[window].astype(np.float32), after[window].astype(np.float32)
+    found: list[Shift] = []
+    for axis, words in ((0, ("down", "up")), (1, ("right", "left"))):
+        a, b = (one, two) if axis == 0 else (one.T, two.T)
+        if len(a) < 12 or a.shape[1] < 4:
+            continue
+        size = before.shape[axis]
+        for shift in _candidates(a, b):
+            correlation = _overlap_correlation(a, b, shift)
+            found.append(Shift(words[0] if shift > 0 else words[1], abs(shift) * 1000 / size, correlation))
+    still = _normalised(one, two)
+    found.sort(key=lambda shift: -shift.correlation)
+    if not found or found[0].correlation < max(MIN_CORRELATION, still + 0.1):
+        return None
+    rival = next((shift for shift in found if shift.direction != found[0].direction), None)
+    if rival is not None and rival.correlation > found[0].correlation - 0.05:
+        return None
+    return found[0]
+
+
+def _candidates(a: np.ndarray, b: np.ndarray, count: int = 4) -> list[int]:
+    """Shifts d with b[y] ≈ a[y + d]: the strongest peaks on either side of 0, overlap at least `MIN_OVERLAP`."""
+    size = len(a)
+    width = 1 << (2 * size - 1).bit_length()
+    rows_a, rows_b = (np.diff(x, axis=0, prepend=x[:1]) for x in (a, b))  # edges, not levels, decide
+    spectrum = np.fft.rfft(rows_a, width, axis=0) * np.conj(np.fft.rfft(rows_b, width, axis=0))
+    scores = np.fft.irfft(spectrum.sum(axis=1), width)
+    limit = int(size * (1 - MIN_OVERLAP))
+    picked: list[int] = []
+    for shifts in (np.arange(2, limit + 1), -np.arange(2, limit + 1)):
+        values = scores[shifts].copy() if len(shifts) else np.empty(0)
+        for _ in range(count):
+            if not len(values) or values.max() <= 0:
+                break
+            best = int(values.argmax())
+            picked.append(int(shifts[best]))
+            values[max(best - 2, 0) : best + 3] = -np.inf
+    return picked
+
+
+def _overlap_correlation(a: np.ndarray, b: np.ndarray, shift: int) -> float:
+    size = len(a) - abs(shift)
+    return _normalised(a[shift:], b[:size]) if shift > 0 else _normalised(a[:size], b[-size:])
+
+
+def _normalised(one: np.ndarray, two: np.ndarray) -> float:
+    one, two = one - one.mean(), two - two.mean()
+    scale = float(np.sqrt((one * one).sum() * (two * two).sum()))
+    # Flat overlaps agree with everything and prove nothing.
+    return float((one * two).sum()) / scale if scale > 4.0 * one.size else 0.0
+
+
+def thumbnail(data: bytes, size: int = 256) -> Image.Image:
+    """Encoded picture → RGB picture whose long side is at most `size`."""
+    image = open_image(data)
+    image.thumbnail((size, size))
+    return image

@@ -1,0 +1,217 @@
+"""The vectorised twin of `schemas.actions`: canonical action text ↔ Arrow columns, without Python rows.
+
+`parse_columns(format_columns(arguments)) == arguments`, and both agree with the scalar `format` and `parse`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.action_types import ACTION_TYPES, BARE, DIRECTIONS, POINTED, TEXTED
+
+ARGUMENTS = pa.schema(
+    [
+        ("action_type", pa.string()),
+        ("x1", pa.int16()),  # box, or start
+        ("y1", pa.int16()),
+        ("x2", pa.int16()),  # end
+        ("y2", pa.int16()),
+        ("direction", pa.string()),
+        ("content", pa.string()),  # content, app or url
+        ("is_url", pa.bool_()),
+        ("keys", pa.list_(pa.string())),
+    ]
+)
+"""One row per action; a column that an action doesn't have is null. A null `action_type` stays null throughout."""
+
+_NAMES = {
+    "pointed": [kind.__name__ for kind in POINTED],
+    "texted": [kind.__name__ for kind in TEXTED],
+    "bare": [kind.__name__ for kind in BARE],
+}
+_ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+
+
+def _join(*parts: pa.Array | str) -> pa.Array:
+    """Concatenate columns and literals; null in any part gives null."""
+    return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
+
+
+def _is_in(column: pa.Array, names: list[str]) -> pa.Array:
+    return pc.is_in(column, value_set=pa.array(names, pa.string()))
+
+
+def _quote(column: pa.Array) -> pa.Array:
+    for raw, escaped in _ESCAPES:
+        column = pc.replace_substring(column, raw, escaped)
+    return _join("'", column, "'")
+
+
+def _unescape(column: pa.Array) -> pa.Array:
+    """Undo the escapes: cut at every escaped backslash first, so that the rest can be replaced independently."""
+    pieces = pc.split_pattern(column, "\\\\")
+    values = pieces.flatten()
+    for raw, escaped in _ESCAPES[1:]:
+        values = pc.replace_substring(values, escaped, raw)
+    lengths = pc.fill_null(pc.list_value_length(pieces), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, values), "\\")
+    return pc.if_else(pc.is_valid(column), joined, None)
+
+
+def _point(x: pa.Array, y: pa.Array) -> pa.Array:
+    return _join("(", pc.cast(x, pa.string()), ",", pc.cast(y, pa.string()), ")")
+
+
+def _quoted_keys(keys: pa.Array) -> pa.Array:
+    joined = pc.binary_join(pa.ListArray.from_arrays(keys.offsets, _quote(keys.values)), ",")
+    return pc.if_else(pc.is_valid(keys), _join("[", joined, "]"), None)
+
+
+def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One contiguous array that starts at offset 0 (list offsets are used directly)."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.concat_arrays([array]) if array.offset == 0 else array.take(pa.array(range(len(array))))
+
+
+def format_columns(arguments: pa.Table) -> pa.Array:
+    """Table with the schema `ARGUMENTS` → canonical text per row.
+
+    Raises `ValueError` naming the first row whose arguments are missing or out of range for its type.
+    """
+    column = {name: _plain(arguments.column(name)) for name in ARGUMENTS.names}
+    kind = column["action_type"]
+    start, end = _point(column["x1"], column["y1"]), _point(column["x2"], column["y2"])
+    quoted = _quote(column["content"])
+    path = _join("start=", start, ", end=", end)
+    word = _join("direction='", column["direction"], "'")
+    both = _join(path, ", ", word)
+    scroll = pc.coalesce(both, path, word)
+    launch = _join(pc.if_else(column["is_url"], "url=", "app="), quoted)
+    body = pc.case_when(
+        pc.make_struct(
+            _is_in(kind, _NAMES["pointed"]),
+            pc.equal(kind, "Drag"),
+            pc.equal(kind, "Scroll"),
+            _is_in(kind, _NAMES["texted"]),
+            pc.equal(kind, "Launch"),
+            pc.equal(kind, "Hotkey"),
+            _is_in(kind, _NAMES["bare"]),
+        ),
+        _join("box=", start),
+        path,
+        scroll,
+        _join("content=", quoted),
+        launch,
+        _join("keys=", _quoted_keys(column["keys"])),
+        pa.array([""] * len(kind), pa.string()),
+    )
+    text = _join(kind, "(", body, ")")
+    _refuse(pc.and_(pc.is_valid(kind), pc.is_null(text)), kind, "arguments are missing for this action")
+    for name in ("x1", "y1", "x2", "y2"):
+        bad = pc.or_(pc.less(column[name], 0), pc.greater(column[name], 1000))
+        _refuse(pc.fill_null(bad, False), kind, f"{name} lies outside 0..1000")
+    _refuse_scrolls(column)
+    keys = column["keys"]
+    count = pc.list_value_length(keys)
+    _refuse(pc.fill_null(pc.or_(pc.less(count, 1), pc.greater(count, 3)), False), kind, "expected 1 to 3 keys")
+    _refuse(_holds_empty(keys), kind, "empty key name")
+    _refuse(
+        pc.fill_null(pc.and_(pc.equal(kind, "Launch"), pc.equal(column["content"], "")), False), kind, "empty target"
+    )
+    return text
+
+
+def _refuse(bad: pa.Array, kind: pa.Array, why: str) -> None:
+    if pc.any(bad).as_py():
+        row = pc.index(bad, True).as_py()
+        raise ValueError(f"row {row}: {kind[row].as_py()}: {why}")
+
+
+def content_direction(x1: pa.Array, y1: pa.Array, x2: pa.Array, y2: pa.Array) -> pa.Array:
+    """`schemas.actions.scroll_direction` on columns; null where points are missing or equal."""
+    dx, dy = (
+        pc.subtract(pc.cast(end, pa.int32()), pc.cast(start, pa.int32())) for start, end in ((x1, x2), (y1, y2))
+    )
+    vertical = pc.greater_equal(pc.abs(dy), pc.abs(dx))
+    word = pc.if_else(
+        vertical,
+        pc.if_else(pc.less(dy, 0), "down", "up"),
+        pc.if_else(pc.less(dx, 0), "right", "left"),
+    )
+    return pc.if_else(pc.and_(pc.equal(dx, 0), pc.equal(dy, 0)), None, word)
+
+
+def _holds_empty(keys: pa.Array) -> pa.Array:
+    rows = pc.filter(pc.list_parent_indices(keys), pc.fill_null(pc.equal(pc.list_flatten(keys), ""), False))
+    return pc.is_in(pa.array(range(len(keys)), pa.int64()), value_set=rows.cast(pa.int64()))
+
+
+def _refuse_scrolls(column: dict[str, pa.Array]) -> None:
+    kind, word = column["action_type"], column["direction"]
+    scroll = pc.fill_null(pc.equal(kind, "Scroll"), False)
+    unknown = pc.and_(pc.is_valid(word), pc.invert(_is_in(word, list(DIRECTIONS))))
+    _refuse(pc.and_(scroll, unknown), kind, "unknown direction")
+    follows = content_direction(column["x1"], column["y1"], column["x2"], column["y2"])
+    _refuse(pc.and_(scroll, pc.fill_null(pc.not_equal(word, follows), False)), kind, "direction contradicts its points")
+    still = pc.and_(pc.is_valid(column["x1"]), pc.is_null(follows))
+    _refuse(pc.and_(scroll, still), kind, "equal points have no direction")
+
+
+_HEAD = r"^(?P<kind>[A-Za-z]+)\((?P<body>(?s:.*))\)$"
+_POINTS = r"^(?:box|start)=\((?P<x1>\d{1,4}),(?P<y1>\d{1,4})\)(?:, end=\((?P<x2>\d{1,4}),(?P<y2>\d{1,4})\))?"
+_TEXT = r"^(?P<name>content|app|url)='(?P<content>(?s:.*))'$"
+
+
+_KEY = r"'(?P<k{}>(?:[^'\\]|\\.)+)'"
+_KEYS = rf"^keys=\[{_KEY.format(1)}(?:,{_KEY.format(2)})?(?:,{_KEY.format(3)})?\]$"
+
+
+def _parse_keys(body: pa.Array) -> pa.Array:
+    """`keys=['ctrl','c']` → list of names; null where the text is null or doesn't match."""
+    found = pc.extract_regex(body, _KEYS)
+    names = [_unescape(pc.struct_field(found, f"k{place}")) for place in (1, 2, 3)]
+    row_major = pa.concat_arrays(names).take(pa.array(np.arange(3 * len(body)).reshape(3, -1).T.ravel()))
+    filled = pc.fill_null(pc.not_equal(row_major, ""), False)  # a group that took no part is empty
+    counts = filled.to_numpy(zero_copy_only=False).reshape(-1, 3).sum(axis=1)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    listed = pa.ListArray.from_arrays(offsets, row_major.filter(filled))
+    return pc.if_else(pc.is_valid(found), listed, None)
+
+
+def parse_columns(text: pa.ChunkedArray | pa.Array) -> pa.Table:
+    """Canonical action texts (null allowed) → table with the schema `ARGUMENTS`.
+
+    Raises `ValueError` naming the first row that is not canonical text of a legal action.
+    """
+    text = _plain(text)
+    head = pc.extract_regex(text, _HEAD)
+    kind, body = pc.struct_field(head, "kind"), pc.struct_field(head, "body")
+    known = pc.fill_null(_is_in(kind, list(ACTION_TYPES)), False)
+    _refuse(pc.and_(pc.is_valid(text), pc.invert(known)), text, "not canonical text of one of the 16 actions")
+    texted = _is_in(kind, [*_NAMES["texted"], "Launch"])
+    spoken = pc.extract_regex(pc.if_else(texted, body, None), _TEXT)
+    points = pc.extract_regex(pc.if_else(texted, None, body), _POINTS)
+    word = pc.extract_regex(pc.if_else(pc.equal(kind, "Scroll"), body, None), r"direction='(?P<word>\w*)'$")
+    keys = _parse_keys(pc.if_else(pc.equal(kind, "Hotkey"), body, None))
+
+    def number(name: str) -> pa.Array:
+        found = pc.struct_field(points, name)
+        return pc.cast(pc.if_else(pc.equal(found, ""), None, found), pa.int16())
+
+    direction = pc.struct_field(word, "word")
+    arguments = pa.Table.from_arrays(
+        [
+            kind, number("x1"), number("y1"), number("x2"), number("y2"),
+            direction,
+            _unescape(pc.struct_field(spoken, "content")),
+            pc.if_else(pc.equal(kind, "Launch"), pc.equal(pc.struct_field(spoken, "name"), "url"), None),
+            keys,
+        ],
+        schema=ARGUMENTS,
+    )  # fmt: skip
+    # Writing the text again proves that it was canonical: every slip of the patterns above shows here.
+    _refuse(pc.fill_null(pc.not_equal(format_columns(arguments), text), False), text, "not canonical text")
+    return arguments

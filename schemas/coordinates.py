@@ -1,0 +1,70 @@
+"""The one coordinate frame: 0..1000 on both axes, x right, y down, origin top left, whatever the picture's size."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+UNITS = 1000
+"""Width and height of the frame in units."""
+
+
+class OffScreen(ValueError):
+    """A native coordinate lies more than one unit outside its frame."""
+
+
+def to_unit(x_px: float, size_px: float) -> int:
+    """floor(x · 1000 / size + ½): pixels (or any native unit, with its size) → 0..1000.
+
+    At most one unit outside is clamped (rounding of the source); beyond, `OffScreen`. A size that is
+    not positive or a coordinate that is not finite raises `ValueError`.
+    """
+    if not size_px > 0 or not math.isfinite(size_px):
+        raise ValueError(f"frame size must be positive, found {size_px!r}")
+    scaled = x_px * 1000.0 / size_px
+    if not -1.0 <= scaled <= 1001.0:  # also catches nan
+        raise OffScreen(f"coordinate {x_px!r} lies outside 0..{size_px!r}")
+    return min(max(math.floor(scaled + 0.5), 0), UNITS)
+
+
+def to_unit_column(x_px: pa.Array, size_px: pa.Array | float) -> pa.Array:
+    """The same for Arrow columns: float64 arithmetic in the same order, so the integers are equal.
+
+    Off-screen, non-finite and null coordinates become null; the caller quarantines those rows.
+    """
+    scaled = pc.divide(pc.multiply(pc.cast(x_px, pa.float64()), 1000.0), pc.cast(size_px, pa.float64()))
+    inside = pc.fill_null(pc.and_(pc.greater_equal(scaled, -1.0), pc.less_equal(scaled, 1001.0)), False)
+    rounded = pc.floor(pc.add(pc.if_else(inside, scaled, None), 0.5))
+    clamped = pc.max_element_wise(pc.min_element_wise(rounded, 1000.0, skip_nulls=False), 0.0, skip_nulls=False)
+    return pc.cast(clamped, pa.int16())
+
+
+def point_to_unit(point_px: tuple[float, float], size_px: tuple[float, float]) -> tuple[int, int]:
+    """(x, y) in a frame of (width, height) → (x, y) in 0..1000. Raises `OffScreen` (see `to_unit`)."""
+    return to_unit(point_px[0], size_px[0]), to_unit(point_px[1], size_px[1])
+
+
+def box_to_unit(box_px: tuple[float, float, float, float], size_px: tuple[float, float]) -> list[float]:
+    """left, top, right, bottom in a frame of (width, height) → the same as floats in 0..1000.
+
+    The part outside the frame is cut off; a box wholly outside, or one whose sides are swapped, raises `OffScreen`.
+    """
+    left, top, right, bottom = box_px
+    width, height = size_px
+    if not (width > 0 and height > 0):
+        raise ValueError(f"frame size must be positive, found {size_px!r}")
+    scaled = [left * 1000.0 / width, top * 1000.0 / height, right * 1000.0 / width, bottom * 1000.0 / height]
+    if not all(math.isfinite(value) for value in scaled):
+        raise OffScreen(f"box {box_px!r} holds a value that is not finite")
+    if scaled[0] > scaled[2] or scaled[1] > scaled[3]:
+        raise OffScreen(f"box {box_px!r}: expected left <= right and top <= bottom")
+    if scaled[2] < 0 or scaled[3] < 0 or scaled[0] > UNITS or scaled[1] > UNITS:
+        raise OffScreen(f"box {box_px!r} lies outside the frame {size_px!r}")
+    return [min(max(value, 0.0), float(UNITS)) for value in scaled]
+
+
+def contains(box: list[float] | tuple[float, ...], point: tuple[float, float]) -> bool:
+    """Whether a point lies in a box, borders included (both in the same frame)."""
+    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]

@@ -1,0 +1,59 @@
+"""Ids: pure functions of native content, so the same record has the same id on every run and machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys, no blanks, UTF-8 characters as they are, floats by `repr`.
+
+    Bytes are written as `{"sha256": …, "bytes": n}` (pictures never enter a text column). Non-finite
+    floats and unknown types raise `ValueError`.
+    """
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool | int):
+        # A lone surrogate can't be written as UTF-8: keep it readable instead of failing the whole record.
+        return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes | bytearray):
+        return {"sha256": hashlib.sha256(value).hexdigest(), "bytes": len(value)}
+    if hasattr(value, "item"):  # numpy scalar
+        return _plain(value.item())
+    raise ValueError(f"canonical JSON: expected plain data, found {type(value).__name__}")
+
+
+def digest(value: Any) -> str:
+    """sha256 (hex) of the canonical JSON of a value."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def sample_id(source: str, episode_id: str, step_index: int, deriver: str, version: int, k: int) -> str:
+    """First 32 hex digits of sha256 over `[source, episode_id, step_index, deriver, version, k]`."""
+    return digest([source, episode_id, step_index, deriver, version, k])[:32]
+
+
+def item_episode(source: str, episode_id: str) -> str:
+    """`episode:<source>/<episode_id>`."""
+    return f"episode:{source}/{episode_id}"
+
+
+def item_step(source: str, episode_id: str, step_index: int) -> str:
+    """`step:<source>/<episode_id>/<step_index>`."""
+    return f"step:{source}/{episode_id}/{step_index}"
+
+
+def item_sample(identifier: str) -> str:
+    """`sample:<sample_id>`."""
+    return f"sample:{identifier}"

@@ -1,0 +1,364 @@
+"""Merging specialists into one agent: linear and TIES over safetensors, tensor by tensor in fp32 (METHOD §8).
+
+The words are mergekit's (`density`, `weight`, `normalize`, `lambda`), and so are the semantics, but for three things:
+deltas are taken in fp32 (mergekit takes them in the base's dtype, where bf16 rounding eats RL-sized deltas); a
+tensor that is missing or has another shape is an error (mergekit warns); and an element that exactly one expert
+moved at coefficient 1 takes that expert's value itself, so that one expert at weight 1, density 1 returns itself
+bit for bit instead of `θ_0 + (θ_1 − θ_0)` with its rounding.
+The result is a pure function of the *set* of (expert, weight, density): experts are summed in the order of their digests.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, write_like
+
+if TYPE_CHECKING:
+    import torch
+
+METHODS = ("linear", "ties")
+LINEAGE = "lineage.json"
+REPORT = "merge.json"
+
+
+@dataclass(frozen=True)
+class TensorReport:
+    """One tensor's merge. Shares are of all `count` elements.
+
+    `kept` is the share of experts' elements that were trimmed in and are non-zero, one number per expert; `conflicts`
+    the share where kept entries had both signs; `delta_norm` the L2 norm of result − base; `expert_norms` that of
+    each expert's full delta.
+    """
+
+    name: str
+    count: int
+    kept: tuple[float, ...]
+    conflicts: float
+    delta_norm: float
+    expert_norms: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """What a merge did: the parameters as used, per-tensor reports, the same by layer, and over the whole vector."""
+
+    method: str
+    density: tuple[float, ...]
+    weight: tuple[float, ...]
+    normalize: bool
+    lam: float
+    tensors: tuple[TensorReport, ...]
+    layers: tuple[TensorReport, ...]
+    total: TensorReport
+    bytes_written: int
+    weights_digest: str
+
+    def record(self) -> dict[str, Any]:
+        """The report as plain JSON data."""
+        return asdict(self)
+
+
+def trim(delta: torch.Tensor, density: float) -> torch.Tensor:
+    """Keep the k = int(density · n) entries of largest magnitude, zero the rest; ties keep the lowest index.
+
+    Any shape, fp32 in and out; n = 0 and k = 0 give zeros, density ≥ 1 the tensor as it is.
+    """
+    import numpy as np
+    import torch
+
+    count = delta.numel()
+    k = count if density >= 1.0 else int(density * count)
+    if k >= count:
+        return delta
+    if k == 0:
+        return torch.zeros_like(delta)
+    size = delta.abs().reshape(-1).numpy()
+    edge = np.partition(size, count - k)[count - k]  # the k-th largest; a selection, not a sort
+    keep = size > edge
+    ties = np.flatnonzero(size == edge)
+    keep[ties[: k - int(keep.sum())]] = True
+    return torch.where(torch.from_numpy(keep).reshape(delta.shape), delta, torch.zeros_like(delta))
+
+
+def merge_ties(
+    base: torch.Tensor,
+    experts: Sequence[torch.Tensor],
+    *,
+    density: Sequence[float],
+    weight: Sequence[float],
+    normalize: bool = True,
+    lam: float = 1.0,
+    name: str = "",
+) -> tuple[torch.Tensor, TensorReport]:
+    """TIES of one tensor (arXiv 2306.01708 in mergekit's form); all tensors fp32 of one shape, result fp32.
+
+    δ_i = θ_i − θ_0, trimmed per tensor, times w_i; the elected sign is that of the sum, zero counting as +; the
+    entries that agree are summed and, under `normalize`, divided by the sum of their w_i (0 → 1); times `lam`, plus θ_0.
+    """
+    import torch
+
+    deltas = [expert - base for expert in experts]
+    kept = [trim(delta, part) for delta, part in zip(deltas, density, strict=True)]
+    weighted = [delta * w for delta, w in zip(kept, weight, strict=True)]
+    summed = torch.zeros_like(base)
+    positive = torch.zeros(base.shape, dtype=torch.bool)
+    negative = torch.zeros(base.shape, dtype=torch.bool)
+    for delta in weighted:
+        summed += delta
+        positive |= delta > 0
+        negative |= delta < 0
+    upward = summed >= 0
+    agrees = [torch.where(upward, delta > 0, delta < 0) for delta in weighted]
+    agreed = torch.zeros_like(base)
+    share = torch.zeros_like(base)
+    voters = torch.zeros(base.shape, dtype=torch.int16)
+    for delta, w, mask in zip(weighted, weight, agrees, strict=True):
+        agreed += torch.where(mask, delta, 0.0)
+        share += mask * float(w)
+        voters += mask
+    if normalize:
+        agreed = agreed / torch.where(share == 0, 1.0, share)
+    merged = base + lam * agreed
+    for expert, w, mask in zip(experts, weight, agrees, strict=True):
+        if lam == 1.0 and (normalize or w == 1.0):  # a coefficient of exactly 1: θ_0 + δ_i is θ_i, without rounding
+            merged = torch.where(mask & (voters == 1), expert, merged)
+    return merged, _report(name, base, merged, deltas, weighted, positive & negative)
+
+
+def merge_linear(
+    base: torch.Tensor, experts: Sequence[torch.Tensor], *, weight: Sequence[float], name: str = ""
+) -> tuple[torch.Tensor, TensorReport]:
+    """Σ w_i θ_i of one tensor in fp32; the weights are expected to sum to 1 (see `merge`). `base` only for the report."""
+    import torch
+
+    merged = torch.zeros_like(base)
+    for expert, w in zip(experts, weight, strict=True):
+        merged += expert * w
+    deltas = [expert - base for expert in experts]
+    positive = torch.zeros(base.shape, dtype=torch.bool)
+    negative = torch.zeros(base.shape, dtype=torch.bool)
+    for delta, w in zip(deltas, weight, strict=True):
+        positive |= delta * w > 0
+        negative |= delta * w < 0
+    return merged, _report(name, base, merged, deltas, deltas, positive & negative)
+
+
+def _report(
+    name: str,
+    base: torch.Tensor,
+    merged: torch.Tensor,
+    deltas: Sequence[torch.Tensor],
+    kept: Sequence[torch.Tensor],
+    conflicts: torch.Tensor,
+) -> TensorReport:
+    count = base.numel()
+    whole = max(count, 1)
+    return TensorReport(
+        name=name,
+        count=count,
+        kept=tuple(int((delta != 0).sum()) / whole for delta in kept),
+        conflicts=int(conflicts.sum()) / whole,
+        delta_norm=_norm(merged - base),
+        expert_norms=tuple(_norm(delta) for delta in deltas),
+    )
+
+
+def _norm(tensor: torch.Tensor) -> float:
+    import torch
+
+    return float(torch.linalg.vector_norm(tensor, dtype=torch.float64)) if tensor.numel() else 0.0
+
+
+def layer_of(name: str) -> str:
+    """The layer a tensor belongs to: the name up to its first number ("model.visual.blocks.3"), else its first parts."""
+    match = re.match(r".*?\.\d+(?=\.|$)", name)
+    return match.group() if match else name.rpartition(".")[0] or name
+
+
+def pool(reports: Sequence[TensorReport], name: str) -> TensorReport:
+    """Many reports as one: shares weighted by element counts, norms as the root of the sum of squares."""
+    count = sum(report.count for report in reports)
+    whole = max(count, 1)
+    experts = range(len(reports[0].kept) if reports else 0)
+    return TensorReport(
+        name=name,
+        count=count,
+        kept=tuple(sum(report.kept[i] * report.count for report in reports) / whole for i in experts),
+        conflicts=sum(report.conflicts * report.count for report in reports) / whole,
+        delta_norm=math.sqrt(math.fsum(report.delta_norm**2 for report in reports)),
+        expert_norms=tuple(math.sqrt(math.fsum(r.expert_norms[i] ** 2 for r in reports)) for i in experts),
+    )
+
+
+def merge(
+    method: str,
+    base: str | Path,
+    models: Sequence[str | Path],
+    out: str | Path,
+    density: float | Sequence[float] = 1.0,
+    weights: Sequence[float] | None = None,
+    normalize: bool = True,
+    lam: float = 1.0,
+    on_tensor: Callable[[TensorReport], None] | None = None,
+) -> MergeReport:
+    """Merge checkpoint folders into the new folder `out`; → what happened, also in `out/merge.json`.
+
+    `base` is the common ancestor θ_0 (the mid-trained checkpoint); configuration and tokenizer files come from it.
+    `weights` default to 1 each (ties) or 1/n each (linear); linear weights must sum to 1, or are divided by their sum
+    under `normalize`. `density` is one number or one per model, in 0..1. Memory: about (models + 6) × the largest tensor in fp32.
+    Raises `ValueError` on wrong parameters and `CheckpointMismatch`, naming the tensor, when names, shapes or dtypes
+    differ, a weight isn't finite, or an integer tensor isn't the same in all. `lineage.json` is written last: a
+    folder that has it is whole.
+    """
+    folder = Path(out)
+    densities, used = _parameters(method, len(models), density, weights, normalize, lam)
+    base_files, model_files = WeightFiles(base), [WeightFiles(model) for model in models]
+    for files in model_files:
+        check_same(base_files, files)
+    if folder.resolve() in {files.folder.resolve() for files in (base_files, *model_files)}:
+        raise ValueError(f"--out {folder} is one of the checkpoints that are merged; give a new folder")
+    if (folder / LINEAGE).exists():
+        raise ValueError(f"{folder} already holds a finished checkpoint; give a new folder or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    digests = [files.digest() for files in model_files]
+    order = sorted(range(len(models)), key=lambda i: (digests[i], used[i], densities[i]))
+    reports: list[TensorReport] = []
+
+    def produce(name: str) -> torch.Tensor:
+        stored = base_files.read(name)
+        tensors = [model_files[i].read(name) for i in order]
+        if base_files.tensors[name].dtype not in FLOATS:
+            return _same_integers(name, stored, tensors)
+        theta, experts = _checked(name, stored), [_checked(name, tensor) for tensor in tensors]
+        ordered = [used[i] for i in order]
+        if method == "linear":
+            merged, report = merge_linear(theta, experts, weight=ordered, name=name)
+        else:
+            ordered_densities = [densities[i] for i in order]
+            merged, report = merge_ties(
+                theta, experts, density=ordered_densities, weight=ordered, normalize=normalize, lam=lam, name=name
+            )
+        reports.append(_caller_order(report, order))
+        if on_tensor is not None:
+            on_tensor(reports[-1])
+        return merged.to(stored.dtype)
+
+    written = write_like(base_files, folder, produce)
+    _copy_settings(base_files.folder, folder)
+    report = MergeReport(
+        method=method, density=densities, weight=used, normalize=normalize, lam=lam,
+        tensors=tuple(reports), layers=_by_layer(reports), total=pool(reports, "total"),
+        bytes_written=written, weights_digest=WeightFiles(folder).digest(),
+    )  # fmt: skip
+    (folder / REPORT).write_text(json.dumps(report.record(), indent=1, sort_keys=True) + "\n")
+    _write_lineage(folder, report, base_files, model_files, digests)
+    return report
+
+
+def _parameters(
+    method: str,
+    count: int,
+    density: float | Sequence[float],
+    weights: Sequence[float] | None,
+    normalize: bool,
+    lam: float,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """→ (density per model, weight per model), checked; a linear merge's weights sum to 1."""
+    if method not in METHODS:
+        raise ValueError(f"merge method: expected one of {METHODS}, found {method!r}")
+    if count == 0:
+        raise ValueError("merge: expected at least one model, found none")
+    densities = (float(density),) * count if isinstance(density, int | float) else tuple(map(float, density))
+    default = 1.0 / count if method == "linear" else 1.0
+    used = (default,) * count if weights is None else tuple(map(float, weights))
+    for word, values in (("density", densities), ("weight", used)):
+        if len(values) != count:
+            raise ValueError(f"{word}: expected one per model ({count}), found {len(values)}")
+    if not all(0.0 <= value <= 1.0 for value in densities):
+        raise ValueError(f"density: expected numbers in 0..1, found {densities}")
+    if not all(math.isfinite(value) and value >= 0 for value in used) or sum(used) <= 0:
+        raise ValueError(f"weight: expected finite numbers >= 0 that aren't all 0, found {used}")
+    if not math.isfinite(lam):
+        raise ValueError(f"lambda: expected a finite number, found {lam}")
+    if method == "linear":
+        total = math.fsum(used)
+        if abs(total - 1.0) > 1e-9:
+            if not normalize:
+                raise ValueError(f"linear merge: weights {used} sum to {total}, expected 1 (or set normalize)")
+            used = tuple(value / total for value in used)
+    return densities, used
+
+
+def _checked(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    if not bool(torch.isfinite(tensor).all()):
+        raise CheckpointMismatch(f"tensor {name!r} holds a value that isn't finite; a broken checkpoint can't be merged")
+    return tensor.to(torch.float32)
+
+
+def _same_integers(name: str, stored: torch.Tensor, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    if not all(tensor.equal(stored) for tensor in tensors):
+        raise CheckpointMismatch(f"tensor {name!r} is of type {stored.dtype} and differs between models; can't be merged")
+    return stored
+
+
+def _caller_order(report: TensorReport, order: Sequence[int]) -> TensorReport:
+    """Per-expert numbers come in summing order; give them back in the caller's."""
+    place = {model: position for position, model in enumerate(order)}
+    back = [place[model] for model in range(len(order))]
+    return TensorReport(
+        report.name, report.count, tuple(report.kept[p] for p in back), report.conflicts, report.delta_norm,
+        tuple(report.expert_norms[p] for p in back),
+    )  # fmt: skip
+
+
+def _by_layer(reports: Sequence[TensorReport]) -> tuple[TensorReport, ...]:
+    groups: dict[str, list[TensorReport]] = {}
+    for report in reports:
+        groups.setdefault(layer_of(report.name), []).append(report)
+    return tuple(pool(group, name) for name, group in sorted(groups.items()))
+
+
+def _copy_settings(source: Path, target: Path) -> None:
+    """Configuration and tokenizer files (all small text), never weights, lineage or metrics of the base's own run."""
+    own = {LINEAGE, REPORT, "rl.json"}
+    for path in sorted(source.iterdir()):
+        wanted = path.suffix in {".json", ".jinja", ".txt", ".model"} and not path.name.endswith(".index.json")
+        if wanted and path.is_file() and path.name not in own:
+            shutil.copyfile(path, target / path.name)
+
+
+def _write_lineage(
+    folder: Path, report: MergeReport, base: WeightFiles, models: Sequence[WeightFiles], digests: Sequence[str]
+) -> None:
+    parents = [_parent("base", base, base.digest(), None)]
+    parents += [
+        _parent("expert", files, digest, {"weight": weight, "density": density})
+        for files, digest, weight, density in zip(models, digests, report.weight, report.density, strict=True)
+    ]
+    lineage = {
+        "stage": "merge",
+        "weights_sha256": report.weights_digest,
+        "parameters": {
+            "merge_method": report.method, "normalize": report.normalize, "lambda": report.lam, "dtype": "float32",
+        },
+        "parents": parents,
+    }  # fmt: skip
+    (folder / LINEAGE).write_text(json.dumps(lineage, indent=1, sort_keys=True) + "\n")
+
+
+def _parent(role: str, files: WeightFiles, digest: str, parameters: Mapping[str, float] | None) -> dict[str, Any]:
+    path = files.folder / LINEAGE
+    lineage = json.loads(path.read_text()) if path.is_file() else None
+    return {
+        "role": role, "name": files.folder.name, "weights_sha256": digest, "parameters": parameters, "lineage": lineage,
+    }  # fmt: skip

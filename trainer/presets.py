@@ -1,0 +1,97 @@
+"""What is trained: the nano preset (from scratch, on a laptop) and the published Qwen3-VL sizes (by name).
+
+Every preset is the true Qwen3-VL architecture. `nano` is small enough for two cores; the larger ones are
+configuration: their weights come from `from_pretrained`, their tokenizer and image processor from the same place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of a model that is built from scratch. Widths in numbers, `pixels` = area of the resized picture."""
+
+    vocab_size: int = 2048
+    hidden: int = 192
+    layers: int = 4
+    heads: int = 6
+    kv_heads: int = 6
+    head_dim: int = 32
+    intermediate: int = 512
+    mrope_section: tuple[int, int, int] = (6, 5, 5)
+    vision_hidden: int = 128
+    vision_depth: int = 3
+    vision_heads: int = 4
+    vision_intermediate: int = 384
+    deepstack: tuple[int, ...] = (1,)
+    position_grid: int = 16
+    """Side of the square grid of learned positions, resampled to each picture's own grid."""
+    patch: int = 16
+    merge: int = 2
+    temporal_patch: int = 2
+    pixels: int = 160 * 224
+    rope_theta: float = 10_000.0
+    init: float = 0.02
+
+    def __post_init__(self) -> None:
+        if sum(self.mrope_section) * 2 != self.head_dim:
+            raise ValueError(f"mrope_section: expected a sum of head_dim/2 = {self.head_dim // 2}, "
+                             f"found {self.mrope_section}")  # fmt: skip
+        if self.heads % self.kv_heads or self.vision_hidden % self.vision_heads:
+            raise ValueError("heads must be a multiple of kv_heads, vision_hidden of vision_heads")
+        if self.deepstack and max(self.deepstack) >= self.vision_depth or len(self.deepstack) > self.layers:
+            raise ValueError(f"deepstack: expected layers below {self.vision_depth}, at most {self.layers} of them, "
+                             f"found {self.deepstack}")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A model to train: by `shape` (from scratch) or by `source` (a name or path for `from_pretrained`)."""
+
+    name: str
+    architecture: str = "Qwen3VLForConditionalGeneration"
+    source: str = ""
+    shape: Shape | None = None
+    instruction_first: bool = True
+    """Text before the picture: in a causal model the image tokens can then look for what was asked."""
+    image_mean: float = 1.0
+    """White maps to 0 at 1.0, which keeps the positional signal of blank pages."""
+    image_std: float = 0.5
+    max_prompt_tokens: int = 160
+    """Longer prompt texts lose their middle (head and tail are kept)."""
+    max_answer_tokens: int = 48
+    max_pixels: int = 160 * 224
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if bool(self.source) == (self.shape is not None):
+            raise ValueError(f"preset {self.name}: expected exactly one of source and shape")
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON-able values, for config hashes and lineage."""
+        return asdict(self)
+
+
+def _published(name: str, source: str, architecture: str = "Qwen3VLForConditionalGeneration") -> Preset:
+    return Preset(
+        name, architecture, source, None, instruction_first=False, image_mean=0.5, image_std=0.5,
+        max_prompt_tokens=4096, max_answer_tokens=1024, max_pixels=1280 * 28 * 28 * 4, dtype="bfloat16",
+    )  # fmt: skip
+
+
+PRESETS: dict[str, Preset] = {
+    "nano": Preset("nano", shape=Shape()),
+    "2b": _published("2b", "Qwen/Qwen3-VL-2B-Instruct"),
+    "8b": _published("8b", "Qwen/Qwen3-VL-8B-Instruct"),
+    "30b-a3b": _published("30b-a3b", "Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen3VLMoeForConditionalGeneration"),
+}
+
+
+def preset(name: str) -> Preset:
+    """Preset by name. Raises `ValueError` naming those that exist."""
+    if name not in PRESETS:
+        raise ValueError(f"preset: expected one of {', '.join(PRESETS)}, found {name!r}")
+    return PRESETS[name]
