@@ -156,7 +156,8 @@ class Screen:
     ) -> Screen:
         """Verify a picture. Without one (or with a bad one) the frame (width, height in px) must be known, or the
         native coordinates `normalised` already; else `RecordError("bad_frame")` is raised."""
-        info, problem = None, "image_missing"
+        info: ImageInfo | None = None
+        problem: str | None = "image_missing"
         if data is not None:
             try:
                 info, problem = read_image(data), None

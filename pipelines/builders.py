@@ -187,6 +187,7 @@ class SampleBuilder(_Builder):
         sha256 = self._keep_screen(screen, native_index)
         identifier = sample_id(source, self._record_id, native_index, deriver, version, k)
         shown = [(info.width_px, info.height_px)] if (info := screen.info) else []
+        chat = messages(objective, prompt_text, images=len(shown))
         self._mapped.samples.append(
             {
                 "sample_id": identifier,
@@ -195,10 +196,10 @@ class SampleBuilder(_Builder):
                 "platform": self._platform,
                 "objective": objective,
                 "images": [sha256] if sha256 else [],
-                "messages": messages(objective, prompt_text, images=len(shown)),
+                "messages": chat,
                 "answer": answer,
                 "target_boxes": [list(box) for box in target_boxes],
-                "tokens": count_tokens([prompt_text, answer], shown),
+                "tokens": count_tokens(chat, answer, shown),
                 "licence": self._descriptor.licence,
                 "parents": [],
                 "synthetic": False,

@@ -52,12 +52,11 @@ def register_raw(store: Store, source: str, path: Path, extra: Mapping[str, Any]
         raise ValueError(f"raw/{source}: expected a folder of native files, found none at {path.name!r}")
     names = list_raw(Raw(path))
     hashes = FileHashes(store.home / "cache" / "raw" / f"{source}.json")
-    listing = [
-        {"path": name, "bytes": (path / name).stat().st_size, "sha256": hashes.sha256(path / name)} for name in names
-    ]
+    sizes = {name: (path / name).stat().st_size for name in names}
+    listing = [{"path": name, "bytes": sizes[name], "sha256": hashes.sha256(path / name)} for name in names]
     hashes.save()
     spec = PartSpec("files", digest(listing))
-    counts = {"files": len(listing), "bytes": sum(entry["bytes"] for entry in listing), **(extra or {})}
+    counts = {"files": len(listing), "bytes": sum(sizes.values()), **(extra or {})}
 
     def write(out: PartWriter) -> None:
         out.bytes("files.json", (json.dumps(listing, indent=1, sort_keys=True) + "\n").encode())

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.manifest import Manifest, StoreError
 from quality.pixels import Grey, grey_full, grey_small
 from schemas.actions import Action, parse
 from schemas.ids import item_episode, item_sample, item_step
+from schemas.tables import Samples, Screens, Steps
 
 Box = tuple[float, float, float, float]
 Row = dict[str, Any]
@@ -115,6 +117,13 @@ class ScreenBank:
             self._made[sha256] = Screen(sha256, self)
         return self._made[sha256]
 
+    def size(self, sha256: str) -> tuple[int, int] | None:
+        """(width, height) in px; None for a screen that has no row."""
+        row = self._rows.get(sha256)
+        if row is None:
+            return None
+        return self._screens.column("width_px")[row].as_py(), self._screens.column("height_px")[row].as_py()
+
     def elements(self, sha256: str) -> list[Element]:
         row = self._rows.get(sha256)
         if row is None:
@@ -198,6 +207,7 @@ class Sample:
     row: Row
     item_id: str
     screens: list[Screen]
+    bank: ScreenBank = field(repr=False, compare=False)
     siblings: tuple[Row, ...] = ()
     """Rows of the other samples on the same first picture: a shift shared by all shows only among them."""
 
@@ -286,7 +296,7 @@ def make_samples(rows: Sequence[Row], bank: ScreenBank) -> list[Sample]:
     for row in rows:
         screens = [screen for sha in row["images"] or () if (screen := bank.screen(sha)) is not None]
         item_id = item_sample(row["sample_id"]) + version_suffix(row)
-        made.append(Sample(row, item_id, screens, tuple(on_picture[_first_image(row)])))
+        made.append(Sample(row, item_id, screens, bank, tuple(on_picture[_first_image(row)])))
     return made
 
 
@@ -330,14 +340,8 @@ def _part_key(path: str, table: str) -> str:
     return path.rpartition("/")[2].removeprefix("part-").removesuffix(f".{table}.parquet")
 
 
-TableReader = Callable[[str], pa.Table]
-
-
 def load_part(manifest: Manifest, key: str, source: ScreenSource) -> Part:
     """One part of a unified manifest. Tables the part lacks are empty."""
-    import pyarrow.parquet as pq
-
-    from schemas.tables import Samples, Screens, Steps
 
     def read(name: str, schema: pa.Schema) -> pa.Table:
         for entry in manifest.files:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quality.items import Item
+
+if TYPE_CHECKING:
+    from quality.evidence_episode import Habits
 
 KEEP_FROM = 7
 REWRITE_FROM = 4
@@ -108,10 +111,10 @@ class Judge(Protocol):
     model: str
     rubric_version: str
 
-    def judge(self, items: Sequence[Item], round_number: int = 0) -> list[Verdict]:
+    def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
         """Items → verdicts in order: for an episode one verdict of its own, then one for each step with an action
         (alignment its own, reachability its episode's); for a sample one. Raises `JudgeError`; a failure never
-        becomes a score."""
+        becomes a score. `habits` says how the part writes its episodes, where the items are only some of them."""
         ...
 
 

@@ -14,14 +14,18 @@ from dataclasses import dataclass
 
 from quality.items import Element
 
-_QUOTED = re.compile(r"\"([^\"\n]{1,120})\"|“([^”\n]{1,120})”|‘([^’\n]{1,120})’|(?<!\w)'([^'\n]{1,120}?)'(?!\w)|「([^」\n]{1,120})」")
-_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+|\b(?:https?://)?(?:[\w-]+\.)+(?:com|org|net|io|de|uk|edu|gov)\b[\w/.-]*")
+_QUOTED = re.compile(
+    r"\"([^\"\n]{1,120})\"|“([^”\n]{1,120})”|‘([^’\n]{1,120})’|「([^」\n]{1,120})」|(?<!\w)'([^'\n]{1,120}?)'(?!\w)"
+)
+_ADDRESS = re.compile(
+    r"[\w.+-]+@[\w-]+\.[\w.-]+|\b(?:https?://)?(?:[\w-]+\.)+(?:com|org|net|io|de|uk|edu|gov)\b[\w/.-]*"
+)
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.,:/-]*\d|(?<![\w.])\d(?![\w.])")
 _NAME = re.compile(r"(?<![.!?:\n] )(?<!^)\b([A-Z][\w&'-]+(?: [A-Z][\w&'-]+)*)", re.MULTILINE)
 _NOISE = re.compile(r"[^\w@.%$€£+#-]+", re.UNICODE)
 _COMMON = frozenset(
     "i the a an app application page screen website site google android chrome tap click type open search scroll then "
-    "and or menu button field box link tab list icon form web internet home back press enter ok".split()
+    "and or menu button field box link tab list icon form web internet home back press enter ok".split()  # noqa: SIM905
 )
 
 
@@ -46,7 +50,7 @@ def entities(text: str) -> list[Entity]:
     for kind, pattern in (("quoted", _QUOTED), ("address", _ADDRESS), ("number", _NUMBER), ("name", _NAME)):
         for match in pattern.finditer(rest):
             value = next((group for group in match.groups() if group), match.group(0)).strip(" .,;:")
-            if value and plain(value) and plain(value) not in _COMMON:
+            if plain(value) and (kind != "name" or plain(value) not in _COMMON):
                 found.append(Entity(value, kind))
         # What was taken once isn't read again as something weaker; the blank keeps the places of the rest.
         rest = pattern.sub(lambda match: " " * len(match.group(0)), rest)
@@ -81,6 +85,11 @@ def word_f1(one: str, two: str) -> float:
     return 2 * common / (len(a) + len(b))
 
 
+def _as_name(text: str, label: str) -> bool:
+    """Whether a common word stands capitalised inside a sentence, as names of buttons do."""
+    return re.search(rf"(?<=[\w,] ){re.escape(label.title())}\b", text) is not None
+
+
 def named_elements(text: str, elements: Sequence[Element], minimum: int = 2) -> list[Element]:
     """The elements that a text names: those with a quoted label, else those with the longest label it contains.
 
@@ -97,8 +106,10 @@ def named_elements(text: str, elements: Sequence[Element], minimum: int = 2) -> 
     best_size = 0
     for element in labelled:
         for label in {plain(element.name), plain(element.text)}:
-            if len(label) < max(minimum, best_size) or label in _COMMON or f" {label} " not in whole:
+            if len(label) < max(minimum, best_size) or f" {label} " not in whole:
                 continue
+            if label in _COMMON and not _as_name(text, label):
+                continue  # "search" is a verb more often than a button
             if len(label) > best_size:
                 best, best_size = [], len(label)
             if element not in best:

@@ -227,9 +227,9 @@ Action = (
     | Hotkey
 )
 
-POINTED: tuple[type, ...] = (Click, LongPress, Hover, DoubleClick)
-TEXTED: tuple[type, ...] = (Type, Finished, CallUser)
-BARE: tuple[type, ...] = (Wait, PressBack, PressHome, PressEnter, PressRecent)
+POINTED = (Click, LongPress, Hover, DoubleClick)
+TEXTED = (Type, Finished, CallUser)
+BARE = (Wait, PressBack, PressHome, PressEnter, PressRecent)
 
 ACTION_TYPES: dict[str, type] = {
     kind.__name__: kind for kind in (*POINTED, Drag, Scroll, *TEXTED, Launch, Hotkey, *BARE)

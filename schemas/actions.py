@@ -68,7 +68,7 @@ def format(action: Action) -> str:
     """Canonical text of an action, lossless: single quotes, the escapes ``\\\\ \\' \\n \\r \\t`` only."""
     kind = type(action).__name__
     if isinstance(action, POINTED):
-        return f"{kind}(box={_point(action.box)})"  # type: ignore[attr-defined]
+        return f"{kind}(box={_point(action.box)})"
     if isinstance(action, Drag):
         return f"Drag(start={_point(action.start)}, end={_point(action.end)})"
     if isinstance(action, Scroll):
@@ -79,7 +79,7 @@ def format(action: Action) -> str:
             parts.append(f"direction='{action.direction}'")
         return f"Scroll({', '.join(parts)})"
     if isinstance(action, TEXTED):
-        return f"{kind}(content={_quote(action.content)})"  # type: ignore[attr-defined]
+        return f"{kind}(content={_quote(action.content)})"
     if isinstance(action, Launch):
         return f"Launch(app={_quote(action.app)})" if action.app else f"Launch(url={_quote(action.url)})"
     if isinstance(action, Hotkey):
@@ -151,7 +151,7 @@ def render(action: Action, platform: str) -> str:
     unescaped, as the published model writes it: `parse_reply` reads it back. All else is `format`.
     """
     if isinstance(action, TEXTED):
-        return f"{type(action).__name__}(content='{action.content}')"  # type: ignore[attr-defined]
+        return f"{type(action).__name__}(content='{action.content}')"
     if isinstance(action, Launch):
         return f"Launch(app='{action.app}')" if action.app else f"Launch(url='{action.url}')"
     if not isinstance(action, Scroll):

@@ -14,6 +14,7 @@ from pipelines.store import Check, Manifest, PartSpec, Store
 from schemas.actions import Click, Finished, Scroll, Type, format
 from schemas.tables import Samples, Screens, Steps
 
+CLICK = Click((250, 140))
 NAMES = ["Sign in", "Search", "Cart", "Help", "Settings", "Profile", "Log out", "Orders", "Filters", "Home"]
 
 
@@ -47,7 +48,7 @@ def screen_row(store: Store, seed: int, source: str = "toy", *, count: int = 5) 
     }  # fmt: skip
 
 
-def step_row(episode: str, index: int, sha: str | None, action: Any = Click((250, 140)), **more: Any) -> dict[str, Any]:
+def step_row(episode: str, index: int, sha: str | None, action: Any = CLICK, **more: Any) -> dict[str, Any]:
     """A steps row; anything may be overridden."""
     return {
         "source": "toy", "episode_id": episode, "step_index": index, "split": "train", "platform": "web",
@@ -73,9 +74,16 @@ def episodes(
             first = shown["elements"][0]
             steps.append(
                 step_row(
-                    f"e{number:04d}", index, shown["screenshot_sha256"], action, source=source, split=split,
+                    f"e{number:04d}",
+                    index,
+                    shown["screenshot_sha256"],
+                    action,
+                    source=source,
+                    split=split,
                     platform=platform,
-                    instruction=instructions[number] if instructions else f"task {number} of {source}: open page {number}",
+                    instruction=instructions[number]
+                    if instructions
+                    else f"task {number} of {source}: open page {number}",
                     step_instruction=f"Click on the {first['name']} button" if index == 0 else None,
                     target_box=first["box"] if index == 0 else None,
                 )  # fmt: skip
@@ -96,7 +104,7 @@ def _commit(store: Store, asset: str, tables: dict[str, pa.Table], parts: int) -
     specs = [PartSpec(f"{n:04d}", f"{n}/{parts}/{[_fingerprint(t) for t in tables.values()]}") for n in range(parts)]
     with store.build(asset, code_version="1", parts=specs) as build:
         for number, spec in enumerate(specs):
-            cut = {name: table.take(list(range(number, table.num_rows, parts))) for name, table in tables.items()}
+            cut = {name: table.take(pa.array(range(number, table.num_rows, parts), pa.int64())) for name, table in tables.items()}
             build.run_part(spec, lambda out, cut=cut: [out.table(name, table) for name, table in cut.items()] and {})
         return build.commit(checks=[Check("made", True, "yes", "yes")])
 

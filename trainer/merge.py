@@ -5,7 +5,8 @@ deltas are taken in fp32 (mergekit takes them in the base's dtype, where bf16 ro
 tensor that is missing or has another shape is an error (mergekit warns); and an element that exactly one expert
 moved at coefficient 1 takes that expert's value itself, so that one expert at weight 1, density 1 returns itself
 bit for bit instead of `θ_0 + (θ_1 − θ_0)` with its rounding.
-The result is a pure function of the *set* of (expert, weight, density): experts are summed in the order of their digests.
+The result is a pure function of the *set* of (expert, weight, density): experts are summed in the order of
+their digests.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.ids import canonical_json
 from trainer.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, write_like
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 METHODS = ("linear", "ties")
 LINEAGE = "lineage.json"
 REPORT = "merge.json"
+_LINEAGE_KEPT = ("preset", "code_version", "action_space", "prompt_version", "prompt_digest")
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def merge_ties(
     """TIES of one tensor (arXiv 2306.01708 in mergekit's form); all tensors fp32 of one shape, result fp32.
 
     δ_i = θ_i − θ_0, trimmed per tensor, times w_i; the elected sign is that of the sum, zero counting as +; the
-    entries that agree are summed and, under `normalize`, divided by the sum of their w_i (0 → 1); times `lam`, plus θ_0.
+    entries that agree are summed and, under `normalize`, divided by the sum of their w_i (0 → 1); · `lam`, + θ_0.
     """
     import torch
 
@@ -136,7 +139,7 @@ def merge_ties(
 def merge_linear(
     base: torch.Tensor, experts: Sequence[torch.Tensor], *, weight: Sequence[float], name: str = ""
 ) -> tuple[torch.Tensor, TensorReport]:
-    """Σ w_i θ_i of one tensor in fp32; the weights are expected to sum to 1 (see `merge`). `base` only for the report."""
+    """Σ w_i θ_i of one tensor in fp32; the weights are expected to sum to 1 (see `merge`); `base` is for the report."""
     import torch
 
     merged = torch.zeros_like(base)
@@ -178,7 +181,7 @@ def _norm(tensor: torch.Tensor) -> float:
 
 
 def layer_of(name: str) -> str:
-    """The layer a tensor belongs to: the name up to its first number ("model.visual.blocks.3"), else its first parts."""
+    """The layer a tensor belongs to: its name up to the first number ("visual.blocks.3"), else but the last part."""
     match = re.match(r".*?\.\d+(?=\.|$)", name)
     return match.group() if match else name.rpartition(".")[0] or name
 
@@ -207,13 +210,16 @@ def merge(
     weights: Sequence[float] | None = None,
     normalize: bool = True,
     lam: float = 1.0,
+    parents: Mapping[str, str] | None = None,
     on_tensor: Callable[[TensorReport], None] | None = None,
 ) -> MergeReport:
     """Merge checkpoint folders into the new folder `out`; → what happened, also in `out/merge.json`.
 
     `base` is the common ancestor θ_0 (the mid-trained checkpoint); configuration and tokenizer files come from it.
     `weights` default to 1 each (ties) or 1/n each (linear); linear weights must sum to 1, or are divided by their sum
-    under `normalize`. `density` is one number or one per model, in 0..1. Memory: about (models + 6) × the largest tensor in fp32.
+    under `normalize`. `density` is one number or one per model, in 0..1. Memory: some 2 · models + 6 times the
+    largest tensor in fp32.
+    `parents` (asset → version) go into `lineage.json`; by default the digests of the weights do.
     Raises `ValueError` on wrong parameters and `CheckpointMismatch`, naming the tensor, when names, shapes or dtypes
     differ, a weight isn't finite, or an integer tensor isn't the same in all. `lineage.json` is written last: a
     folder that has it is whole.
@@ -259,7 +265,7 @@ def merge(
         bytes_written=written, weights_digest=WeightFiles(folder).digest(),
     )  # fmt: skip
     (folder / REPORT).write_text(json.dumps(report.record(), indent=1, sort_keys=True) + "\n")
-    _write_lineage(folder, report, base_files, model_files, digests)
+    _write_lineage(folder, report, base_files, digests, parents)
     return report
 
 
@@ -301,13 +307,17 @@ def _checked(name: str, tensor: torch.Tensor) -> torch.Tensor:
     import torch
 
     if not bool(torch.isfinite(tensor).all()):
-        raise CheckpointMismatch(f"tensor {name!r} holds a value that isn't finite; a broken checkpoint can't be merged")
+        raise CheckpointMismatch(
+            f"tensor {name!r} holds a value that isn't finite; the checkpoint is broken"
+        )
     return tensor.to(torch.float32)
 
 
 def _same_integers(name: str, stored: torch.Tensor, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     if not all(tensor.equal(stored) for tensor in tensors):
-        raise CheckpointMismatch(f"tensor {name!r} is of type {stored.dtype} and differs between models; can't be merged")
+        raise CheckpointMismatch(
+            f"tensor {name!r} is of type {stored.dtype} and differs between models"
+        )
     return stored
 
 
@@ -338,27 +348,30 @@ def _copy_settings(source: Path, target: Path) -> None:
 
 
 def _write_lineage(
-    folder: Path, report: MergeReport, base: WeightFiles, models: Sequence[WeightFiles], digests: Sequence[str]
+    folder: Path, report: MergeReport, base: WeightFiles, digests: Sequence[str], parents: Mapping[str, str] | None
 ) -> None:
-    parents = [_parent("base", base, base.digest(), None)]
-    parents += [
-        _parent("expert", files, digest, {"weight": weight, "density": density})
-        for files, digest, weight, density in zip(models, digests, report.weight, report.density, strict=True)
-    ]
+    """In the form of `trainer.checkpoint.Lineage`, so that a merged folder loads like any other."""
+    path = base.folder / LINEAGE
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    before = {key: value for key, value in before.items() if key in _LINEAGE_KEPT}
     lineage = {
-        "stage": "merge",
-        "weights_sha256": report.weights_digest,
-        "parameters": {
-            "merge_method": report.method, "normalize": report.normalize, "lambda": report.lam, "dtype": "float32",
+        "preset": {},
+        **before,
+        "stage": report.method,
+        "parents": dict(parents or _parents(base, digests)),
+        "config": {
+            "merge_method": report.method, "density": list(report.density), "weight": list(report.weight),
+            "normalize": report.normalize, "lambda": report.lam, "dtype": "float32",
         },
-        "parents": parents,
+        "seeds": {},
+        "metrics": {
+            "kept": list(report.total.kept), "conflicts": report.total.conflicts,
+            "delta_norm": report.total.delta_norm, "expert_norms": list(report.total.expert_norms),
+        },
     }  # fmt: skip
-    (folder / LINEAGE).write_text(json.dumps(lineage, indent=1, sort_keys=True) + "\n")
+    (folder / LINEAGE).write_text(canonical_json(lineage) + "\n", encoding="utf-8")
 
 
-def _parent(role: str, files: WeightFiles, digest: str, parameters: Mapping[str, float] | None) -> dict[str, Any]:
-    path = files.folder / LINEAGE
-    lineage = json.loads(path.read_text()) if path.is_file() else None
-    return {
-        "role": role, "name": files.folder.name, "weights_sha256": digest, "parameters": parameters, "lineage": lineage,
-    }  # fmt: skip
+def _parents(base: WeightFiles, digests: Sequence[str]) -> dict[str, str]:
+    """Without names from the caller, parents are known by the digests of their weights."""
+    return {"base": base.digest(), **{f"expert_{i}": value for i, value in enumerate(digests, start=1)}}

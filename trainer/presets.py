@@ -35,6 +35,8 @@ class Shape:
     pixels: int = 160 * 224
     rope_theta: float = 10_000.0
     init: float = 0.02
+    number_smoothing: float = 20.0
+    """Neighbouring numbers start with alike embeddings: correlation length in units of 0..1000 (0 = independent)."""
 
     def __post_init__(self) -> None:
         if sum(self.mrope_section) * 2 != self.head_dim:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schemas.action_types import POINTED
 from schemas.actions import (
     Action,
     CallUser,
@@ -30,7 +31,6 @@ from schemas.actions import (
     parse_reply,
     scroll_direction,
 )
-from schemas.action_types import POINTED
 from schemas.coordinates import contains
 
 Box = Sequence[float]
@@ -106,7 +106,7 @@ _POINT = re.compile(r"\s*\[\s*-?\d+\s*,\s*-?\d+\s*\]\s*", re.ASCII)
 
 
 def r_format(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
-    """1 if the reply has its objective's form, else 0. Empty tags are well formed; what is in them isn't judged here."""
+    """1 if the reply has its objective's form, else 0. Empty tags are well formed; their content isn't judged here."""
     if truth.objective == "grounding":
         return float(_POINT.fullmatch(text) is not None)
     return float(parse_reply(text).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))

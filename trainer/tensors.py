@@ -103,7 +103,9 @@ class WeightFiles:
             return False
         inputs = [name for name in self.tensors if name.endswith("embed_tokens.weight")]
         if len(inputs) != 1:
-            raise CheckpointMismatch(f"{self.folder.name}: tied embeddings, but {len(inputs)} input embeddings: {inputs}")
+            raise CheckpointMismatch(
+                f"{self.folder.name}: tied embeddings, but {len(inputs)} input embeddings: {inputs}"
+            )
         if not self.read(inputs[0]).equal(self.read(_OUTPUT_EMBEDDING)):
             raise CheckpointMismatch(
                 f"{self.folder.name}: config says tied embeddings, but {_OUTPUT_EMBEDDING!r} differs from {inputs[0]!r}"
@@ -132,7 +134,7 @@ def check_same(base: WeightFiles, other: WeightFiles) -> None:
     """Raise `CheckpointMismatch`, naming the tensor, unless both have the same names, shapes and dtypes."""
     if missing := sorted(set(base.tensors) - set(other.tensors)):
         raise CheckpointMismatch(
-            f"{other.folder.name}: tensor {missing[0]!r} of the base {base.folder.name} is missing ({len(missing)} in all)"
+            f"{other.folder.name}: tensor {missing[0]!r} of the base {base.folder.name} is missing ({len(missing)} so)"
         )
     if extra := sorted(set(other.tensors) - set(base.tensors)):
         raise CheckpointMismatch(
@@ -197,7 +199,8 @@ def _write_file(base: WeightFiles, path: Path, names: list[str], produce: Callab
                 raise CheckpointMismatch(
                     f"tensor {name!r}: expected {base.tensors[name].shape}, found {tuple(tensor.shape)}"
                 )
-            stream.write(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()) if tensor.numel() else b"")
+            if tensor.numel():
+                stream.write(tensor.reshape(-1).view(torch.uint8).numpy().data)
         stream.flush()
         os.fsync(stream.fileno())
         size = stream.tell()

@@ -35,7 +35,7 @@ PATTERN = "|".join(
         r"</?(?:think|action|conclusion)>",
         rf"(?:{'|'.join(sorted(VERBS, key=len, reverse=True))})(?=\()",
         rf"(?:{_NAMES})=",
-        rf" (?=(?:{_NAMES})=)",
+        rf" (?=(?:{_NAMES})=|(?:{'|'.join(VERBS)})\()",
         r"(?<=\[|,)-1(?=,|\])",
         r"1000|[0-9]{1,3}",
         r"[()\[\],']",

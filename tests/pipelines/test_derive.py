@@ -36,7 +36,12 @@ def store(tmp_path: Path) -> Store:
 
 def test_navigation_skips_steps_without_picture_or_action(store: Store) -> None:
     sha = screen_row(store, 1)["screenshot_sha256"]
-    steps = [step_row("a", 0, sha), step_row("a", 1, None, Type("x")), step_row("a", 2, sha), step_row("a", 3, sha, None)]
+    steps = [
+        step_row("a", 0, sha),
+        step_row("a", 1, None, Type("x")),
+        step_row("a", 2, sha),
+        step_row("a", 3, sha, None),
+    ]
     rows = of(derive(steps, []), "navigation")
     prompts = sorted(prompt_text(row["messages"]) for row in rows)
     assert len(prompts) == 2
@@ -48,7 +53,9 @@ def test_history_never_crosses_a_gap(store: Store) -> None:
     sha = screen_row(store, 1)["screenshot_sha256"]
     steps = [step_row("a", i, sha, Click((i, i))) for i in range(4)]
     steps[2]["provenance"] = json.dumps({"gap_at": 2})
-    rows = {json.loads(r["provenance"])["step"]: prompt_text(r["messages"]) for r in of(derive(steps, []), "navigation")}
+    rows = {
+        json.loads(r["provenance"])["step"]: prompt_text(r["messages"]) for r in of(derive(steps, []), "navigation")
+    }
     assert "History:\nunknown" in rows[2]
     assert "Click(box=(2,2))" in rows[3]
     assert "Click(box=(1,1))" not in rows[3]
@@ -57,7 +64,9 @@ def test_history_never_crosses_a_gap(store: Store) -> None:
 def test_history_never_crosses_a_removed_step(store: Store) -> None:
     sha = screen_row(store, 1)["screenshot_sha256"]
     steps = [step_row("a", i, sha, Click((i, i))) for i in (0, 1, 3)]
-    rows = {json.loads(r["provenance"])["step"]: prompt_text(r["messages"]) for r in of(derive(steps, []), "navigation")}
+    rows = {
+        json.loads(r["provenance"])["step"]: prompt_text(r["messages"]) for r in of(derive(steps, []), "navigation")
+    }
     assert "unknown" in rows[3]
 
 
@@ -93,7 +102,13 @@ def test_step_grounding_needs_pointing_words_and_a_box_that_holds_the_point(stor
 
 @pytest.mark.parametrize(
     ("words", "what"),
-    [("tap on Cart", "Cart"), ("Press the\n red  key!", "the red key"), ("clicking x", None), ("type abc", None), ("", None)],
+    [
+        ("tap on Cart", "Cart"),
+        ("Press the\n red  key!", "the red key"),
+        ("clicking x", None),
+        ("type abc", None),
+        ("", None),
+    ],
 )
 def test_expression_is_taken_from_pointing_words_only(words: str, what: str | None) -> None:
     assert expression(words) == what
@@ -103,7 +118,9 @@ def test_ambiguous_names_are_never_asked_for(store: Store) -> None:
     screen = screen_row(store, 1)
     for element in screen["elements"][:2]:
         element["name"] = element["text"] = "Open"
-    rows = derive([step_row("a", 0, screen["screenshot_sha256"])], [screen], config=DeriveConfig(grounding_per_screen=99))
+    rows = derive(
+        [step_row("a", 0, screen["screenshot_sha256"])], [screen], config=DeriveConfig(grounding_per_screen=99)
+    )
     asked = {prompt_text(row["messages"]) for row in of(rows, "grounding_element")}
     assert len(asked) == 3
     assert "Where is Open?" not in asked
@@ -113,7 +130,9 @@ def test_nested_elements_of_one_name_are_one_target_the_innermost(store: Store) 
     screen = screen_row(store, 1)
     inner = {**screen["elements"][0], "box": [150.0, 110.0, 200.0, 150.0]}
     screen["elements"].append(inner)
-    rows = derive([step_row("a", 0, screen["screenshot_sha256"])], [screen], config=DeriveConfig(grounding_per_screen=99))
+    rows = derive(
+        [step_row("a", 0, screen["screenshot_sha256"])], [screen], config=DeriveConfig(grounding_per_screen=99)
+    )
     [row] = [r for r in of(rows, "grounding_element") if prompt_text(r["messages"]) == f"Where is {inner['name']}?"]
     assert row["answer"] == "[175,130]"
 

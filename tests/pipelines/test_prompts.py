@@ -40,7 +40,9 @@ def test_prompt_says_that_thinking_is_off_only_without_thoughts() -> None:
 
 
 def test_reply_has_three_tags_that_the_reply_parser_accepts() -> None:
-    assert reply_text(Type("so"), "web") == "<think></think><action>Type(content='so')</action><conclusion></conclusion>"
+    assert (
+        reply_text(Type("so"), "web") == "<think></think><action>Type(content='so')</action><conclusion></conclusion>"
+    )
     assert parse_reply(reply_text(Type("it's\nso"), "web")).action == Type("it's\nso")
     read = parse_reply(reply_text(Click((3, 4)), "web", "a thought", "done"))
     assert (read.tags_ok, read.action, read.thought, read.conclusion) == (True, Click((3, 4)), "a thought", "done")

@@ -44,7 +44,12 @@ def folder(tmp_path: Path) -> Folders:
 
 def random_tensors(seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensors:
     generator = torch.Generator().manual_seed(seed)
-    shapes = {"model.layers.0.a.weight": (7, 5), "model.layers.1.a.weight": (11,), "model.norm": (), "model.empty": (0, 3)}
+    shapes = {
+        "model.layers.0.a.weight": (7, 5),
+        "model.layers.1.a.weight": (11,),
+        "model.norm": (),
+        "model.empty": (0, 3),
+    }
     return {name: (torch.randn(shape, generator=generator) * scale).to(dtype) for name, shape in shapes.items()}
 
 
@@ -137,7 +142,9 @@ class TestTies:
 
     @settings(max_examples=80, deadline=None)
     @given(st.integers(0, 2**31), st.integers(1, 4), st.floats(0, 1), st.booleans(), st.sampled_from([0.3, 1.0, 1.7]))
-    def test_agrees_with_a_float64_reference(self, seed: int, n: int, density: float, normalize: bool, lam: float) -> None:
+    def test_agrees_with_a_float64_reference(
+        self, seed: int, n: int, density: float, normalize: bool, lam: float
+    ) -> None:
         rng = np.random.default_rng(seed)
         base = rng.normal(size=(5, 4)).astype(np.float32)
         # a coarse grid of deltas: ties, zeros and cancelling votes are common, and fp32 holds the sums exactly
@@ -158,7 +165,9 @@ FLOATS32 = st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=
 
 class TestLaws:
     @given(st.lists(st.tuples(FLOATS32, FLOATS32), max_size=20), st.booleans())
-    def test_one_expert_at_weight_1_density_1_returns_itself(self, pairs: list[tuple[float, float]], norm: bool) -> None:
+    def test_one_expert_at_weight_1_density_1_returns_itself(
+        self, pairs: list[tuple[float, float]], norm: bool
+    ) -> None:
         base, expert = torch.tensor([p[0] for p in pairs]), torch.tensor([p[1] for p in pairs])
         assert merge_ties(base, [expert], density=[1.0], weight=[1.0], normalize=norm)[0].equal(expert)
         assert merge_linear(base, [expert], weight=[1.0])[0].equal(expert)
@@ -210,14 +219,14 @@ class TestFolders:
     def test_writes_settings_lineage_and_report(self, folder: Folders, tmp_path: Path) -> None:
         base = random_tensors(0)
         start, expert = folder("base", base), folder("e", moved(base, 1))
-        (start / "lineage.json").write_text('{"stage": "mid_training"}')
+        (start / "lineage.json").write_text('{"stage": "mid_training", "preset": {"name": "nano"}}')
         report = merge("ties", start, [expert], tmp_path / "out", density=0.5)
         names = {path.name for path in (tmp_path / "out").iterdir()}
         assert names == {"config.json", "tokenizer.json", "model.safetensors", "merge.json", "lineage.json"}
         lineage = json.loads((tmp_path / "out/lineage.json").read_text())
-        assert [parent["role"] for parent in lineage["parents"]] == ["base", "expert"]
-        assert lineage["parents"][0]["lineage"] == {"stage": "mid_training"}
-        assert lineage["parents"][1]["weights_sha256"] == WeightFiles(expert).digest()
+        assert lineage["parents"] == {"base": WeightFiles(start).digest(), "expert_1": WeightFiles(expert).digest()}
+        assert lineage["config"]["merge_method"] == "ties" and lineage["config"]["density"] == [0.5]
+        assert lineage["preset"] == {"name": "nano"}  # goes on from the base
         assert {layer.name for layer in report.layers} == {"model.layers.0", "model.layers.1", "model"}
         assert report.total.count == 35 + 11 + 1
         # int(0.5*35) + int(0.5*11) + int(0.5*1) = 17 + 5 + 0 elements of 47
@@ -264,7 +273,9 @@ class TestFolders:
         torch.manual_seed(0)
         sizes = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
         for name in ("base", "a", "b"):
-            LlamaForCausalLM(LlamaConfig(vocab_size=16, tie_word_embeddings=True, **sizes)).save_pretrained(tmp_path / name)
+            LlamaForCausalLM(LlamaConfig(vocab_size=16, tie_word_embeddings=True, **sizes)).save_pretrained(
+                tmp_path / name
+            )
         merge("ties", tmp_path / "base", [tmp_path / "a", tmp_path / "b"], tmp_path / "out", density=0.5)
         model, info = LlamaForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
         assert not info["missing_keys"] and not info["unexpected_keys"]

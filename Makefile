@@ -1,0 +1,68 @@
+# Everything lives in .venv and .vesper; `make clean` removes both caches and data, not .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+VESPER_HOME ?= $(CURDIR)/.vesper
+EXTRAS := core,embed,train,devices,dagster,dev
+WORKERS ?= 2
+PORT ?= 3000
+export VESPER_HOME
+# Nothing here phones home.
+export DAGSTER_DISABLE_TELEMETRY := 1
+export HF_HUB_DISABLE_TELEMETRY := 1
+export DO_NOT_TRACK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint dev bench soak serve clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.stamp ## the environment and a browser, once
+
+.venv/.stamp: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Vesper needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Say make PYTHON=python3.12"; exit 1; }
+	@if ! [ -x $(BIN)/pip ]; then \
+		if ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
+			if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+				apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; \
+			else \
+				echo "Python's venv module is missing: install it first (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; \
+			fi; \
+		fi; \
+		$(PYTHON) -m venv .venv; \
+	fi
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@browser=$$(deploy/get_browser.sh $(CURDIR)/$(BIN)/python | tail -n 1) && echo "browser: $$browser"
+	@touch $@
+
+demo: setup ## the whole graph on embedded data; prints what improved, leaves report.json
+	$(BIN)/vesper demo
+
+test: lint ## lint, types, import directions, all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak"
+
+lint: setup ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+dev: setup ## Dagster's UI on http://127.0.0.1:$(PORT), with the demo's history
+	$(BIN)/python -m dagster_project.instance
+	DAGSTER_HOME=$(VESPER_HOME)/dagster $(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -m dagster_project.definitions
+
+bench: setup ## side-by-side figures into bench/results.json
+	$(BIN)/python bench/run.py
+
+soak: setup ## long runs: nights, devices
+	$(BIN)/python -m pytest -m soak --timeout 0
+
+serve: ## vLLM in an environment of its own (needs a GPU): make serve MODEL=Qwen/Qwen3-VL-8B-Instruct
+	@[ -n "$(MODEL)" ] || { echo "say which model: make serve MODEL=Qwen/Qwen3-VL-8B-Instruct"; exit 1; }
+	@[ -x .venv-serve/bin/vllm ] || { $(PYTHON) -m venv .venv-serve && .venv-serve/bin/pip install --quiet --upgrade pip; }
+	@[ -x .venv-serve/bin/vllm ] || .venv-serve/bin/pip install --group serve
+	.venv-serve/bin/vllm serve $(MODEL) --host 127.0.0.1 --port 8000
+
+clean: ## remove data, reports and caches (not .venv)
+	rm -rf $(VESPER_HOME) report.json bench/results.json .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,113 @@
+"""The stages that see all sources: hygiene, shards, mixture, held-out shards, task pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from dagster_project.graph import Stage, Work
+from pipelines.manifest import Manifest, StoreError
+from pipelines.mixture import MIXTURE
+from pipelines.shards import INDEX
+from schemas.tables import Pairs, Tasks
+
+HELDOUT = "evaluations/heldout"
+
+
+def stages(names: Sequence[str]) -> Iterator[Stage]:
+    """The fan-in over the sources `names`. What has no gold yet is passed over, and shown as such."""
+    gold = tuple(f"gold/{name}" for name in names)
+
+    def over_gold(function: Callable[[Work, list[str]], Manifest]) -> Callable[[Work], Manifest]:
+        return lambda work: function(work, with_gold(work, names))
+
+    def stage(
+        key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest], description: str, **more: object
+    ) -> Stage:
+        filled = {"kinds": ("parquet",), "code_version": "1", **more}
+        return Stage(key=key, deps=deps, job="build_corpus", run=run, description=description, **filled)  # type: ignore[arg-type]
+
+    yield stage(
+        "hygiene/duplicates", gold, over_gold(_duplicates), "Items that say the same about the same thing, by cosine "
+        "similarity; `keep` is recomputed from the pairs, so a withdrawn source revives what it had displaced.",
+        kinds=("parquet", "faiss"), table="pairs", columns=Pairs.schema,
+    )  # fmt: skip
+    yield stage(
+        "mid_training/shards", gold, over_gold(_shards), "Training samples with their encoded pictures, packed once; "
+        "`datasets.load_dataset(\"parquet\")` opens them.",
+        kinds=("parquet", "huggingface"), table="index", columns=INDEX,
+    )  # fmt: skip
+    yield stage(
+        "mid_training/mixture", ("mid_training/shards", "hygiene/duplicates"), _mixture,
+        "Which rows of which shards train, and how often: token shares by objective.", table="mixture", columns=MIXTURE,
+    )  # fmt: skip
+    yield stage(
+        HELDOUT, gold, over_gold(_heldout), "Samples of the test splits, packed like the training shards.",
+        kinds=("parquet", "huggingface"), table="index", columns=INDEX,
+    )  # fmt: skip
+    yield from _task_pool(stage, over_gold, gold)
+
+
+def _task_pool(stage: Callable[..., Stage], over_gold: Callable[..., Callable[[Work], Manifest]],
+               gold: tuple[str, ...]) -> Iterator[Stage]:  # fmt: skip
+    yield stage(
+        "task_pool/static", (), _static_tasks, "Tasks from the functional maps of apps and sites.", table="tasks",
+        columns=Tasks.schema,
+    )  # fmt: skip
+    yield stage(
+        "task_pool/dynamic", gold, over_gold(_dynamic_tasks), "Tasks inferred from screens of gold episodes; kept if "
+        "no pool task is too similar.", table="tasks", columns=Tasks.schema,
+    )  # fmt: skip
+    yield stage(
+        "task_pool/shards", ("task_pool/static", "task_pool/dynamic"), _task_shards,
+        "The pool by strata of expected steps, ready for sampling in proportion.", table="tasks", columns=Tasks.schema,
+    )  # fmt: skip
+
+
+def with_gold(work: Work, names: Sequence[str]) -> list[str]:
+    """Sources that have a last good `gold`. Raises `StoreError` if none has."""
+    found = [name for name in names if work.store.current(f"gold/{name}") is not None]
+    if not found:
+        raise StoreError("no source has gold yet; run refresh_sources first")
+    return found
+
+
+def _duplicates(work: Work, names: list[str]) -> Manifest:
+    from quality.dedup import find_duplicates
+
+    return find_duplicates(work.store, names)
+
+
+def _shards(work: Work, names: list[str]) -> Manifest:
+    from pipelines.shards import build_shards
+
+    return build_shards(work.store, names)
+
+
+def _heldout(work: Work, names: list[str]) -> Manifest:
+    from pipelines.shards import build_shards
+
+    return build_shards(work.store, names, HELDOUT, ("test",))
+
+
+def _mixture(work: Work) -> Manifest:
+    from pipelines.mixture import build_mixture
+
+    return build_mixture(work.store)
+
+
+def _static_tasks(work: Work) -> Manifest:
+    from generators.task_pool import build_static
+
+    return build_static(work.store)
+
+
+def _dynamic_tasks(work: Work, names: list[str]) -> Manifest:
+    from generators.task_pool import build_dynamic
+
+    return build_dynamic(work.store, names)
+
+
+def _task_shards(work: Work) -> Manifest:
+    from generators.task_pool import build_shards
+
+    return build_shards(work.store)

@@ -1,0 +1,101 @@
+"""Stages → Dagster assets: each calls its stage's function and shows its manifest.
+
+Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from dagster_project import checks
+from dagster_project.automation import TAIL
+from dagster_project.deployment import Deployment
+from dagster_project.graph import Stage
+from dagster_project.metadata import column_schema, describe
+from dagster_project.resources import JudgeResource, StoreResource, work
+from pipelines.manifest import Manifest
+
+
+def asset_key(key: str) -> dg.AssetKey:
+    """`unified/aitw` → AssetKey(["unified", "aitw"])."""
+    return dg.AssetKey(key.split("/"))
+
+
+def build(stages: Mapping[str, Stage]) -> list[dg.AssetsDefinition]:
+    """One asset with one blocking check for each stage."""
+    return [_asset(stage) for stage in stages.values()]
+
+
+def external(names: list[str], deployment: Deployment) -> list[dg.AssetSpec]:
+    """Sources that are switched off: visible, outside the fan-in."""
+    return [
+        dg.AssetSpec(
+            asset_key(f"raw/{name}"), group_name="raw", tags={"source": name, "enabled": "false"},
+            owners=list(deployment.source(name).owners or deployment.owners),
+            description="Switched off in deployment.yaml: nothing of it enters the corpus.",
+        )
+        for name in names
+    ]  # fmt: skip
+
+
+def _asset(stage: Stage) -> dg.AssetsDefinition:
+    metadata: dict[str, Any] = {}
+    if stage.columns is not None:
+        metadata["dagster/column_schema"] = column_schema(stage.columns)
+
+    @dg.asset(
+        key=asset_key(stage.key),
+        deps=[asset_key(dep) for dep in stage.deps],
+        description=stage.description,
+        group_name=stage.group,
+        code_version=stage.code_version,
+        kinds=set(stage.kinds),
+        owners=list(stage.owners),
+        tags=dict(stage.tags),
+        metadata=metadata,
+        check_specs=[checks.spec(asset_key(stage.key))],
+        automation_condition=TAIL if stage.job == "train" else None,
+        pool=stage.pool,
+    )
+    def made(context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource) -> Iterator[Any]:
+        if stage.external:
+            manifest = _in_own_process(stage, context, store, judge)
+        else:
+            manifest = stage.run(work(store, judge))
+        yield from _results(stage, manifest, store)
+
+    return made
+
+
+def _results(stage: Stage, manifest: Manifest, store: StoreResource) -> Iterator[Any]:
+    result = checks.result(manifest)
+    yield dg.MaterializeResult(
+        metadata=describe(stage, manifest, store.open()),
+        data_version=dg.DataVersion(manifest.data_version),
+        check_results=[result],
+    )
+
+
+def _in_own_process(
+    stage: Stage, context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource
+) -> Manifest:
+    """Run a stage through `run_stage.py`; its events are logged, its version comes back as a message."""
+    settings = judge.settings()
+    environment = {
+        "VESPER_HOME": store.home,
+        "VESPER_JUDGE": settings.name,
+        "VESPER_JUDGE_BASE_URL": settings.base_url or "",
+        "VESPER_JUDGE_MODEL": settings.model or "",
+    }
+    done = dg.PipesSubprocessClient(forward_termination=True).run(
+        command=[sys.executable, "-m", "dagster_project.run_stage", stage.key],
+        context=context,
+        env={**os.environ, **environment},
+    )
+    for message in done.get_custom_messages():
+        if "version" in message:
+            return store.open().version(stage.key, message["version"])
+    raise dg.Failure(f"{stage.key}: the process ended without naming the version it made")

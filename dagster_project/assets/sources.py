@@ -1,0 +1,144 @@
+"""Per source: `raw` → `unified` → `verdicts` → `gold`, from the adapter registry. A new adapter is a new chain."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from dagster_project.deployment import Deployment
+from dagster_project.graph import Stage, Work
+from pipelines import sources as adapters
+from pipelines.adapter import Descriptor, Raw
+from pipelines.manifest import Manifest
+from schemas.tables import Samples, Steps, Verdicts
+
+PARTS = ("raw", "unified", "verdicts", "gold")
+
+
+def enabled(deployment: Deployment) -> list[str]:
+    """Ids of the sources that feed the corpus, sorted. Raises `ValueError` if the deployment names an unknown one."""
+    known = adapters.registry()
+    companions = {name for adapter in known.values() for name in adapter.descriptor.companions}
+    for name in deployment.sources:
+        if name not in known and name not in companions:
+            raise ValueError(f"deployment: unknown source {name!r}; known are {', '.join(known)}")
+    return [name for name in known if deployment.source(name).enabled]
+
+
+def disabled(deployment: Deployment) -> list[str]:
+    """Ids of the sources that are switched off."""
+    return [name for name in adapters.registry() if not deployment.source(name).enabled]
+
+
+def stages(deployment: Deployment) -> Iterator[Stage]:
+    """The chains of all enabled sources; companions (such as Rico's screens) come first."""
+    known = adapters.registry()
+    names = enabled(deployment)
+    for companion in sorted({c for name in names for c in known[name].descriptor.companions}):
+        yield Stage(
+            key=f"raw/{companion}", deps=(), job="refresh_sources", run=functools.partial(_raw, companion),
+            description=f"Native files of {companion}, which other sources' records point to.",
+            kinds=("file",), code_version="1", owners=deployment.owners, tags={"companion": "true"},
+        )  # fmt: skip
+    for name in names:
+        yield from _chain(known[name].descriptor, known[name].version, deployment)
+
+
+def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[Stage]:
+    settings = deployment.source(card.id)
+    owners = settings.owners or deployment.owners
+    tags = {"source": card.id, "licence": slug(card.licence), "language": slug(card.language)}
+    tags |= {f"platform/{slug(name)}": "" for name in card.platforms}
+    tags |= {f"objective/{slug(name)}": "" for name in card.objectives}
+    if settings.revision:
+        tags["revision"] = slug(settings.revision)
+    common = {"job": "refresh_sources", "owners": owners, "tags": tags}
+    raw = (f"raw/{card.id}", *(f"raw/{name}" for name in card.companions))
+    step_source = "navigation" in card.objectives
+    yield Stage(
+        key=f"raw/{card.id}", deps=raw[1:] if not _native(deployment, card.id) else (),
+        run=functools.partial(_raw, card.id), kinds=("file",), code_version="1",
+        description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}", **common,
+    )  # fmt: skip
+    yield Stage(
+        key=f"unified/{card.id}", deps=raw, run=functools.partial(_unified, card), kinds=("parquet", "beam"),
+        code_version=str(version), table="steps" if step_source else "samples",
+        columns=Steps.schema if step_source else Samples.schema,
+        description=f"{card.title} in the unified action space; what can't be mapped is quarantined with reasons.\n\n"
+        f"Native frame: {card.frame}", **common,
+    )  # fmt: skip
+    yield Stage(
+        key=f"verdicts/{card.id}", deps=(f"unified/{card.id}",), run=functools.partial(_verdicts, card.id),
+        kinds=("parquet",), code_version="1", table="verdicts", columns=Verdicts.schema, pool="judge",
+        description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
+        "episode, 0 to 10.", **common,
+    )  # fmt: skip
+    yield Stage(
+        key=f"gold/{card.id}", deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
+        run=functools.partial(_gold, card.id),
+        kinds=("parquet",), code_version="1", table="samples", columns=Samples.schema, pool="judge",
+        description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "
+        "samples derived from it.", **common,
+    )  # fmt: skip
+
+
+def slug(text: str) -> str:
+    """Text as a Dagster tag value: letters, digits, `_`, `-` and `.`, at most 63 of them."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._")[:63].strip("-._") or "unknown"
+
+
+def _native(deployment: Deployment, name: str) -> bool:
+    return deployment.native_folder(name) is not None
+
+
+def raw_folder(work: Work, name: str) -> Path:
+    """Where a source's native files lie: the deployment's folder, else that of the embedded data."""
+    return work.deployment.native_folder(name) or work.store.home / "raw" / name
+
+
+def _raw(name: str, work: Work) -> Manifest:
+    from pipelines.rawdata import register_raw
+
+    folder = work.deployment.native_folder(name)
+    if folder is not None:
+        revision = work.deployment.source(name).revision
+        return register_raw(work.store, name, folder, {"revision": revision} if revision else None)
+    if not work.deployment.embedded:
+        raise ValueError(
+            f"raw/{name}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
+            "or allow embedded data in deployment.yaml"
+        )
+    from generators.embedded import build_raw
+
+    size = work.deployment.embedded_size
+    more = {} if size is None else {"size": size}
+    return build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded_seed, **more)
+
+
+def _unified(card: Descriptor, work: Work) -> Manifest:
+    from pipelines.unify import unify_source
+
+    named = work.deployment.source(card.id).companions
+    companions = {name: Path(named.get(name) or raw_folder(work, name)) for name in card.companions}
+    inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
+    return unify_source(work.store, card.id, Raw(raw_folder(work, card.id), companions), inputs=inputs)
+
+
+def _verdicts(name: str, work: Work) -> Manifest:
+    from quality.commands import make_judge
+    from quality.verdicts import judge_source
+
+    return judge_source(work.store, name, make_judge(*_judge(work)))
+
+
+def _gold(name: str, work: Work) -> Manifest:
+    from quality.commands import make_judge, make_rewriter
+    from quality.gold import build_gold
+
+    return build_gold(work.store, name, make_judge(*_judge(work)), make_rewriter(*_judge(work)))
+
+
+def _judge(work: Work) -> tuple[str, str | None, str | None, Path]:
+    return work.judge.name, work.judge.base_url, work.judge.model, work.store.home / "cache" / "judge"

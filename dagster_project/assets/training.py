@@ -1,0 +1,57 @@
+"""Checkpoints and their evaluations: what the trainer says it makes, each in a process of its own."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from dagster_project.graph import Stage, Work
+from pipelines.manifest import Manifest
+from trainer.stages import CODE_VERSION, STAGES, asset_of, inputs_of
+
+DESCRIPTIONS = {
+    "base": "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
+    "mid_trained": "Mid-training on the mixture: grounding, perception, question answering and navigation at once.",
+    "offline_grounding": "Specialist by single-step GRPO on grounding: point in box, refusal.",
+    "offline_mobile": "Specialist by single-step GRPO on phone steps.",
+    "offline_web": "Specialist by single-step GRPO on web and desktop steps.",
+    "linear": "The three specialists' mean, to compare TIES with.",
+    "unified": "One agent of three specialists: TIES against the mid-trained checkpoint.",
+}
+
+
+def stages() -> Iterator[Stage]:
+    """All stages of the trainer, in its order."""
+    for name in STAGES:
+        asset = asset_of(name)
+        evaluation = name.startswith("evaluations/")
+        description = DESCRIPTIONS.get(name) or (
+            f"checkpoints/{name.partition('/')[2]} on held-out screens and steps, beside the blind table, the random "
+            "element and the swapped screens."
+        )
+        yield Stage(
+            key=asset, deps=inputs_of(name), job="train", run=functools.partial(_run, name), description=description,
+            kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"), code_version=CODE_VERSION, external=True,
+            owners=("team:training",), table="records" if evaluation else None, pool="trainer",
+        )  # fmt: skip
+
+
+def trainer_config() -> dict[str, Any]:
+    """What $VESPER_TRAINER (JSON, keys of `trainer.stages.DEFAULTS`) changes. Raises `ValueError`."""
+    text = os.environ.get("VESPER_TRAINER", "{}")
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"VESPER_TRAINER: expected JSON, found {text[:60]!r}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"VESPER_TRAINER: expected a JSON object, found {text[:60]!r}")
+    return config
+
+
+def _run(name: str, work: Work) -> Manifest:
+    from trainer.stages import run_stage
+
+    return run_stage(name, work.store.home, trainer_config(), lambda event: work.on_event(event), progress=False)

@@ -1,0 +1,145 @@
+"""What starts by itself: the nightly refresh, the corpus after it, new native files, the training tail.
+
+The refresh runs nightly, the corpus when a refresh has ended in whatever state, and the training tail by a condition
+on its inputs' data versions. No asset has both a schedule and a condition.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from dagster_project import deployment
+from dagster_project.graph import Stage
+from schemas.ids import digest
+
+TAIL = (
+    dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed()).since_last_handled()
+    & dg.AutomationCondition.all_deps_blocking_checks_passed()
+    & ~dg.AutomationCondition.in_progress()
+).with_label("an input's data changed and its checks passed")
+"""`eager()` would fire on every re-materialisation, even of the same data."""
+
+DEFAULT_CRON = "0 2 * * *"
+ENDED = {
+    "succeeded": dg.DagsterRunStatus.SUCCESS,
+    "failed": dg.DagsterRunStatus.FAILURE,
+    "canceled": dg.DagsterRunStatus.CANCELED,
+}
+
+
+def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
+    """`refresh_sources` (raw to gold), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations)."""
+    told = {
+        "refresh_sources": "Native files to gold, source by source; what hasn't changed is skipped.",
+        "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
+        "train": "Checkpoints and their evaluations.",
+    }
+    return {
+        name: dg.define_asset_job(
+            name, dg.AssetSelection.assets(*(s.key.split("/") for s in stages.values() if s.job == name)),
+            description=text,
+        )
+        for name, text in told.items()
+    }  # fmt: skip
+
+
+def nightly(refresh: Any) -> dg.ScheduleDefinition:
+    """The refresh, by default at two in the morning ($VESPER_NIGHTLY_CRON)."""
+    return dg.ScheduleDefinition(
+        name="nightly_refresh", job=refresh, cron_schedule=os.environ.get("VESPER_NIGHTLY_CRON", DEFAULT_CRON),
+        default_status=dg.DefaultScheduleStatus.RUNNING, description="All sources from native files to gold.",
+    )  # fmt: skip
+
+
+def corpus_sensors(refresh: Any, corpus: Any) -> list[Any]:
+    """Start `build_corpus` when a refresh has ended, however it ended: one broken source starves nobody."""
+    return [_after(word, status, refresh, corpus) for word, status in ENDED.items()]
+
+
+def _after(word: str, status: dg.DagsterRunStatus, refresh: Any, corpus: Any) -> Any:
+    @dg.run_status_sensor(
+        run_status=status, name=f"corpus_after_refresh_{word}", monitored_jobs=[refresh], request_job=corpus,
+        default_status=dg.DefaultSensorStatus.RUNNING, description=f"Builds the corpus after a refresh that {word}.",
+    )  # fmt: skip
+    def sensor(context: dg.RunStatusSensorContext) -> dg.RunRequest:
+        return dg.RunRequest(run_key=f"corpus-after-{context.dagster_run.run_id}")
+
+    return sensor
+
+
+def new_files_sensor(names: list[str], stages: Mapping[str, Stage], refresh: Any) -> Any:
+    """Refresh a source when the files in its folder have changed and then rested for one look."""
+
+    @dg.sensor(
+        name="new_raw_files", job=refresh, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Looks at the sources' native folders; asks for a refresh of those whose files changed.",
+    )  # fmt: skip
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        known: dict[str, dict[str, str]] = json.loads(context.cursor or "{}")
+        requests, now = look(names, known)
+        runs = [
+            dg.RunRequest(
+                run_key=f"{name}-{mark}", tags={"source": name, "because": "new_raw_files"},
+                asset_selection=[dg.AssetKey(key.split("/")) for key in chain_of(stages, name)],
+            )
+            for name, mark in requests.items()
+        ]  # fmt: skip
+        if not runs:
+            waiting = [name for name, entry in now.items() if entry["seen"] != entry["done"]]
+            reason = f"still changing: {', '.join(waiting)}" if waiting else "no native files have changed"
+            context.update_cursor(json.dumps(now, sort_keys=True))
+            return dg.SkipReason(reason)
+        return dg.SensorResult(run_requests=runs, cursor=json.dumps(now, sort_keys=True))
+
+    return sensor
+
+
+def look(names: list[str], known: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """(source → mark of those to refresh now, what to remember). A folder must look the same twice in a row, so that
+    a copy under way isn't read."""
+    settings = deployment.load()
+    requests: dict[str, str] = {}
+    now: dict[str, dict[str, str]] = {}
+    for name in names:
+        folder = settings.native_folder(name)
+        if folder is None:
+            continue
+        mark, before = folder_mark(folder), known.get(name, {})
+        done = before.get("done", "")
+        if mark and mark == before.get("seen") and mark != done:
+            requests[name] = done = mark
+        now[name] = {"seen": mark, "done": done}
+    return requests, now
+
+
+def folder_mark(folder: Path) -> str:
+    """A digest of names, sizes and times of all files below a folder; "" if there are none."""
+    found = [
+        [path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns]
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    ]
+    return digest(found)[:16] if found else ""
+
+
+def chain_of(stages: Mapping[str, Stage], name: str) -> list[str]:
+    """A source's raw to gold; for a companion its own raw and the chains of the sources that use it."""
+    own = [key for key in (f"{part}/{name}" for part in ("raw", "unified", "verdicts", "gold")) if key in stages]
+    users = [s.key.partition("/")[2] for s in stages.values() if s.group == "unified" and f"raw/{name}" in s.deps]
+    others = [f"{part}/{user}" for user in users if user != name for part in ("unified", "verdicts", "gold")]
+    return own + others
+
+
+def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
+    """Evaluates the training tail's condition."""
+    keys = [s.key.split("/") for s in stages.values() if s.job == "train"]
+    return dg.AutomationConditionSensorDefinition(
+        "training_tail", target=dg.AssetSelection.assets(*keys), default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=60, description="Trains and evaluates when an input's data has changed.",
+    )  # fmt: skip

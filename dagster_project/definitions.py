@@ -1,0 +1,51 @@
+"""Vesper's Dagster definitions: `dagster dev -m dagster_project.definitions`."""
+
+from __future__ import annotations
+
+import os
+
+import dagster as dg
+
+from dagster_project import automation, deployment, graph
+from dagster_project.assets import factory, sources
+from dagster_project.resources import JudgeResource, StoreResource
+
+
+def build(settings: deployment.Deployment) -> dg.Definitions:
+    """Definitions of a deployment."""
+    stages = graph.stages(settings)
+    jobs = automation.jobs(stages)
+    watched = sorted({key.partition("/")[2] for key in stages if key.startswith("raw/")})
+    return dg.Definitions(
+        assets=[*factory.build(stages), *factory.external(sources.disabled(settings), settings)],
+        jobs=list(jobs.values()),
+        schedules=[automation.nightly(jobs["refresh_sources"])],
+        sensors=[
+            automation.new_files_sensor(watched, stages, jobs["refresh_sources"]),
+            *automation.corpus_sensors(jobs["refresh_sources"], jobs["build_corpus"]),
+            automation.tail_sensor(stages),
+        ],
+        resources={
+            "store": StoreResource(home=str(deployment.home())),
+            "judge": JudgeResource(
+                name=os.environ.get("VESPER_JUDGE", "rules"),
+                base_url=os.environ.get("VESPER_JUDGE_BASE_URL", ""),
+                model=os.environ.get("VESPER_JUDGE_MODEL", ""),
+            ),
+        },
+        executor=executor(settings),
+    )
+
+
+def executor(settings: deployment.Deployment) -> dg.ExecutorDefinition:
+    """In-process by default: a run has a process of its own anyway, and a step costs no start-up."""
+    if settings.executor == "in_process":
+        return dg.in_process_executor
+    preload = ["dagster_project.definitions"]
+    return dg.multiprocess_executor.configured({"start_method": {"forkserver": {"preload_modules": preload}}})
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """Loaded when Dagster asks, so that importing this module costs nothing."""
+    return build(deployment.load())

@@ -1,0 +1,111 @@
+"""`deployment.yaml` as values: which sources are on, whose they are, where their native files lie."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).parent / "deployment.yaml"
+_SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
+_KEYS = {"raw_root", "embedded", "owners", "sources", "executor"}
+
+
+class DeploymentError(ValueError):
+    """`deployment.yaml` says something that isn't understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """Overrides of one source. `raw` None: `<raw_root>/<source>`."""
+
+    enabled: bool = True
+    owners: tuple[str, ...] = ()
+    revision: str | None = None
+    raw: str | None = None
+    companions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """All settings. `embedded_size`: `tiny` or `demo`; None is the generator's own default."""
+
+    raw_root: Path
+    embedded: bool = True
+    embedded_size: str | None = None
+    embedded_seed: int = 0
+    owners: tuple[str, ...] = ("team:data",)
+    sources: Mapping[str, SourceSettings] = field(default_factory=dict)
+    executor: str = "in_process"
+
+    def source(self, name: str) -> SourceSettings:
+        """Settings of a source, defaults if nothing is said of it."""
+        return self.sources.get(name, SourceSettings())
+
+    def native_folder(self, name: str) -> Path | None:
+        """Where a source's (or companion's) native files lie; None if there are none."""
+        said = self.source(name).raw
+        if said is not None:
+            return Path(said).expanduser()
+        path = self.raw_root / name
+        return path if path.is_dir() else None
+
+
+def home() -> Path:
+    """$VESPER_HOME, by default `.vesper` in the current folder."""
+    return Path(os.environ.get("VESPER_HOME", ".vesper")).expanduser().resolve()
+
+
+def load(path: Path | None = None) -> Deployment:
+    """Read the file that $VESPER_DEPLOYMENT names, else the one shipped here. Raises `DeploymentError`."""
+    chosen = path or Path(os.environ.get("VESPER_DEPLOYMENT") or FILE)
+    return _load(chosen.resolve(), home())
+
+
+@functools.lru_cache(maxsize=8)
+def _load(path: Path, vesper_home: Path) -> Deployment:
+    import yaml
+
+    try:
+        plain = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise DeploymentError(f"{path.name}: {str(error).splitlines()[0]}") from error
+    if not isinstance(plain, dict):
+        raise DeploymentError(f"{path.name}: expected a mapping, found {type(plain).__name__}")
+    _only(plain, _KEYS, path.name)
+    embedded = plain.get("embedded") or {}
+    _only(embedded, {"enabled", "size", "seed"}, f"{path.name}: embedded")
+    root = plain.get("raw_root")
+    executor = plain.get("executor", "in_process")
+    if executor not in ("in_process", "multiprocess"):
+        raise DeploymentError(f"{path.name}: executor: expected in_process or multiprocess, found {executor!r}")
+    size = os.environ.get("VESPER_EMBEDDED_SIZE") or embedded.get("size")
+    return Deployment(
+        raw_root=Path(root).expanduser() if root else vesper_home / "incoming",
+        embedded=bool(embedded.get("enabled", True)),
+        embedded_size=str(size) if size is not None else None,
+        embedded_seed=int(embedded.get("seed", 0)),
+        owners=tuple(plain.get("owners") or ()),
+        sources={name: _source(name, said or {}, path.name) for name, said in (plain.get("sources") or {}).items()},
+        executor=executor,
+    )
+
+
+def _source(name: str, said: Mapping[str, Any], file: str) -> SourceSettings:
+    _only(said, _SOURCE_KEYS, f"{file}: sources.{name}")
+    return SourceSettings(
+        enabled=bool(said.get("enabled", True)),
+        owners=tuple(said.get("owners") or ()),
+        revision=str(said["revision"]) if said.get("revision") is not None else None,
+        raw=said.get("raw"),
+        companions=dict(said.get("companions") or {}),
+    )
+
+
+def _only(plain: Mapping[str, Any], allowed: set[str], where: str) -> None:
+    unknown = sorted(set(plain) - allowed)
+    if unknown:
+        raise DeploymentError(f"{where}: unknown {unknown[0]!r}; known are {', '.join(sorted(allowed))}")

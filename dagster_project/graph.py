@@ -1,0 +1,88 @@
+"""The graph as plain data: every stage by its asset key, what it depends on, and the function that does it.
+
+No Dagster here: the definitions, the demo and the external trainer process all read this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dagster_project.deployment import Deployment
+from pipelines.manifest import Manifest
+from pipelines.store import Store
+
+Job = Literal["refresh_sources", "build_corpus", "train"]
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """Which judge: rules (embedded), or a model behind the OpenAI protocol."""
+
+    name: str = "rules"
+    base_url: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stage is given."""
+
+    store: Store
+    deployment: Deployment
+    judge: JudgeSettings = JudgeSettings()
+    on_event: Callable[[Event], None] = field(default=lambda event: None)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One asset. `table` is the table whose rows `dagster/row_count` counts (None: files are counted)."""
+
+    key: str
+    deps: tuple[str, ...]
+    job: Job
+    run: Callable[[Work], Manifest]
+    description: str
+    kinds: tuple[str, ...]
+    code_version: str
+    table: str | None = None
+    columns: Any = None
+    """The pyarrow schema of `table`."""
+    external: bool = False
+    """Runs in a process of its own, through Pipes (training, and what needs its memory back afterwards)."""
+    owners: tuple[str, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    pool: str | None = None
+
+    @property
+    def group(self) -> str:
+        """The first word of the key."""
+        return self.key.partition("/")[0]
+
+
+def stages(deployment: Deployment) -> dict[str, Stage]:
+    """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early."""
+    from dagster_project.assets import corpus, sources, training
+
+    names = sources.enabled(deployment)
+    found: dict[str, Stage] = {}
+    for stage in (*sources.stages(deployment), *corpus.stages(names), *training.stages()):
+        missing = [dep for dep in stage.deps if dep not in found]
+        if missing or stage.key in found:
+            raise ValueError(f"stage {stage.key}: defined twice, or before what it depends on: {missing}")
+        found[stage.key] = stage
+    return found
+
+
+def upstream(all_stages: Mapping[str, Stage], key: str) -> set[str]:
+    """All keys that a stage depends on, however far away."""
+    found: set[str] = set()
+    waiting = list(all_stages[key].deps)
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += all_stages[one].deps
+    return found

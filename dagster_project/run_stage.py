@@ -1,0 +1,120 @@
+"""One stage in a process of its own, started through Dagster Pipes: `python -m dagster_project.run_stage <asset key>`.
+
+The process leads its own group, so that whatever it starts (ranks, loaders) ends with it. It dies with its parent, even
+if that is killed with -9 (Linux; elsewhere a thread looks). It holds its output's lock for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+LOG_EVERY_S = 10.0
+"""Events come several times a second; the log of a run is read by people."""
+
+
+def own_group() -> None:
+    """Lead a process group, and end all of it on SIGTERM or when the parent dies."""
+    parent = os.getppid()
+    with contextlib.suppress(PermissionError):  # already the leader of a session
+        os.setpgid(0, 0)
+
+    def end(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.getpgrp() == os.getpid():
+            os.killpg(os.getpid(), signal.SIGKILL)
+        os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    # The parent may have died before prctl took hold; other systems have no prctl; and a SIGTERM waits while a long
+    # operation holds the main thread. So a thread looks, too.
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def output_lock(home: Path, key: str) -> Iterator[None]:
+    """Hold the output's lock, which ends with the process, however that ends. Raises `RuntimeError` if it is held."""
+    path = home / "cache" / "locks" / f"{key.replace('/', '-')}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            stream.seek(0)
+            raise RuntimeError(f"{key}: process {stream.read().strip() or '?'} is making it already") from None
+        stream.truncate(0)
+        stream.write(str(os.getpid()))
+        stream.flush()
+        yield
+
+
+class Reporter:
+    """Events of a stage → lines of the run's log: those that are rare all, steps now and then."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._last = 0.0
+
+    def __call__(self, event: Any) -> None:
+        kind = event.get("kind", "event")
+        if kind in ("step", "update") and time.monotonic() - self._last < LOG_EVERY_S:
+            return
+        self._last = time.monotonic()
+        self._log(f"{kind}: " + ", ".join(f"{k} {_short(v)}" for k, v in event.items() if k != "kind"))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)[:200]
+
+
+def run(key: str, report: Any) -> Any:
+    """Run the stage `key`; returns its manifest. Raises `ValueError` for an unknown key."""
+    from dagster_project import deployment, graph
+    from pipelines.store import Store
+
+    settings = deployment.load()
+    stages = graph.stages(settings)
+    if key not in stages:
+        raise ValueError(f"unknown stage {key[:80]!r}")
+    judge = graph.JudgeSettings(
+        os.environ.get("VESPER_JUDGE") or "rules",
+        os.environ.get("VESPER_JUDGE_BASE_URL") or None,
+        os.environ.get("VESPER_JUDGE_MODEL") or None,
+    )
+    store = Store(deployment.home())
+    with output_lock(store.home, key):
+        return stages[key].run(graph.Work(store, settings, judge, report))
+
+
+def main() -> None:
+    """Entry of the process."""
+    from dagster_pipes import open_dagster_pipes
+
+    own_group()
+    with open_dagster_pipes() as pipes:
+        manifest = run(sys.argv[1], Reporter(pipes.log.info))
+        pipes.report_custom_message({"version": manifest.version})
+
+
+if __name__ == "__main__":
+    main()

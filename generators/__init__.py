@@ -1,0 +1,1 @@
+"""Worlds, harvesters, the embedded data, proposers and the task pool."""

@@ -1,0 +1,129 @@
+"""Finding a Chromium and driving it headless, the same way for every world and for the embedded data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # the same pixels on every run: no blinking, no sub-pixel text, no scrolling that takes time
+    "--disable-smooth-scrolling",
+    "--disable-lcd-text",
+    "--font-render-hinting=none",
+    "--force-color-profile=srgb",
+    "--hide-scrollbars",
+)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+class BrowserMissing(RuntimeError):
+    """No Chromium was found; the message says how to get one."""
+
+
+@dataclass(frozen=True)
+class Viewport:
+    """A screen in CSS pixels; `scale` device pixels a CSS pixel."""
+
+    width: int
+    height: int
+    mobile: bool = False
+    scale: float = 1.0
+
+
+PHONE = Viewport(360, 640, mobile=True)
+RICO = Viewport(360, 640, mobile=True, scale=1.5)  # 540 x 960, one of Rico's two picture sizes
+DESKTOP = Viewport(1024, 640)
+MINIWOB = Viewport(160, 210)
+
+
+def find_chromium() -> str | None:
+    """Path of a Chromium: $VESPER_CHROMIUM, then the usual names on PATH; None means Playwright's own is there.
+
+    Raises `BrowserMissing` when there is none at all, or when $VESPER_CHROMIUM names no file.
+    """
+    if named := os.environ.get("VESPER_CHROMIUM"):
+        if not Path(named).is_file():
+            raise BrowserMissing(f"VESPER_CHROMIUM: expected an executable, found nothing at {named!r}; fix or unset it")
+        return named
+    for name in NAMES:
+        if path := shutil.which(name):
+            return path
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        if Path(playwright.chromium.executable_path).is_file():
+            return None
+    raise BrowserMissing(
+        f"no Chromium found (tried $VESPER_CHROMIUM, {', '.join(NAMES)} on PATH, and Playwright's own); "
+        "install one with `apt-get install chromium` or `python -m playwright install chromium`"
+    )
+
+
+@contextmanager
+def open_browser(viewport: Viewport, init_script: str = "") -> Iterator[BrowserContext]:
+    """A headless Chromium with a new, empty profile that goes when the block ends; `init_script` runs in every page.
+
+    Nothing is loaded from the network: requests for anything but file:, data: and about: are refused.
+    """
+    from playwright.sync_api import sync_playwright
+
+    executable = find_chromium()
+    with tempfile.TemporaryDirectory(prefix="vesper-profile-") as profile, sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            profile,
+            headless=True,
+            executable_path=executable,
+            args=list(FLAGS),
+            viewport={"width": viewport.width, "height": viewport.height},
+            device_scale_factor=viewport.scale,
+            is_mobile=viewport.mobile,
+            has_touch=viewport.mobile,
+            locale="en-GB",
+            timezone_id="UTC",
+            reduced_motion="reduce",
+            offline=True,
+        )
+        try:
+            if init_script:
+                context.add_init_script(init_script)
+            yield context
+        finally:
+            context.close()
+
+
+class Camera:
+    """Takes screenshots through one CDP session, faster than `page.screenshot`; PNG bytes as Chromium writes them."""
+
+    def __init__(self, page: Page, viewport: Viewport) -> None:
+        self._page = page
+        self._viewport = viewport
+        self._session = page.context.new_cdp_session(page)
+
+    def shoot(self, *, full_page: bool = False, jpeg_quality: int = 0) -> bytes:
+        """The visible screen, or with `full_page` the whole page, as PNG (or JPEG of the given quality)."""
+        import base64
+
+        options: dict[str, Any] = {"format": "png", "optimizeForSpeed": False}
+        if jpeg_quality:
+            options = {"format": "jpeg", "quality": jpeg_quality}
+        if full_page:
+            height = self._page.evaluate("Math.max(document.documentElement.scrollHeight, innerHeight)")
+            clip = {"x": 0, "y": 0, "width": self._viewport.width, "height": height, "scale": 1}
+            options |= {"captureBeyondViewport": True, "clip": clip}
+        return base64.b64decode(self._session.send("Page.captureScreenshot", options)["data"])

@@ -1,0 +1,82 @@
+"""Streams the elements of a JSON array file: a shard of some hundred megabytes is never held whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHUNK_CHARS = 1 << 20
+_BLANK = re.compile(r"[\s\ufeff]*")
+_CUT = 64
+"""An error this close to the end of what was read may be the cut, not the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Where an array can't be read on: reason (`bad_json`, `truncated_record`), detail, the text from there on."""
+
+    reason: str
+    detail: str
+    rest: str
+
+
+def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, Any | Damage]]:
+    """(index, element) of a UTF-8 JSON array, one element in memory at a time; a `Damage` ends the stream.
+
+    Reads on by doubling, so that an element is decoded a few times at most, whatever its size.
+    """
+    decoder, index, buffer, done = json.JSONDecoder(), 0, "", False
+    opened = False
+    with path.open(encoding="utf-8") as file:
+        step = chunk_chars
+        while True:
+            at = _BLANK.match(buffer).end()  # type: ignore[union-attr]
+            buffer = buffer[at:]
+            want = not buffer
+            if buffer and not opened:
+                if buffer[0] != "[":
+                    yield index, Damage("bad_value", f"expected a JSON array, found {buffer[:40]!r}", buffer)
+                    return
+                opened, buffer = True, buffer[1:]
+                continue
+            if buffer and buffer[0] == "]" :
+                yield from _trailing(index, buffer[1:])
+                return
+            if buffer and not want:
+                if buffer[0] == "," and index:
+                    buffer = buffer[1:]
+                    continue
+                try:
+                    value, end = decoder.raw_decode(buffer)
+                    if end < len(buffer) or done:
+                        yield index, value
+                        index, buffer, step = index + 1, buffer[end:], chunk_chars
+                        continue
+                except (json.JSONDecodeError, RecursionError) as error:
+                    cut = not isinstance(error, RecursionError) and _may_be_cut(error, buffer)
+                    if done or not cut:
+                        reason = "truncated_record" if cut else "bad_json"
+                        yield index, Damage(reason, str(error), buffer)
+                        return
+            if done:
+                yield index, Damage("truncated_record", "the file ends before the array does", buffer)
+                return
+            try:
+                more = file.read(step)
+            except UnicodeDecodeError as error:
+                yield index, Damage("bad_json", f"not UTF-8: {error.reason}", buffer)
+                return
+            done, buffer, step = not more, buffer + more, step * 2
+
+
+def _may_be_cut(error: json.JSONDecodeError, buffer: str) -> bool:
+    return error.msg.startswith("Unterminated string") or error.pos >= len(buffer.rstrip()) - _CUT
+
+
+def _trailing(index: int, rest: str) -> Iterator[tuple[int, Damage]]:
+    if rest.strip():
+        yield index, Damage("bad_json", f"text after the array: {rest.strip()[:40]!r}", rest)

@@ -1,0 +1,273 @@
+"""Gold samples + pictures → immutable parquet shards that train, and that anyone can open.
+
+A shard holds samples with the encoded bytes of all their pictures, in row groups of at most 16 rows. It is plain
+parquet with Hugging Face's `features` in the metadata, so `datasets.load_dataset("parquet", data_files=...)` shows
+pictures. Rows are ordered by picture, and the picture column is dictionary-encoded: a screen with fifteen questions
+is written once in its row group, not fifteen times. Shuffling is the reader's work (`pipelines.reader`).
+
+One or more shards belong to one gold part and are made by one `run_part`: a changed gold part touches its own only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.images import open_image
+from pipelines.manifest import FileEntry
+from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
+from schemas.ids import digest
+from schemas.tables import BOX, SPLITS, Samples
+
+ASSET = "mid_training/shards"
+CODE_VERSION = "1"
+ROW_GROUP_ROWS = 16
+SHARD_BYTES = 128 * 2**20
+"""Of pictures and text before compression; a shard is closed once it has this much."""
+_DICTIONARY_BYTES = 64 * 2**20
+
+IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+"""The storage type of Hugging Face's Image feature."""
+
+INDEX = pa.schema(
+    [("sample_id", pa.string()), ("shard", pa.string()), ("row", pa.int32()), ("row_group", pa.int32()),
+     ("tokens", pa.int32()), ("objective", pa.string()), ("source", pa.string()), ("platform", pa.string()),
+     ("split", pa.string())]
+)  # fmt: skip
+
+
+def _feature(dtype: pa.DataType) -> dict[str, Any]:
+    if dtype == IMAGE:
+        return {"_type": "Image"}
+    if pa.types.is_fixed_size_list(dtype):
+        return {"feature": _feature(dtype.value_type), "length": dtype.list_size, "_type": "List"}
+    if pa.types.is_list(dtype):
+        return {"feature": _feature(dtype.value_type), "_type": "List"}
+    return {"dtype": "float32" if dtype == pa.float32() else str(dtype), "_type": "Value"}
+
+
+def shard_schema() -> pa.Schema:
+    """`Samples` with `images` as list<struct<bytes, path>>, and the features key that `datasets` reads."""
+    # `datasets` takes its features from the metadata only where a field is nullable; nulls are excluded by `Samples`.
+    fields = [pa.field(f.name, pa.list_(IMAGE) if f.name == "images" else f.type) for f in Samples.schema]
+    features = {field.name: _feature(field.type) for field in fields}
+    metadata = {**(Samples.schema.metadata or {}), b"huggingface": json.dumps({"info": {"features": features}})}
+    return pa.schema(fields, metadata={**metadata, b"vesper.table": b"shard"})
+
+
+SHARD = shard_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardConfig:
+    """What enters the shards' config hash."""
+
+    splits: tuple[str, ...] = ("train",)
+    row_group_rows: int = ROW_GROUP_ROWS
+    shard_bytes: int = SHARD_BYTES
+    exclude_held_out_pictures: bool = True
+    """Leave out of training shards what shows a picture (same bytes) that a validation or test sample shows."""
+
+    def __post_init__(self) -> None:
+        if not self.splits or set(self.splits) - set(SPLITS):
+            raise ValueError(f"shards: expected splits of {SPLITS}, found {self.splits}")
+        if not 1 <= self.row_group_rows <= ROW_GROUP_ROWS:
+            raise ValueError(f"shards: expected row groups of 1 to {ROW_GROUP_ROWS} rows, found {self.row_group_rows}")
+        if "train" in self.splits and len(self.splits) > 1:
+            raise ValueError(f"shards: train can't be packed together with other splits, found {self.splits}")
+
+
+def build_shards(
+    store: Store,
+    sources: Sequence[str],
+    asset: str = ASSET,
+    splits: Sequence[str] = ("train",),
+    config: ShardConfig | None = None,
+) -> Manifest:
+    """Gold samples of the given splits → shards (`manifest.paths("shard")`) and their `index` table.
+
+    Each sample once. Left out, and counted: samples without (all) their pictures, and from training those whose
+    picture is held out elsewhere. Raises `StoreError` if a source has no gold or a picture is missing or damaged.
+    """
+    config = config or ShardConfig(splits=tuple(splits))
+    manifests = [store.require(f"gold/{source}") for source in sources]
+    parts = [(manifest, entry) for manifest in manifests for entry in manifest.files if entry.table == "samples"]
+    held = _held_out(parts) if config.exclude_held_out_pictures and config.splits == ("train",) else set()
+    plan = {**_plain(config), "code": CODE_VERSION, "schema": digest(str(SHARD))}
+    specs = {}
+    for manifest, entry in parts:
+        near = sorted(held & _pictures(manifest, entry)) if held else []
+        key = f"{manifest.asset.split('/', 1)[1].replace('/', '_')}-{_part_key(entry)}"
+        specs[key] = (PartSpec(key, digest([plan, entry.sha256, near])), manifest, entry, frozenset(near))
+    inputs = {manifest.asset: manifest.version for manifest in manifests}
+    with store.build(
+        asset, code_version=CODE_VERSION, config=_plain(config), inputs=inputs,
+        parts=[spec for spec, *_ in specs.values()],
+    ) as build:  # fmt: skip
+        counts: Counter[str] = Counter()
+        for spec, manifest, entry, near in specs.values():
+            result = build.run_part(
+                spec,
+                lambda out, manifest=manifest, entry=entry, near=near, key=spec.key: _pack(  # type: ignore[misc]
+                    out, store, pq.read_table(manifest.root / entry.path), key, config, near
+                ),
+            )
+            counts.update(result.counts)
+        entries = [entry for result in build.results for entry in result.files if entry.table == "index"]
+        index = pa.concat_tables([pq.read_table(build.root / e.path) for e in entries] or [INDEX.empty_table()])
+        return build.commit(counts=_totals(counts, index), checks=_checks(index, counts, config, held))
+
+
+def _plain(config: ShardConfig) -> dict[str, Any]:
+    return {
+        "splits": list(config.splits), "row_group_rows": config.row_group_rows, "shard_bytes": config.shard_bytes,
+        "exclude_held_out_pictures": config.exclude_held_out_pictures,
+    }  # fmt: skip
+
+
+def _part_key(entry: FileEntry) -> str:
+    return entry.path.rpartition("/")[2].removeprefix("part-").removesuffix(".samples.parquet")
+
+
+def _pictures(manifest: Manifest, entry: FileEntry, splits: Sequence[str] | None = None) -> set[str]:
+    table = pq.read_table(manifest.root / entry.path, columns=["split", "images"])
+    if splits is not None:
+        table = table.filter(pc.is_in(table["split"], pa.array(list(splits))))
+    return set(pc.unique(pc.list_flatten(table["images"])).to_pylist())
+
+
+def _held_out(parts: Sequence[tuple[Manifest, FileEntry]]) -> set[str]:
+    return set().union(*(_pictures(manifest, entry, ("validation", "test")) for manifest, entry in parts))
+
+
+def _pack(
+    out: PartWriter, store: Store, samples: pa.Table, key: str, config: ShardConfig, held: frozenset[str]
+) -> dict[str, int]:
+    Samples.check(samples)
+    counts = Counter(gold_samples=samples.num_rows)
+    chosen = samples.filter(pc.is_in(samples["split"], pa.array(list(config.splits))))
+    counts["other_split"] = samples.num_rows - chosen.num_rows
+    usable = [_reason(row, held) for row in chosen.select(["images", "messages"]).to_pylist()]
+    for reason in ("without_picture", "held_out_picture"):
+        counts[reason] = usable.count(reason)
+    chosen = chosen.filter(pa.array([reason == "" for reason in usable], pa.bool_()))
+    chosen = chosen.append_column("_picture", pc.binary_join(chosen["images"], ","))
+    chosen = chosen.sort_by([("_picture", "ascending"), ("sample_id", "ascending")]).drop_columns(["_picture"])
+    index: list[dict[str, Any]] = []
+    for number, groups in enumerate(_shards(store, chosen, config)):
+        name = f"{key}-{number:03d}.parquet"
+        _write_shard(out, name, groups, config)
+        row = 0
+        for place, group in enumerate(groups):
+            for listed in group.select(INDEX_COLUMNS).to_pylist():
+                index.append({**listed, "shard": name, "row": row, "row_group": place})
+                row += 1
+        counts["shards"] += 1
+    out.table("index", pa.Table.from_pylist(index, schema=INDEX))
+    counts["packed"] = len(index)
+    return dict(counts)
+
+
+INDEX_COLUMNS = ["sample_id", "tokens", "objective", "source", "platform", "split"]
+
+
+def _reason(row: Mapping[str, Any], held: frozenset[str]) -> str:
+    """Why a sample can't be packed; empty if it can."""
+    places = sum(
+        part.get("type") == "image"
+        for turn in json.loads(row["messages"])
+        for part in (turn["content"] if isinstance(turn["content"], list) else [])
+    )
+    if places != len(row["images"]) or places == 0:
+        return "without_picture"
+    return "held_out_picture" if held.intersection(row["images"]) else ""
+
+
+def _shards(store: Store, samples: pa.Table, config: ShardConfig) -> Iterator[list[pa.Table]]:
+    """Row groups with pictures, gathered into lists of about `shard_bytes`."""
+    groups: list[pa.Table] = []
+    size = 0
+    for start in range(0, samples.num_rows, config.row_group_rows):
+        group = _with_pictures(store, samples.slice(start, config.row_group_rows))
+        if groups and size + group.nbytes > config.shard_bytes:
+            yield groups
+            groups, size = [], 0
+        groups.append(group)
+        size += group.nbytes
+    if groups:
+        yield groups
+
+
+def _with_pictures(store: Store, samples: pa.Table) -> pa.Table:
+    pictures: dict[str, dict[str, Any]] = {}
+    for sha in pc.unique(pc.list_flatten(samples["images"])).to_pylist():
+        pictures[sha] = _picture(store, sha)
+    filled = [[pictures[sha] for sha in images] for images in samples["images"].to_pylist()]
+    place = samples.schema.get_field_index("images")
+    table = samples.set_column(place, SHARD.field("images"), pa.array(filled, SHARD.field("images").type))
+    return pa.Table.from_arrays(table.columns, schema=SHARD)
+
+
+def _picture(store: Store, sha256: str) -> dict[str, Any]:
+    """The bytes of a screen, checked against its name and decoded once before they are packed."""
+    path = store.screen_path(sha256)
+    data = path.read_bytes()
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise StoreError(f"screen {sha256}: its bytes hash to {found}; the file is damaged, unify the source again")
+    open_image(data)
+    return {"bytes": data, "path": path.name}
+
+
+def _write_shard(out: PartWriter, name: str, groups: Sequence[pa.Table], config: ShardConfig) -> None:
+    leaves = _leaves()
+    pictures = "images.list.element.bytes"
+    with pq.ParquetWriter(
+        out.path(name, table="shard"),
+        SHARD,
+        compression={leaf: "NONE" if leaf == pictures else "ZSTD" for leaf in leaves},
+        use_dictionary=True,
+        dictionary_pagesize_limit=_DICTIONARY_BYTES,
+        write_statistics=[leaf for leaf in leaves if leaf in ("sample_id", "objective", "source", "tokens")],
+        store_schema=True,
+    ) as writer:
+        for group in groups:
+            writer.write_table(group, row_group_size=config.row_group_rows)
+
+
+def _leaves() -> list[str]:
+    """Paths of the parquet leaf columns of a shard."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(SHARD.empty_table(), sink)
+    schema = pq.ParquetFile(sink.getvalue()).schema
+    return [schema.column(i).path for i in range(len(schema.names))]
+
+
+def _totals(counts: Counter[str], index: pa.Table) -> dict[str, Any]:
+    grouped = index.group_by("objective").aggregate([("tokens", "sum"), ("sample_id", "count")]).to_pylist()
+    tokens = {row["objective"]: row["tokens_sum"] for row in grouped}
+    return {**dict(counts), "tokens": dict(sorted(tokens.items())), "tokens_total": sum(tokens.values())}
+
+
+def _checks(index: pa.Table, counts: Counter[str], config: ShardConfig, held: set[str]) -> list[Check]:
+    found = sorted(set(index["split"].to_pylist()))
+    unique = len(set(index["sample_id"].to_pylist()))
+    left_out = counts["other_split"] + counts["without_picture"] + counts["held_out_picture"]
+    return [
+        Check("only the given splits", set(found) <= set(config.splits), str(found), str(sorted(config.splits))),
+        Check("each sample once", unique == index.num_rows, f"{unique} ids in {index.num_rows} rows", "as many ids"),
+        Check("nothing lost", counts["packed"] + left_out == counts["gold_samples"],
+              f"{counts['packed']} packed + {left_out} left out", str(counts["gold_samples"])),
+        Check("there is something to train on", index.num_rows > 0, str(index.num_rows), "at least 1"),
+    ]  # fmt: skip
+
+
+assert SHARD.field("target_boxes").type == pa.list_(BOX)

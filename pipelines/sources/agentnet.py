@@ -1,0 +1,252 @@
+"""AgentNet (OpenCUA): desktop demonstrations as pyautogui code, one JSON line per episode.
+
+Link: https://huggingface.co/datasets/xlangai/AgentNet (code: https://github.com/xlang-ai/OpenCUA)
+Licence: MIT.
+
+A raw row (line of `agentnet_ubuntu_5k.jsonl`, shortened; the release adds thought, action, observation, reflection,
+last_step_correct, last_step_redundant to `value`, and domain, task_completed and scores to the line):
+
+    {"task_id": "task_example_0", "instruction": "Open the system display settings, ...", "traj": [
+      {"index": 3, "image": "3.png", "value": {"code":
+        "pyautogui.moveTo(x=0.4546, y=0.2682)\\npyautogui.dragTo(x=0.4107, y=0.2773, button='left')"}}, ...]}
+
+| native | unified |
+|---|---|
+| `value.code` | the actions of `pipelines/pyautogui.py` (its loss table), x and y are 0..1 of the screen |
+| several gestures in one `code` | their actions in order on one screen; one bad gesture quarantines the step |
+| `terminate(status='success')` / `'failure'` | `Finished` / `Finished`, lossy, episode_outcome = failure |
+| `task_completed` | episode_outcome, before what terminate says |
+| `value.thought`, `value.action` | thought, step_instruction |
+| `last_step_correct: false`, `last_step_redundant: true` | the step is kept, a rule in provenance says so |
+| alignment_score, efficiency_score, task_difficulty | rules in provenance |
+| `meta_data_merged.jsonl` (optional) | the screen's size where the picture is missing |
+
+Pictures: `ubuntu_images/`, `win_mac_images/` or `images/` beside the JSON lines (unzip the parts first). They show the
+last distinct frame *before* the action. AgentNetBench is an evaluation set of another schema: it is refused
+(`unknown_schema`), so it can't train.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.android import notices, unknown_fields
+from pipelines.builders import EpisodeBuilder
+from pipelines.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
+from schemas.actions import Point
+
+META = "meta_data_merged.jsonl"
+FOLDERS = ("ubuntu_images", "win_mac_images", "images")
+SEVERAL = "several gestures"
+_NAME = re.compile(r"[\w\-][\w\-. ]{0,200}")
+_SCORES = ("alignment_score", "efficiency_score", "task_difficulty")
+_KNOWN = frozenset(
+    {"task_id", "instruction", "traj", "domain", "task_completed", "natural_language_task", "actual_task", "reason"}
+) | frozenset(_SCORES)
+_KNOWN_STEP = frozenset({"index", "image", "value"})
+_KNOWN_VALUE = frozenset(
+    {"code", "thought", "action", "observation", "reflection", "last_step_correct", "last_step_redundant"}
+)
+
+DESCRIPTOR = Descriptor(
+    id="agentnet",
+    title="AgentNet (OpenCUA)",
+    origin="https://huggingface.co/datasets/xlangai/AgentNet",
+    licence="MIT",
+    platforms=("desktop",),
+    language="en",
+    objectives=("navigation",),
+    size="22,625 episodes, 421,453 steps, about 200 GB (ubuntu 5,000, win+mac 17,625)",
+    citation="Wang et al., OpenCUA: Open Foundations for Computer-Use Agents, arXiv 2508.09123",
+    frame="0..1 of the screen, x and y named, origin top left",
+    record_unit="episode",
+    item_unit="step of traj",
+    known_problems=(
+        "the picture is the last distinct frame before the action: the pointer may already be on the target",
+        "task_id repeats; task_completed is null in 2,327 ubuntu rows",
+        "steps marked incorrect or redundant are in the set",
+        "thoughts and step texts are written by a model",
+    ),
+    loss=(
+        *CALL_LOSSES,
+        Loss("terminate", "Finished", "kept", "status failure: lossy, episode_outcome = failure"),
+        Loss(SEVERAL, "their actions in order", "kept", "one screen for all; lossy if one of them is"),
+        Loss("step", "-", "dropped", "missing_field, bad_value or unsafe_path: no code or no usable image name"),
+        Loss("observation, reflection", "-", "lossy", "no column for them; they stay in native_action"),
+        Loss("natural_language_task, actual_task, reason, domain", "-", "lossy", "stay in the raw file"),
+    ),
+)
+
+
+class AgentnetAdapter(Adapter):
+    """One record per JSON line."""
+
+    descriptor = DESCRIPTOR
+    version = 1
+
+    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+        """One part per JSON lines file; JSON files (AgentNetBench) too, so that they are refused in the open."""
+        names = raw.files("**/*.jsonl") + raw.files("**/*.json")
+        return [(name,) for name in sorted(names) if name.rpartition("/")[2] != META]
+
+    def side_files(self, raw: Raw) -> list[str]:
+        """The sizes of the screens, if there."""
+        return [META] if raw.path(META).is_file() else []
+
+    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        """One line at a time."""
+        for file in files:
+            with raw.path(file).open("rb") as lines:
+                whole = [lines.read()] if file.endswith(".json") else lines
+                for number, line in enumerate(whole, 1):
+                    if line.strip():
+                        yield _record(file, f"line {number}", line)
+
+    def map(self, record: Record, raw: Raw) -> Mapped:
+        """One episode → step rows. Raises `RecordError`: missing_field, bad_value, empty_text, unknown_schema."""
+        line: dict[str, Any] = record.payload
+        if "traj" not in line and ("steps" in line or "user_task_description" in line):
+            steps = line.get("steps")
+            raise RecordError("unknown_schema", "this is AgentNetBench, an evaluation set, not AgentNet: keep it out of "
+                              "the raw folder", items=len(steps) if isinstance(steps, list) else 1)  # fmt: skip
+        traj = line.get("traj")
+        if not isinstance(traj, list):
+            raise RecordError("missing_field", f"traj: expected a list, found {traj!r:.60}")
+        for name in ("task_id", "instruction"):
+            if not isinstance(line.get(name), str):
+                raise RecordError("missing_field", f"{name}: expected a text, found {line.get(name)!r:.60}", len(traj))
+            if not line[name].strip():
+                raise RecordError("empty_text", name, len(traj))
+        rules = [f"{name}={line[name]}"[:80] for name in _SCORES if line.get(name) is not None]
+        builder = EpisodeBuilder(
+            self.descriptor, record, episode_id=line["task_id"], instruction=line["instruction"], platform="desktop",
+            outcome=_outcome(line),
+        )  # fmt: skip
+        size = _sizes(raw).get(line["task_id"])
+        pointer: Point | None = None
+        found = unknown_fields(line, _KNOWN)
+        for place, step in enumerate(traj):
+            pointer = _step(builder, raw, step, place, size, pointer, rules)
+            if isinstance(step, dict):
+                found += unknown_fields(step, _KNOWN_STEP)
+                value = step.get("value")
+                found += unknown_fields(value, _KNOWN_VALUE) if isinstance(value, dict) else []
+        return notices(builder.finish(), found)
+
+
+def _record(file: str, locator: str, line: bytes) -> Record | Broken:
+    items = line.count(b'"code"')  # what a line that can't be read held, as far as can be told
+    try:
+        payload = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = "bad_json" if line.endswith(b"\n") else "truncated_record"
+        return Broken(file, locator, reason, str(error), items, {"bytes": len(line)})
+    if not isinstance(payload, dict):
+        return Broken(file, locator, "bad_value", f"expected an object, found {type(payload).__name__}", items, payload)
+    native_id = payload.get("task_id")
+    return Record(file, locator, payload, native_id if isinstance(native_id, str) else None)
+
+
+def _step(
+    builder: EpisodeBuilder, raw: Raw, step: Any, place: int, size: tuple[int, int] | None, pointer: Point | None,
+    rules: list[str],
+) -> Point | None:  # fmt: skip
+    """Add or reject one step; returns where the pointer then is (None after a step that was lost)."""
+    word = "step"
+    try:
+        value = step.get("value") if isinstance(step, dict) else None
+        code = value.get("code") if isinstance(value, dict) else None
+        if not isinstance(value, dict) or not isinstance(code, str):
+            raise CallError("missing_field", "expected value.code, a text", word)
+        made = list(gestures(parse_script(code), (1.0, 1.0), pointer))
+        word = made[0].word if len(made) == 1 else SEVERAL if made else "step"
+        if not made:
+            raise CallError("missing_field", "value.code holds no call", word)
+        for gesture in made:
+            if gesture.error is not None:
+                raise gesture.error
+        screen = Screen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
+    except (CallError, RecordError) as error:
+        counted = error.word if isinstance(error, CallError) and word != SEVERAL else word
+        builder.reject(error.reason, native=step, native_index=place, word=counted, detail=error.detail)
+        return None
+    flags = [name for name, bad in (("last_step_correct=false", value.get("last_step_correct") is False),
+                                    ("last_step_redundant=true", value.get("last_step_redundant") is True)) if bad]  # fmt: skip
+    builder.add(
+        [action for gesture in made for action in gesture.actions], native=step, native_index=place, word=word,
+        screen=screen, status="lossy" if any(gesture.lossy for gesture in made) else "kept",
+        rules=[*(rule for gesture in made for rule in gesture.rules), *flags, *rules],
+        thought=_text(value, "thought"), step_instruction=_text(value, "action"),
+    )  # fmt: skip
+    return _pointer(made, pointer)
+
+
+def _pointer(made: list[Gesture], pointer: Point | None) -> Point | None:
+    for gesture in made:
+        for action in gesture.actions:
+            pointer = getattr(action, "end", None) or getattr(action, "box", None) or pointer
+    return pointer
+
+
+def _text(value: dict[str, Any], name: str) -> str | None:
+    text = value.get(name)
+    return text if isinstance(text, str) and text.strip() else None
+
+
+def _picture(raw: Raw, name: Any) -> bytes | None:
+    """Bytes of the picture, None if it isn't there. Raises `RecordError("unsafe_path")` for a name that is no file name."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise RecordError("unsafe_path", f"image: expected a plain file name, found {name!r:.120}")
+    for folder in FOLDERS:
+        if (data := raw.read_if_there(f"{folder}/{name}")) is not None:
+            return data
+    return None
+
+
+def _outcome(line: dict[str, Any]) -> str | None:
+    """task_completed decides; where it is null or absent, what the last terminate says."""
+    completed = line.get("task_completed")
+    if isinstance(completed, bool):
+        return "success" if completed else "failure"
+    last = line["traj"][-1] if line["traj"] else None
+    code = last.get("value", {}).get("code") if isinstance(last, dict) and isinstance(last.get("value"), dict) else None
+    try:
+        calls = parse_script(code) if isinstance(code, str) else []
+    except CallError:
+        return None
+    said = [call.kwargs.get("status", call.args[0] if call.args else "success") for call in calls if call.function == "terminate"]
+    return {"success": "success", "failure": "failure"}.get(str(said[-1])) if said else None
+
+
+def _sizes(raw: Raw) -> dict[str, tuple[int, int]]:
+    path = raw.path(META)
+    if not path.is_file():
+        return {}
+    stat = path.stat()
+    return _read_sizes(path, stat.st_mtime_ns, stat.st_size)
+
+
+@functools.lru_cache(maxsize=4)
+def _read_sizes(path: Path, mtime_ns: int, size: int) -> dict[str, tuple[int, int]]:
+    """task_id → (width, height) from the merged meta data; lines without a readable resolution are passed over."""
+    del mtime_ns, size  # part of the key only: an edited file is read again
+    found: dict[str, tuple[int, int]] = {}
+    with path.open("rb") as lines:
+        for line in lines:
+            try:
+                row = json.loads(line)
+                values = [value for name, value in row.items() if "resolution" in name.lower()]
+                numbers = [int(number) for number in re.findall(r"\d+", json.dumps(values))]
+                if len(numbers) == 2 and min(numbers) > 0:
+                    found[str(row["task_id"])] = (numbers[0], numbers[1])
+            except (ValueError, AttributeError, KeyError, TypeError):
+                continue
+    return found

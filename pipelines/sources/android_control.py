@@ -1,0 +1,286 @@
+"""AndroidControl: human demonstrations in 833 apps, one GZIP TFRecord `tf.Example` per *episode*.
+
+Link: https://github.com/google-research/google-research/tree/master/android_control (arXiv 2406.03679)
+Licence: Apache-2.0.
+
+A raw row (features of one Example; n actions, n+1 screens, action i belongs to screen i):
+
+    episode_id [0]  goal ["Open the Zoho Meet app , view the scheduled meetings ."]
+    screenshots [PNG, PNG, PNG, PNG]  screenshot_widths [1080, ...]  screenshot_heights [2400, ...]
+    accessibility_trees [AndroidAccessibilityForest proto, ...]
+    actions ['{"action_type":"open_app","app_name":"Zoho Meeting"}', '{"action_type":"wait"}',
+             '{"action_type":"click","x":540,"y":390}']
+    step_instructions ["Open the Zoho Meet app", "Open the Zoho Meet app", "Go to the Past section"]
+
+| native | unified |
+|---|---|
+| `click` x, y (pixels of that step's screen) | `Click` |
+| `long_press` x, y | `LongPress` |
+| `scroll` direction | `Scroll(direction=...)`: the raw word names what the *content* shows, as ours does; no points |
+| `open_app` app_name | `Launch(app=...)` |
+| `input_text` text | `Type` (no Enter implied) |
+| `navigate_home` / `navigate_back` | `PressHome` / `PressBack` |
+| `wait` | `Wait` |
+| `type` x, y, text (an older form) | `Click`, `Type`, `PressEnter` on one screen (lossy) |
+| end of the list | `Finished` on the last screen, made by the rule `finish_synthesised`; not counted as an item |
+| any other word | quarantined as `unknown_action:<word>` |
+
+Split: `splits.json` in the raw folder (test ids never train); without it train.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pipelines import accessibility, tf_example, tfrecord
+from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.android import ItemError, is_text, notices, one, readable, smallest_box, split_of, texts, unknown_fields
+from pipelines.builders import EpisodeBuilder
+from pipelines.wire import ProtoError
+from schemas.action_types import DIRECTIONS
+from schemas.actions import (
+    Action,
+    Click,
+    Finished,
+    Launch,
+    LongPress,
+    PressBack,
+    PressEnter,
+    PressHome,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.coordinates import OffScreen, point_to_unit
+
+SPLIT_LIST = "splits.json"
+_FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?)$")
+_KNOWN = frozenset(
+    {
+        "episode_id", "goal", "screenshots", "accessibility_trees", "screenshot_widths", "screenshot_heights",
+        "actions", "step_instructions",
+    }
+)  # fmt: skip
+_BINARY = frozenset({"screenshots", "accessibility_trees"})
+_ARGUMENTS = {
+    "click": ("x", "y"), "long_press": ("x", "y"), "scroll": ("direction",), "open_app": ("app_name",),
+    "input_text": ("text",), "navigate_home": (), "navigate_back": (), "wait": (), "type": ("x", "y", "text"),
+}  # fmt: skip
+_BARE: dict[str, Callable[[], Action]] = {"navigate_home": PressHome, "navigate_back": PressBack, "wait": Wait}
+_ASPECT_TOLERANCE = 0.02
+"""Stated size and picture may differ in scale, not in shape: a turned screen would turn every point."""
+
+DESCRIPTOR = Descriptor(
+    id="android_control",
+    title="AndroidControl",
+    origin="https://github.com/google-research/google-research/tree/master/android_control",
+    licence="Apache-2.0",
+    platforms=("mobile",),
+    language="en",
+    objectives=("navigation",),
+    size="15,283 episodes (13,603 train, 137 validation, 1,543 test), 833 apps",
+    citation="Li et al., On the Effects of Data Scale on UI Control Agents, arXiv 2406.03679",
+    frame="pixels, x first, origin top left, of that step's own screen (screenshot_widths, screenshot_heights)",
+    record_unit="episode",
+    item_unit="action",
+    known_problems=(
+        "wait or back before open_app, repeated attempts to open an app",
+        "ambiguous and wrong labels in the test split (AndroidControl-Curated, arXiv 2510.18488)",
+        "step instructions that name another action than the recorded one",
+        "clicks outside any node of the tree",
+        "several re-packs invert the scroll direction; the raw word is the content direction on both axes",
+        "episode ids are reused by Aguvis, OS-Atlas, UI-Genie and UI-S1",
+    ),
+    loss=(
+        Loss("click", "Click", "kept"),
+        Loss("long_press", "LongPress", "kept", "no duration in the source"),
+        Loss("scroll", "Scroll", "kept", "direction only: the source has no points, none are invented"),
+        Loss("open_app", "Launch", "kept"),
+        Loss("input_text", "Type", "kept", "empty text is quarantined"),
+        Loss("navigate_home", "PressHome", "kept"),
+        Loss("navigate_back", "PressBack", "kept"),
+        Loss("wait", "Wait", "kept", "no duration in the source"),
+        Loss("type", "Click, Type, PressEnter", "lossy", "older form; the screens in between don't exist"),
+        Loss("(end of list)", "Finished", "kept", "synthesised on the last screen (finish_synthesised), not an item"),
+        Loss("other words", "-", "dropped", "unknown_action:<word>; an unseen argument is unknown_field:<name>"),
+        Loss("screenshots", "screens", "kept", "byte for byte"),
+        Loss("accessibility_trees", "screens.elements", "lossy",
+             "visible nodes with a label or a reaction: box, class, text, name; hierarchy, state and ids are left out"),
+        Loss("step_instructions", "step_instruction", "kept"),
+    ),
+)  # fmt: skip
+
+
+class AndroidControlAdapter(Adapter):
+    """One record per episode; the last screen gets a synthesised Finished."""
+
+    descriptor = DESCRIPTOR
+    version = 1
+
+    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+        """One part per TFRecord file: `android_control-00000-of-00020` or `*.tfrecord`."""
+        return [(name,) for name in raw.files("**/*") if _FILE.search(name)]
+
+    def side_files(self, raw: Raw) -> list[str]:
+        """The split list."""
+        return [SPLIT_LIST] if raw.path(SPLIT_LIST).is_file() else []
+
+    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        """One episode at a time. How many actions a damaged one held can't be known: it counts 0 items."""
+        for file in files:
+            for frame in tfrecord.scan(raw.path(file)):
+                locator = f"record {frame.index}"
+                if frame.data is None:
+                    yield Broken(file, locator, str(frame.reason), frame.detail, native={"offset": frame.offset})
+                    continue
+                try:
+                    features = readable(tf_example.parse(frame.data), _BINARY)
+                except ProtoError as error:
+                    yield Broken(file, locator, "bad_proto", str(error), native={"bytes": len(frame.data)})
+                    continue
+                ids = features.get("episode_id")
+                yield Record(file, locator, features, str(ids[0]) if ids and isinstance(ids[0], int) else None)
+
+    def map(self, record: Record, raw: Raw) -> Mapped:
+        """One episode → n step rows and the last screen. Raises `RecordError` if its lists don't fit together."""
+        features: dict[str, Any] = record.payload
+        actions = features.get("actions", [])
+        try:
+            episode_id = str(one(features, "episode_id", int))
+            goal = one(features, "goal", str)
+            if not goal.strip():
+                raise RecordError("empty_text", "the goal is empty")
+            instructions = texts(features, "step_instructions")
+            _check_lengths(features, len(actions))
+        except RecordError as error:
+            raise RecordError(error.reason, error.detail, items=len(actions)) from error
+        builder = EpisodeBuilder(
+            self.descriptor, record, episode_id=episode_id, instruction=goal,
+            split=split_of(raw, SPLIT_LIST, episode_id) or "train",
+        )  # fmt: skip
+        found: list[tuple[str, str, Any]] = []
+        for index, raw_action in enumerate(actions):
+            screen = _screen(features, index, found)
+            _add(builder, index, raw_action, screen, instructions[index] if instructions else None)
+        builder.terminal(Finished(), _screen(features, len(actions), found), rules=("finish_synthesised",))
+        return notices(builder.finish(), found + unknown_fields(features, _KNOWN))
+
+
+def _check_lengths(features: dict[str, Any], actions: int) -> None:
+    """n actions, n+1 screens (or none of a kind): otherwise an action's screen would be a guess."""
+    if not actions:
+        raise RecordError("missing_field", "expected a feature 'actions'")
+    for name, expected in (
+        ("screenshots", actions + 1), ("screenshot_widths", actions + 1), ("screenshot_heights", actions + 1),
+        ("accessibility_trees", actions + 1), ("step_instructions", actions),
+    ):  # fmt: skip
+        if len(features.get(name, [])) not in (0, expected):
+            raise RecordError("bad_value", f"{len(features[name])} {name} for {actions} actions: expected {expected}")
+    for name in sorted(_BINARY):
+        if not all(isinstance(value, bytes) for value in features.get(name, [])):
+            raise RecordError("bad_value", f"{name}: expected a bytes list")
+
+
+def _screen(features: dict[str, Any], index: int, found: list[tuple[str, str, Any]]) -> Screen:
+    """Screen `index`: its PNG, its stated size (else that of the picture), the elements of its tree."""
+    widths, heights = features.get("screenshot_widths", []), features.get("screenshot_heights", [])
+    stated = (widths[index], heights[index]) if widths and heights else None
+    size = stated if stated and all(isinstance(side, int) and side > 0 for side in stated) else None
+    data = features["screenshots"][index] if features.get("screenshots") else None
+    bare = Screen.load(data or None, (), size, normalised=True)
+    trees = features.get("accessibility_trees")
+    if not trees or not trees[index] or bare.width_px is None or bare.height_px is None:
+        return bare
+    try:
+        elements = accessibility.elements(accessibility.decode(trees[index]), (bare.width_px, bare.height_px))
+    except ProtoError as error:
+        found.append(("bad_tree", f"screen {index}: {error}", {"screen": index, "tree": trees[index]}))
+        return bare
+    return Screen(bare.width_px, bare.height_px, bare.data, bare.info, tuple(elements), bare.problem)
+
+
+def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: Screen, instruction: str | None) -> None:
+    word, native = "?", raw_action
+    try:
+        try:
+            native = json.loads(raw_action)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ItemError("bad_json", str(error)) from error
+        word = native["action_type"] if isinstance(native, dict) and isinstance(native.get("action_type"), str) else "?"
+        actions = to_actions(native, screen)
+    except ItemError as error:
+        builder.reject(error.reason, native=native, native_index=index, word=word, detail=error.detail)
+        return
+    pointed = word in ("click", "long_press", "type")
+    builder.add(
+        actions, native=native, native_index=index, word=word, screen=screen,
+        status="lossy" if word == "type" else "kept", step_instruction=instruction,
+        rules={"type": ("older_type_form",), "scroll": ("content_direction",)}.get(word, ()),
+        target_box=smallest_box(screen.elements, actions[0]) if pointed else None,
+    )  # fmt: skip
+
+
+def to_actions(native: Any, screen: Screen) -> list[Action]:
+    """One native action (parsed JSON) on its screen → our actions (more than one only for the older `type`).
+
+    Raises `ItemError`: missing_field, unknown_action, unknown_field, bad_value, bad_frame, off_screen, empty_text.
+    """
+    if not isinstance(native, dict):
+        raise ItemError("bad_value", f"expected an object, found {type(native).__name__}")
+    word = native.get("action_type")
+    if not isinstance(word, str):
+        raise ItemError("missing_field", "expected a text 'action_type'")
+    if word not in _ARGUMENTS:
+        raise ItemError(f"unknown_action:{word[:60]}", f"expected one of {', '.join(_ARGUMENTS)}")
+    for name in _ARGUMENTS[word]:
+        if name not in native:
+            raise ItemError("missing_field", f"{word}: expected {name!r}")
+    for name in sorted(set(native) - {"action_type", *_ARGUMENTS[word]}):
+        raise ItemError(f"unknown_field:{name[:60]}", f"{word} with an argument that may change its meaning")
+    if word in ("click", "long_press", "type"):
+        point = _point(native, screen)
+        if word == "type":
+            return [Click(point), Type(_words(native, "text")), PressEnter()]
+        return [Click(point) if word == "click" else LongPress(point)]
+    if word == "scroll":
+        if native["direction"] not in DIRECTIONS:
+            found = str(native["direction"])[:40]
+            raise ItemError("bad_value", f"direction: expected one of {DIRECTIONS}, found {found!r}")
+        return [Scroll(direction=native["direction"])]
+    if word == "open_app":
+        return [Launch(app=_words(native, "app_name"))]
+    if word == "input_text":
+        return [Type(_words(native, "text"))]
+    return [_BARE[word]()]
+
+
+def _words(native: dict[str, Any], name: str) -> str:
+    value = native[name]
+    if not isinstance(value, str):
+        raise ItemError("bad_value", f"{name}: expected text, found {value!r:.60}")
+    if not value:
+        raise ItemError("empty_text", f"{native['action_type']} with an empty {name}")
+    if not is_text(value):
+        raise ItemError("bad_value", f"{name}: holds a lone surrogate, which is no Unicode text")
+    return value
+
+
+def _point(native: dict[str, Any], screen: Screen) -> tuple[int, int]:
+    x_px, y_px = native["x"], native["y"]
+    for name, value in (("x", x_px), ("y", y_px)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ItemError("bad_value", f"{name}: expected pixels, found {value!r:.60}")
+    if screen.width_px is None or screen.height_px is None:
+        raise ItemError("bad_frame", "pixels, but neither a size nor a readable picture of the screen")
+    if screen.info is not None:
+        stated, real = screen.width_px * screen.info.height_px, screen.height_px * screen.info.width_px
+        if abs(stated - real) > _ASPECT_TOLERANCE * real:
+            picture = f"{screen.info.width_px}x{screen.info.height_px}"
+            raise ItemError("bad_frame", f"stated {screen.width_px}x{screen.height_px} px, picture {picture}")
+    try:
+        return point_to_unit((x_px, y_px), (screen.width_px, screen.height_px))
+    except OffScreen as error:
+        raise ItemError("off_screen", str(error)) from error

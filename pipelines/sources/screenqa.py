@@ -1,0 +1,173 @@
+"""ScreenQA (original, with boxes): questions on Rico screens, answered by several raters who boxed the evidence.
+
+Link: https://github.com/google-research-datasets/screen_qa (folder `answers_and_bboxes`)
+Licence: CC-BY-4.0.
+
+A raw row (element of the JSON list `train.json`, `validation.json` or `test.json`; two more raters left out):
+
+    {"image_id": 5, "image_width": 1080, "image_height": 1920, "question": "How many exercises in total are there to do?",
+     "ground_truth": [{"full_answer": "There are 12 exercises in total to do.",
+                       "ui_elements": [{"text": "12", "bounds": [509, 116, 569, 169], "vh_index": -1}]}]}
+
+| native | unified |
+|---|---|
+| question, full_answer | a vqa sample |
+| ui_elements | a grounding sample "the answer to ...": answer = centre of the first box, all boxes are targets |
+| the raters | one is taken: the first who boxed something usable, for answer and boxes alike |
+| no rater boxed anything | the first rater's answer as vqa, and the grounding answer `[-1,-1]`, marked lossy |
+
+One row is one item, whatever number of samples it makes. The boxes are evidence for the answer, not click targets,
+and name only a part of the screen: they don't enter `screens.elements`. Pictures come from the companion `rico`
+(`combined/<image_id>.jpg`); without it the samples are kept without a picture (`image_missing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines import json_array
+from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError
+from pipelines.android import notices, unknown_fields
+from pipelines.builders import SampleBuilder
+from pipelines.frames import fitting_screen
+from pipelines.prompts import REFUSAL, grounding_text, point_answer
+from schemas.coordinates import OffScreen, box_to_unit, to_unit
+from schemas.ids import digest
+
+COMPANION = "rico"
+WORD = "question"
+_KNOWN = frozenset({"image_id", "image_width", "image_height", "question", "ground_truth"})
+
+DESCRIPTOR = Descriptor(
+    id="screenqa",
+    title="ScreenQA",
+    origin="https://github.com/google-research-datasets/screen_qa",
+    licence="CC-BY-4.0",
+    platforms=("mobile",),
+    language="en",
+    objectives=("vqa", "grounding"),
+    size="68,951 / 8,614 / 8,419 questions (train / validation / test) over 35,352 screens",
+    citation="Hsiao et al., ScreenQA: Large-Scale Question-Answer Pairs over Mobile App Screenshots, arXiv 2209.08199",
+    frame="pixels of the JPEG (image_width x image_height), left, top, right, bottom, origin top left",
+    record_unit="row",
+    item_unit="question",
+    known_problems=(
+        "raters make typing errors, and their boxes differ by some pixels",
+        "about 4 % of the answers have no boxes",
+        "about 44 % of the boxes are drawn by hand (vh_index -1)",
+    ),
+    loss=(
+        Loss(WORD, "vqa and grounding sample", "kept", "lossy where no rater boxed an element: grounding is a refusal"),
+        Loss("ground_truth of the other raters", "-", "lossy", "one rater is taken, not three rows; they stay in the raw file"),
+        Loss("ui_elements.text, vh_index", "-", "lossy", "no column for them; they stay in the raw file"),
+    ),
+    companions=(COMPANION,),
+)
+
+
+class ScreenqaAdapter(Adapter):
+    """One record per question."""
+
+    descriptor = DESCRIPTOR
+    version = 1
+
+    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+        """One part per JSON file."""
+        return [(name,) for name in raw.files("**/*.json")]
+
+    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        """One question at a time, off the stream."""
+        for file in files:
+            for index, row in json_array.elements(raw.path(file)):
+                if isinstance(row, json_array.Damage):
+                    items = row.rest.count('"question"')
+                    yield Broken(file, f"row {index}", row.reason, row.detail, items, {"text": row.rest[:2000]})
+                    return
+                yield Record(file, f"row {index}", row, _id(row))
+
+    def map(self, record: Record, raw: Raw) -> Mapped:
+        """One question → a vqa and (if its evidence is usable) a grounding sample. Raises `RecordError`."""
+        row = record.payload
+        if not isinstance(row, dict):
+            raise RecordError("bad_value", f"expected an object, found {type(row).__name__}")
+        question, raters = row.get("question"), row.get("ground_truth")
+        if not isinstance(question, str) or not isinstance(raters, list) or not raters:
+            raise RecordError("missing_field", "expected question and a ground_truth list that isn't empty")
+        if not question.strip():
+            raise RecordError("empty_text", "the question is empty")
+        frame, image_id = _frame(row), row.get("image_id")
+        if type(image_id) is not int or image_id < 0:
+            raise RecordError("unsafe_path", f"image_id: expected a number, found {image_id!r:.60}")
+        found = unknown_fields(row, _KNOWN)
+        answer, boxes, boxed = _pick(raters, frame, found)
+        screen = fitting_screen(raw.read_if_there(f"combined/{image_id}.jpg", COMPANION), frame)
+        builder = SampleBuilder(self.descriptor, record, record_id=_id(row) or digest(row), split=_split(record.file))
+        builder.sample("vqa", question, answer, screen, native_index=0, word=WORD,
+                       status="kept" if boxed else "lossy", rules=["first_rater_with_elements" if boxes else "first_rater"])  # fmt: skip
+        asked = grounding_text(f"the answer to \"{question.strip().rstrip('?')}\"")
+        if boxes:
+            left, top, right, bottom = boxes[0]
+            centre = point_answer(to_unit((left + right) / 2, 1000), to_unit((top + bottom) / 2, 1000))
+            builder.sample("grounding", asked, centre, screen, native_index=0, word=WORD, k=1, target_boxes=boxes,
+                           rules=["centre_of_first_box", "first_rater_with_elements"], count=False)  # fmt: skip
+        elif not boxed:
+            builder.sample("grounding", asked, REFUSAL, screen, native_index=0, word=WORD, k=1, status="lossy",
+                           rules=["no_rater_boxed_anything"], count=False)  # fmt: skip
+        return notices(builder.finish(), found)
+
+
+def _id(row: Any) -> str | None:
+    """The source numbers screens, not questions: screen and the question's digest."""
+    if not isinstance(row, dict) or not isinstance(row.get("question"), str) or type(row.get("image_id")) is not int:
+        return None
+    return f"{row['image_id']}-{digest(row['question'])[:12]}"
+
+
+def _split(file: str) -> str:
+    name = file.rpartition("/")[2].lower()
+    return "validation" if name.startswith(("val", "dev")) else "test" if name.startswith("test") else "train"
+
+
+def _frame(row: dict[str, Any]) -> tuple[int, int]:
+    width, height = row.get("image_width"), row.get("image_height")
+    if type(width) is not int or type(height) is not int or width <= 0 or height <= 0:
+        raise RecordError("bad_frame", f"image_width, image_height: expected positive ints, found {width!r}, {height!r}")
+    return width, height
+
+
+def _pick(
+    raters: list[Any], frame: tuple[int, int], found: list[tuple[str, str, Any]]
+) -> tuple[str, list[list[float]], bool]:
+    """Answer and boxes of one rater, and whether any rater boxed anything. Raises `RecordError`."""
+    answers: list[str] = []
+    boxed = False
+    for place, rater in enumerate(raters):
+        answer, listed = (rater.get("full_answer"), rater.get("ui_elements")) if isinstance(rater, dict) else (None, None)
+        if not isinstance(answer, str) or not isinstance(listed, list):
+            raise RecordError("missing_field", f"rater {place}: expected full_answer and ui_elements")
+        if not answer.strip():
+            continue
+        answers.append(answer)
+        boxed = boxed or bool(listed)
+        boxes = _boxes(listed, frame, place, found)
+        if boxes:
+            return answer, boxes, True
+    if not answers:
+        raise RecordError("empty_text", "no rater wrote an answer")
+    return answers[0], [], boxed
+
+
+def _boxes(listed: list[Any], frame: tuple[int, int], place: int, found: list[tuple[str, str, Any]]) -> list[list[float]]:
+    """Boxes of one rater in 0..1000; none of them if one is off the screen or has no area (noted as bad_box)."""
+    boxes = []
+    for element in listed:
+        try:
+            left, top, right, bottom = element["bounds"]
+            if not (-1 <= left < right <= frame[0] + 1 and -1 <= top < bottom <= frame[1] + 1):
+                raise OffScreen(f"{element['bounds']} in a screen of {frame}")
+            boxes.append(box_to_unit((left, top, right, bottom), frame))
+        except (KeyError, TypeError, ValueError) as error:
+            found.append(("bad_box", f"rater {place}: {type(error).__name__}: {error}", element))
+            return []
+    return boxes

@@ -1,0 +1,252 @@
+"""TFRecord files, plain or GZIP, read and written without TensorFlow; every checksum is verified.
+
+A record is: length (8 bytes, little-endian), masked CRC32C of those 8 bytes, payload, masked CRC32C of the payload.
+The length has a checksum of its own, so after a damaged payload the next record is still found; after a damaged
+length nothing more of the file can be read, and that is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gzip
+import io
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+MAX_RECORD_BYTES = 1 << 30
+"""Largest payload accepted: a longer one is a damaged or hostile length (or a decompression bomb)."""
+
+_POLYNOMIAL = 0x82F63B78  # CRC-32C (Castagnoli), bits reversed
+_LANE = 64  # bytes a lane of the vectorised checksum works through
+_CHUNK = 1 << 20
+
+
+class TFRecordError(ValueError):
+    """A damaged file; `reason` is the word that is counted."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One record of a file: its place, and its payload or what is wrong with it.
+
+    `offset` counts bytes of the uncompressed stream. `partial` is True if some bytes of a record were there
+    (so that one record was certainly lost), False if the damage lies between records.
+    """
+
+    index: int
+    offset: int
+    data: bytes | None
+    reason: str | None = None
+    detail: str = ""
+    partial: bool = False
+    size: int | None = None
+    """Bytes of the payload, if the record's end is known (so that the next one can be read)."""
+
+
+def _byte_table() -> np.ndarray:
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(np.uint32)
+    return table
+
+
+_TABLE = _byte_table()
+_TABLE_LIST: list[int] = _TABLE.tolist()
+
+
+@functools.cache
+def _word_table() -> np.ndarray:
+    """What two bytes do to a checksum: 65,536 entries."""
+    words = np.arange(1 << 16, dtype=np.uint32)
+    once = _TABLE[words & 0xFF] ^ (words >> 8)
+    return np.asarray(_TABLE[once & 0xFF] ^ (once >> 8), dtype=np.uint32)
+
+
+@functools.cache
+def _shift_table(level: int) -> np.ndarray:
+    """What `_LANE · 2**level` zero bytes do to a checksum, one table of 256 for each of its four bytes.
+
+    The checksum is linear over GF(2), so a shift by twice as many bytes is the shift applied twice.
+    """
+    states = np.arange(256, dtype=np.uint32)[None, :] << (8 * np.arange(4, dtype=np.uint32))[:, None]
+    if level == 0:
+        for _ in range(_LANE):
+            states = _TABLE[states & 0xFF] ^ (states >> 8)
+        return states
+    return _shift(_shift(states, level - 1), level - 1)
+
+
+def _shift(states: np.ndarray, level: int) -> np.ndarray:
+    table = _shift_table(level)
+    return np.asarray(
+        table[0][states & 0xFF] ^ table[1][(states >> 8) & 0xFF]
+        ^ table[2][(states >> 16) & 0xFF] ^ table[3][states >> 24]
+    )  # fmt: skip
+
+
+def crc32c(data: bytes | bytearray | memoryview) -> int:
+    """CRC-32C (Castagnoli) of bytes, 0..2**32-1.
+
+    Short data goes through the byte table. Longer data is cut into lanes of 64 bytes that are worked on side by
+    side, and the lanes are joined pairwise (the checksum is linear); zeros in front change nothing once the initial
+    value is folded into the first four bytes.
+    """
+    size = len(data)
+    if size < 1024:
+        state = 0xFFFFFFFF
+        for byte in data:
+            state = _TABLE_LIST[(state ^ byte) & 0xFF] ^ (state >> 8)
+        return state ^ 0xFFFFFFFF
+    lanes = -(-size // _LANE)
+    buffer = np.zeros(lanes * _LANE, np.uint8)
+    start = lanes * _LANE - size
+    buffer[start:] = np.frombuffer(data, np.uint8)
+    buffer[start : start + 4] ^= 0xFF
+    columns = np.ascontiguousarray(buffer.view("<u2").reshape(lanes, _LANE // 2).T).astype(np.uint32)
+    words = _word_table()
+    states = np.zeros(lanes, np.uint32)
+    for column in columns:
+        states = words[(states ^ column) & 0xFFFF] ^ (states >> 16)
+    level = 0
+    while len(states) > 1:
+        if len(states) % 2:
+            states = np.concatenate([np.zeros(1, np.uint32), states])
+        states = _shift(states[0::2], level) ^ states[1::2]
+        level += 1
+    return int(states[0]) ^ 0xFFFFFFFF
+
+
+def masked_crc32c(data: bytes | bytearray | memoryview) -> int:
+    """The form stored in TFRecords: rotated right by 15 bits, plus a constant."""
+    crc = crc32c(data)
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def frame(payload: bytes) -> bytes:
+    """One payload as a TFRecord record."""
+    length = struct.pack("<Q", len(payload))
+    return b"".join(
+        [length, struct.pack("<I", masked_crc32c(length)), payload, struct.pack("<I", masked_crc32c(payload))]
+    )
+
+
+def dumps(payloads: Iterable[bytes], *, compress: bool = True) -> bytes:
+    """Payloads → the bytes of a TFRecord file. GZIP output has no time stamp: equal payloads, equal bytes."""
+    plain = b"".join(frame(payload) for payload in payloads)
+    return gzip.compress(plain, compresslevel=6, mtime=0) if compress else plain
+
+
+def write(path: str | Path, payloads: Iterable[bytes], *, compress: bool = True) -> int:
+    """Write a TFRecord file, record by record; returns the number of records."""
+    count = 0
+    with open(path, "wb") as file, contextlib.ExitStack() as stack:
+        out: BinaryIO | gzip.GzipFile = file
+        if compress:
+            out = stack.enter_context(gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0))
+        for payload in payloads:
+            out.write(frame(payload))
+            count += 1
+    return count
+
+
+def scan(path: str | Path) -> Iterator[Frame]:
+    """Stream the records of a file, damaged ones included; never raises on damaged content.
+
+    Reasons: `truncated_record` (the file ends inside a record, or the GZIP stream has no end), `bad_crc` (payload
+    damaged, reading goes on; or length damaged, reading ends), `bad_gzip`, `record_too_large`. Raises `OSError` if
+    the file can't be opened.
+    """
+    with open(path, "rb") as file:
+        yield from scan_stream(file)
+
+
+def scan_stream(file: BinaryIO) -> Iterator[Frame]:
+    """The same for an open, seekable binary file."""
+    head = file.read(12)
+    file.seek(0)
+    stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=file, mode="rb") if _is_gzip(head) else file
+    index, offset = 0, 0
+    while True:
+        found = _next(stream, index, offset)
+        if found is None:
+            return
+        yield found
+        if found.size is None:
+            return
+        offset += 16 + found.size
+        index += 1
+
+
+def read(path: str | Path) -> Iterator[bytes]:
+    """Payloads of a file. Raises `TFRecordError` at the first damage, with the record's number and offset."""
+    for found in scan(path):
+        if found.data is None:
+            raise TFRecordError(str(found.reason), f"{Path(path).name} record {found.index}: {found.detail}")
+        yield found.data
+
+
+def _is_gzip(head: bytes) -> bool:
+    """GZIP magic, unless the bytes are the sound header of a plain record of that length."""
+    if len(head) == 12 and struct.unpack("<I", head[8:])[0] == masked_crc32c(head[:8]):
+        return False
+    return head[:2] == b"\x1f\x8b"
+
+
+def _next(stream: BinaryIO | gzip.GzipFile, index: int, offset: int) -> Frame | None:
+    """The next record; None at a clean end of the file."""
+
+    def damaged(reason: str, detail: str, *, partial: bool = True) -> Frame:
+        return Frame(index, offset, None, reason, detail, partial)
+
+    header, problem = _take(stream, 12)
+    if problem is not None:
+        return damaged(problem[0], f"{problem[1]} after {len(header)} of 12 header bytes", partial=bool(header))
+    if not header:
+        return None
+    if len(header) < 12:
+        return damaged("truncated_record", f"the file ends after {len(header)} of 12 header bytes")
+    size, crc = struct.unpack("<QI", header)
+    if crc != masked_crc32c(header[:8]):
+        return damaged("bad_crc", "length: the checksum differs, so nothing after it can be found")
+    if size > MAX_RECORD_BYTES:
+        return damaged("record_too_large", f"{size} bytes; at most {MAX_RECORD_BYTES} are accepted")
+    body, problem = _take(stream, size + 4)
+    if problem is not None:
+        return damaged(problem[0], f"{problem[1]} after {len(body)} of {size + 4} bytes")
+    if len(body) < size + 4:
+        return damaged("truncated_record", f"the file ends after {len(body)} of {size + 4} bytes")
+    payload = body[:size]
+    if struct.unpack("<I", body[size:])[0] != masked_crc32c(payload):
+        detail = f"payload of {size} bytes: the checksum differs"
+        return Frame(index, offset, None, "bad_crc", detail, partial=True, size=size)
+    return Frame(index, offset, payload, size=size)
+
+
+def _take(stream: BinaryIO | gzip.GzipFile, count: int) -> tuple[bytes, tuple[str, str] | None]:
+    """Up to `count` bytes, and (reason, detail) if the stream broke. Read in pieces, so that a length that lies
+    allocates no more than the file holds."""
+    parts = io.BytesIO()
+    try:
+        while parts.tell() < count:
+            # read1 hands out what a broken GZIP stream still gives before it raises; read would lose it
+            piece = stream.read1(min(_CHUNK, count - parts.tell()))  # type: ignore[union-attr]
+            if not piece:
+                break
+            parts.write(piece)
+    except EOFError:
+        return parts.getvalue(), ("truncated_record", "the GZIP stream ends early")
+    except (gzip.BadGzipFile, zlib.error) as error:
+        return parts.getvalue(), ("bad_gzip", str(error))
+    return parts.getvalue(), None

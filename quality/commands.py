@@ -1,0 +1,154 @@
+"""`vesper judge` and `vesper refine` on the output folder of `vesper unify`, without a store.
+
+Reads `steps*.parquet`, `samples*.parquet`, `screens*.parquet` and `screens/`; writes `verdicts.parquet`,
+`costs.parquet` and `report.json`, and for refine the gold tables, `rejects.parquet` and the screens they show.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quality.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
+from quality.items import Part, ScreenBank, ScreenFolder
+from quality.judge import Judge, Verdict, identity
+from quality.refine import refine_part
+from quality.repairs import Rewriter
+from quality.rewrite import ProofRewriter
+from quality.rules import RulesJudge
+from quality.verdicts import count as count_verdicts
+from quality.verdicts import judge_part, shares
+from schemas.tables import JudgeCosts, Samples, Screens, Steps, Verdicts
+
+JUDGES = ("rules", "openai")
+
+
+def judge_directory(
+    in_dir: Path, out_dir: Path, judge: str = "rules", base_url: str | None = None, model: str | None = None
+) -> dict[str, Any]:
+    """Judge a unified folder; returns the report. Raises `ValueError` on bad input, `JudgeError` if a model fails."""
+    part = read_directory(in_dir)
+    chosen = make_judge(judge, base_url, model, out_dir / "cache" / "judge")
+    verdicts = judge_part(part, chosen)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    _write_verdicts(out_dir, verdicts)
+    report = {**identity(chosen), **shares(count_verdicts(verdicts)), "requests_sent": _requests(chosen)}
+    return _write_report(out_dir, report)
+
+
+def refine_directory(
+    in_dir: Path,
+    out_dir: Path,
+    judge: str = "rules",
+    base_url: str | None = None,
+    model: str | None = None,
+    max_rounds: int = 3,
+) -> dict[str, Any]:
+    """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,
+    `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts, `report.json`."""
+    part = read_directory(in_dir)
+    chosen = make_judge(judge, base_url, model, out_dir / "cache" / "judge")
+    rewriter = make_rewriter(judge, base_url, model, out_dir / "cache" / "judge")
+    first = judge_part(part, chosen)
+    refined = refine_part(part, first, chosen, rewriter, max_rounds)
+    names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
+    steps, samples = gold_tables(part, refined, licence_of(names[0]) if len(names) == 1 else "unknown")
+    out_dir.mkdir(parents=True, exist_ok=True)
+    pq.write_table(steps, out_dir / "steps.parquet")
+    pq.write_table(samples, out_dir / "samples.parquet")
+    pq.write_table(Rejects.table(reject.as_row() for reject in refined.rejects), out_dir / "rejects.parquet")
+    _write_screens(part, steps, samples, out_dir)
+    _write_verdicts(out_dir, [*first, *refined.verdicts])
+    totals: Counter[str] = Counter({**count(part, refined), "samples": samples.num_rows})
+    totals["first_keep"] = first_keep(first)
+    report = {**identity(chosen), "rewriter": rewriter.name, "rounds": refined.rounds, **summary(totals)}
+    return _write_report(out_dir, report)
+
+
+def make_judge(name: str, base_url: str | None, model: str | None, cache: Path | None) -> Judge:
+    """A judge by name. Raises `ValueError` for an unknown name, or a model judge without endpoint or model."""
+    if name == "rules":
+        return RulesJudge()
+    base_url, model = _endpoint(name, base_url, model)
+    from quality.openai_judge import OpenAIJudge
+
+    return OpenAIJudge(base_url, model, cache)
+
+
+def make_rewriter(name: str, base_url: str | None, model: str | None, cache: Path | None) -> Rewriter:
+    """The rewriter that goes with a judge: embedded for rules, a model for openai."""
+    if name == "rules":
+        return ProofRewriter()
+    base_url, model = _endpoint(name, base_url, model)
+    from quality.rewrite import OpenAIRewriter
+
+    return OpenAIRewriter(base_url, model, cache)
+
+
+def _endpoint(name: str, base_url: str | None, model: str | None) -> tuple[str, str]:
+    if name not in JUDGES:
+        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {name[:40]!r}")
+    if not base_url or not model:
+        raise ValueError("judge openai needs --base-url (e.g. http://127.0.0.1:8000/v1) and --model")
+    return base_url, model
+
+
+def read_directory(in_dir: Path) -> Part:
+    """The output folder of `vesper unify` as one part. Raises `ValueError` if it isn't one."""
+    tables = {}
+    for name, table in (("steps", Steps), ("samples", Samples), ("screens", Screens)):
+        paths = sorted(in_dir.glob(f"{name}*.parquet"))
+        try:
+            read = [pq.read_table(path) for path in paths]
+            for one in read:
+                table.check(one)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise ValueError(f"{in_dir}: {name}*.parquet isn't a {name} table of `vesper unify`: {error}") from error
+        tables[name] = pa.concat_tables(read) if read else table.schema.empty_table()
+    if not tables["steps"].num_rows and not tables["samples"].num_rows:
+        raise ValueError(f"{in_dir}: expected steps*.parquet or samples*.parquet with rows, made by `vesper unify`")
+    bank = ScreenBank(tables["screens"], ScreenFolder(in_dir / "screens"))
+    return Part("directory", tables["steps"], tables["samples"], tables["screens"], bank)
+
+
+def _write_verdicts(out_dir: Path, verdicts: list[Verdict]) -> None:
+    pq.write_table(Verdicts.table(verdict.as_row() for verdict in verdicts), out_dir / "verdicts.parquet")
+    costs = [row for verdict in verdicts if (row := verdict.cost_row()) is not None]
+    pq.write_table(JudgeCosts.table(costs), out_dir / "costs.parquet")
+
+
+def _write_screens(part: Part, steps: pa.Table, samples: pa.Table, out_dir: Path) -> None:
+    shown = {sha for sha in steps.column("screenshot_sha256").to_pylist() if sha}
+    shown |= {sha for images in samples.column("images").to_pylist() for sha in images}
+    known = part.screens.column("screenshot_sha256").to_pylist()
+    kept = part.screens.filter(pa.array([sha in shown for sha in known], pa.bool_()))
+    pq.write_table(kept, out_dir / "screens.parquet")
+    folder = part.bank.source
+    assert isinstance(folder, ScreenFolder)
+    for sha in sorted(shown):
+        source = folder.path(sha)
+        target = out_dir / "screens" / sha[:2] / source.name
+        if target.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+
+
+def _requests(judge: Judge) -> int:
+    client = getattr(judge, "client", None)
+    return client.requests_sent if client is not None else 0
+
+
+def _write_report(out_dir: Path, report: dict[str, Any]) -> dict[str, Any]:
+    (out_dir / "report.json").write_text(json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    return report

@@ -1,0 +1,299 @@
+"""Semantic duplicates: which items say the same thing about the same thing, and which one of them stays.
+
+Two items are duplicates iff they agree on a **key** and their texts' cosine similarity is at least T:
+
+| item | text | key: equal in |
+|---|---|---|
+| episode | its instruction | split, platform, literals, first picture (perceptual hash), the sequence of action types |
+| sample | its prompt | split, platform, literals, objective, pictures (sha256), answer |
+
+The key is what keeps data that only *sounds* alike: "set an alarm for 7:30" and "set an alarm for 7:35" are near one
+another for an embedding, so the literals of a text (numbers and quoted words) must be equal; and a thousand recordings of one instruction on other screens are
+a thousand lessons. Instructions alone are compared too, within a platform: `instruction_pairs` says how much a corpus
+repeats itself, and `episodes_by="instruction"` makes that the rule for episodes. Splits are never compared with one
+another here; leaks between them are contamination, a stage of its own.
+
+`keep` is greedy in the total order (source priority, -score, item_id): an item goes iff one that stays before it is
+its duplicate. Nothing is merged transitively (A~B, B~C keeps A and C), and it is recomputed from the pairs, so it is
+a pure function of the set: in whatever order items were added, and a withdrawn source revives what it had displaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.prompts import prompt_text
+from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store
+from quality.dedup_files import dedup_file
+from quality.embedding import EMBEDDED, Embedder, normalise
+from quality.neighbours import check_threshold, cosines, keep, similar_pairs
+from schemas.ids import digest, item_episode, item_sample
+from schemas.tables import Pairs
+
+__all__ = ["Item", "dedup_file", "find_duplicates", "item_pairs", "keep", "literals"]
+
+ASSET = "hygiene/duplicates"
+CODE_VERSION = "1"
+DEFAULT_THRESHOLD = 0.9
+"""Lower than a bare text comparison could afford: the key already asks for one screen, one answer, equal literals.
+(all-MiniLM-L6-v2 puts "Open the shopping cart" and "Please open the shopping cart" at 0.90.)"""
+
+KEEP = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("score", pa.int8())])
+DISPLACED = pa.schema(
+    [("item_id", pa.string()), ("source", pa.string()), ("kept", pa.string()), ("similarity", pa.float32()),
+     ("reason", pa.string())]
+)  # fmt: skip
+"""`kept` is the item it yields to; `reason` is `duplicate`, or `episode` for a sample of a displaced episode."""
+TEXTS = pa.schema([("text_id", pa.string()), ("platform", pa.string()), ("text", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An episode or sample as far as duplicates are concerned."""
+
+    id: str
+    source: str
+    platform: str
+    text: str
+    key: str
+    score: int | None = None
+    priority: int = 0
+    episodes: tuple[str, ...] = ()
+    """Of a sample: the episodes it was derived from."""
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """The total order of `keep`: a lower priority number, then a higher score, then the id."""
+        return self.priority, -(self.score if self.score is not None else -1), self.id
+
+    @property
+    def text_id(self) -> str:
+        """Texts are compared within a platform, so the platform is part of their identity."""
+        return digest([self.platform, normalise(self.text)])[:32]
+
+
+def find_duplicates(
+    store: Store,
+    sources: Sequence[str],
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    model: str = EMBEDDED,
+    priority: Mapping[str, int] | None = None,
+    episodes_by: Literal["trace", "instruction"] = "trace",
+) -> Manifest:
+    """Gold of all `sources` → `hygiene/duplicates` with tables pairs, keep, displaced, instruction_pairs, texts.
+
+    `priority` maps source → number, lower stays (default: the place in `sources`). Vectors come from the store's
+    cache and instruction pairs from the last version where its model and threshold were the same, so only new texts
+    are embedded, and compared with all. Neither changes a byte of the result.
+
+    Raises `StoreError` if a source has no gold, `ValueError` for a threshold outside (0, 1].
+    """
+    check_threshold(threshold)
+    manifests = {source: store.require(f"gold/{source}") for source in sources}
+    ranks = {source: (priority or {}).get(source, place) for place, source in enumerate(sources)}
+    embedder = Embedder(model, cache=store.home / "cache" / "embeddings")
+    config = {
+        "threshold": threshold, "model": embedder.identity, "priority": ranks, "episodes_by": episodes_by,
+    }  # fmt: skip
+    inputs = {manifest.asset: manifest.version for manifest in manifests.values()}
+    data = {manifest.asset: manifest.data_version for manifest in manifests.values()}
+    spec = PartSpec("all", digest([CODE_VERSION, config, data]))
+    before = store.current(ASSET)
+    with store.build(ASSET, code_version=CODE_VERSION, config=config, inputs=inputs, parts=[spec]) as build:
+
+        def make(out: PartWriter) -> dict[str, Any]:
+            items = _read_items(store, manifests, ranks, episodes_by)
+            return _write(out, items, threshold, embedder, before)
+
+        result = build.run_part(spec, make)
+        return _commit(build, result.counts)
+
+
+def _commit(build: Build, counts: Mapping[str, Any]) -> Manifest:
+    whole = counts["kept"] + counts["displaced"]
+    checks = [
+        Check("every item is kept or displaced once", whole == counts["items"], str(whole), str(counts["items"])),
+        Check("no two kept items are duplicates", counts["kept_pairs"] == 0, str(counts["kept_pairs"]), "0"),
+        Check("something is kept", counts["kept"] > 0 or counts["items"] == 0, str(counts["kept"]), "at least 1"),
+    ]  # fmt: skip
+    return build.commit(counts=dict(counts), checks=checks)
+
+
+def _write(
+    out: PartWriter, items: list[Item], threshold: float, embedder: Embedder, before: Manifest | None
+) -> dict[str, Any]:
+    pairs = item_pairs(items, threshold, embedder)
+    order = {item.id: item.order for item in items}
+    kept, displaced = keep(order, ((left, right) for left, right, _ in pairs))
+    similarity = {frozenset((left, right)): value for left, right, value in pairs}
+    by_id = {item.id: item for item in items}
+    rows = [
+        {"item_id": name, "source": by_id[name].source, "kept": winner,
+         "similarity": similarity[frozenset((name, winner))], "reason": "duplicate"}
+        for name, winner in displaced.items()
+    ]  # fmt: skip
+    follow = {name: displaced[e] for name in kept for e in by_id[name].episodes if e in displaced}
+    rows += [
+        {"item_id": name, "source": by_id[name].source, "kept": winner, "similarity": None, "reason": "episode"}
+        for name, winner in follow.items()
+    ]
+    kept = [name for name in kept if name not in follow]
+    standing = set(kept)
+    out.table("pairs", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in sorted(pairs)))
+    kept_rows = [{"item_id": n, "source": by_id[n].source, "score": by_id[n].score} for n in sorted(kept)]
+    out.table("keep", pa.Table.from_pylist(kept_rows, schema=KEEP))
+    rows.sort(key=lambda row: row["item_id"])
+    out.table("displaced", pa.Table.from_pylist(rows, schema=DISPLACED))
+    counts = _instructions(out, items, threshold, embedder, before)
+    return {
+        **counts, "items": len(items), "pairs": len(pairs), "kept": len(kept), "displaced": len(rows),
+        "displaced_episodes": sum(row["item_id"].startswith("episode:") for row in rows),
+        "displaced_samples": sum(row["item_id"].startswith("sample:") for row in rows),
+        "kept_pairs": sum(left in standing and right in standing for left, right, _ in pairs),
+    }  # fmt: skip
+
+
+def _instructions(
+    out: PartWriter, items: list[Item], threshold: float, embedder: Embedder, before: Manifest | None
+) -> dict[str, Any]:
+    """Instruction texts of episodes against one another within a platform; pairs known from `before` are taken over."""
+    texts = {i.text_id: (i.platform, normalise(i.text)) for i in items if i.id.startswith("episode:")}
+    old_ids: set[str] = set()
+    rows: list[tuple[str, str, float]] = []
+    if before is not None and _same_measure(before, threshold, embedder):
+        old_ids = set(before.read("texts", TEXTS)["text_id"].to_pylist()) & texts.keys()
+        columns = before.read("instruction_pairs", Pairs.schema).to_pydict()
+        known = zip(columns["left"], columns["right"], columns["similarity"], strict=True)
+        rows = [(left, right, value) for left, right, value in known if left in old_ids and right in old_ids]
+    for platform in sorted({platform for platform, _ in texts.values()}):
+        mine = sorted(name for name, (where, _) in texts.items() if where == platform)
+        ordered = [n for n in mine if n in old_ids] + [n for n in mine if n not in old_ids]
+        new_from = sum(name in old_ids for name in ordered)
+        if new_from == len(ordered):
+            continue
+        vectors = embedder.encode(texts[name][1] for name in ordered)
+        for i, j, value in zip(*similar_pairs(vectors, threshold, new_from=new_from), strict=True):
+            left, right = sorted((ordered[i], ordered[j]))
+            rows.append((left, right, float(value)))
+    listed = [{"text_id": name, "platform": texts[name][0], "text": texts[name][1]} for name in sorted(texts)]
+    out.table("texts", pa.Table.from_pylist(listed, schema=TEXTS))
+    rows.sort(key=lambda row: row[:2])
+    pairs = Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in rows)
+    out.table("instruction_pairs", pairs)
+    out.bytes("measure.json", digest(_measure(threshold, embedder)).encode(), hashed=False)
+    return {"instructions": len(texts), "instruction_pairs": len(rows)}
+
+
+def _measure(threshold: float, embedder: Embedder) -> list[Any]:
+    return [CODE_VERSION, threshold, embedder.identity]
+
+
+def _same_measure(before: Manifest, threshold: float, embedder: Embedder) -> bool:
+    return before.file("measure.json").read_text() == digest(_measure(threshold, embedder))
+
+
+_LITERAL = re.compile(r"\d+(?:[.,:/-]\d+)*|\"[^\"]*\"|\u201c[^\u201d]*\u201d|(?<!\w)'[^']*'(?!\w)")
+
+
+def literals(text: str) -> list[str]:
+    """Numbers and quoted words of a text, casefolded and sorted: texts that differ in them mean different things."""
+    return sorted(match.strip("\"'\u201c\u201d").casefold() for match in _LITERAL.findall(text))
+
+
+def item_pairs(items: Sequence[Item], threshold: float, embedder: Embedder) -> list[tuple[str, str, float]]:
+    """All (left id, right id, similarity) with left < right among items of one key; only texts that meet are embedded."""
+    groups: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.platform, item.key), []).append(item)
+    meeting = [sorted(group, key=lambda item: item.id) for group in groups.values() if len(group) > 1]
+    texts = sorted(
+        {normalise(i.text) for group in meeting if len({normalise(i.text) for i in group}) > 1 for i in group}
+    )
+    row = {text: place for place, text in enumerate(texts)}
+    vectors = embedder.encode(texts)
+    candidates = [(a, b) for group in meeting for a, b in combinations(group, 2)]
+    similarity = np.ones(len(candidates))
+    unequal = [n for n, (a, b) in enumerate(candidates) if normalise(a.text) != normalise(b.text)]
+    left = [row[normalise(candidates[n][0].text)] for n in unequal]
+    right = [row[normalise(candidates[n][1].text)] for n in unequal]
+    if unequal:
+        similarity[unequal] = cosines(vectors[left], vectors[right])
+    return [
+        (a.id, b.id, float(value))
+        for (a, b), value in zip(candidates, similarity, strict=True)
+        if value >= round(threshold, 12)
+    ]
+
+
+def _read_items(
+    store: Store, manifests: Mapping[str, Manifest], ranks: Mapping[str, int], episodes_by: str
+) -> list[Item]:
+    items: list[Item] = []
+    for source, manifest in manifests.items():
+        scores = _scores(manifest)
+        items += _episodes(store, source, manifest, scores, ranks[source], episodes_by)
+        items += _samples(source, manifest, scores, ranks[source])
+    return items
+
+
+def _scores(manifest: Manifest) -> dict[str, int]:
+    """item_id → score of its latest round."""
+    if not manifest.paths("verdicts"):
+        return {}
+    table = manifest.read("verdicts", columns=["item_id", "round", "score"]).sort_by("round")
+    columns = zip(table["item_id"].to_pylist(), table["score"].to_pylist(), strict=True)
+    return {name: score for name, score in columns if score is not None}
+
+
+def _episodes(
+    store: Store, source: str, manifest: Manifest, scores: Mapping[str, int], rank: int, episodes_by: str
+) -> list[Item]:
+    from schemas.tables import Screens, Steps
+
+    columns = ["episode_id", "step_index", "split", "platform", "instruction", "screenshot_sha256", "action_type"]
+    steps = manifest.read("steps", Steps.schema, columns).sort_by(
+        [("episode_id", "ascending"), ("step_index", "ascending")]
+    )
+    unified = store.current(f"unified/{source}")
+    looks: dict[str, int] = {}
+    if unified is not None:
+        seen = unified.read("screens", Screens.schema, ["screenshot_sha256", "phash"])
+        looks = dict(zip(seen["screenshot_sha256"].to_pylist(), seen["phash"].to_pylist(), strict=True))
+    episodes: dict[str, list[dict[str, Any]]] = {}
+    for row in steps.to_pylist():
+        episodes.setdefault(row["episode_id"], []).append(row)
+    items = []
+    for episode_id, rows in episodes.items():
+        first = rows[0]
+        sha = first["screenshot_sha256"]
+        trace = [looks.get(sha, sha), [row["action_type"] for row in rows]] if episodes_by == "trace" else []
+        if episodes_by == "trace" and sha is None:
+            trace.append(episode_id)  # without a picture nobody can say that two episodes are one
+        name = item_episode(source, episode_id)
+        key = digest(["episode", first["split"], literals(first["instruction"]), *trace])
+        items.append(Item(name, source, first["platform"], first["instruction"], key, scores.get(name), rank))
+    return items
+
+
+def _samples(source: str, manifest: Manifest, scores: Mapping[str, int], rank: int) -> list[Item]:
+    from schemas.tables import Samples
+
+    columns = ["sample_id", "split", "platform", "objective", "images", "messages", "answer", "parents"]
+    items = []
+    for row in manifest.read("samples", Samples.schema, columns).to_pylist():
+        name = item_sample(row["sample_id"])
+        text, shown = prompt_text(row["messages"]), row["images"] or [row["sample_id"]]
+        key = digest(["sample", row["split"], literals(text), row["objective"], shown, row["answer"]])
+        score = scores.get(name, min((scores[p] for p in row["parents"] if p in scores), default=None))
+        steps = (p.removeprefix("step:").rpartition("/")[0] for p in row["parents"] if p.startswith("step:"))
+        episodes = tuple(f"episode:{step}" for step in steps) if row["objective"] == "navigation" else ()
+        items.append(Item(name, source, row["platform"], text, key, score, rank, episodes))
+    return items

@@ -1,0 +1,93 @@
+"""Draw an action on its screenshot: what a judge, a reviewer and the metadata pictures show."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+
+from PIL import Image, ImageDraw
+
+from pipelines.images import open_image
+from schemas.action_types import Action, Drag, Scroll
+
+RED, BLUE, GREEN = (230, 30, 50), (30, 90, 230), (20, 160, 70)
+MAX_SIDE_PX = 1280
+DRAWING_VERSION = "1"
+"""Goes into the judge's cache key: another drawing is another question."""
+
+
+def draw_action(
+    data: bytes, action: Action | None, target_box: Sequence[float] | None = None, max_side_px: int = MAX_SIDE_PX
+) -> Image.Image:
+    """Encoded screenshot + action → RGB picture: a ring at a point, an arrow along a drag or scroll, a box.
+
+    A Scroll with only a direction is drawn as the finger's path through the middle. Raises `ImageError`.
+    """
+    image = open_image(data)
+    if max(image.size) > max_side_px:
+        image.thumbnail((max_side_px, max_side_px))
+    draw = ImageDraw.Draw(image)
+    width = max(2, round(max(image.size) / 320))
+    if target_box is not None:
+        box = [_to_px(target_box[i], image.size[i % 2]) for i in range(4)]
+        draw.rectangle((*box[:2], max(box[2], box[0]), max(box[3], box[1])), outline=GREEN, width=width)
+    point = getattr(action, "box", None)
+    if point is not None:
+        _ring(draw, _place(point, image.size), max(image.size) / 50, width)
+    elif isinstance(action, Drag):
+        _arrow(draw, _place(action.start, image.size), _place(action.end, image.size), width)
+    elif isinstance(action, Scroll):
+        start, end = _finger_path(action)
+        _arrow(draw, _place(start, image.size), _place(end, image.size), width)
+    return image
+
+
+def draw_boxes(data: bytes, boxes: Sequence[Sequence[float]], max_side_px: int = MAX_SIDE_PX) -> Image.Image:
+    """Encoded screenshot + boxes (0..1000) → RGB picture with each box outlined."""
+    image = open_image(data)
+    image.thumbnail((max_side_px, max_side_px))
+    draw = ImageDraw.Draw(image)
+    for box in boxes:
+        left, top, right, bottom = (_to_px(box[i], image.size[i % 2]) for i in range(4))
+        draw.rectangle(
+            (left, top, max(right, left), max(bottom, top)), outline=GREEN, width=max(2, max(image.size) // 320)
+        )
+    return image
+
+
+def to_png(image: Image.Image) -> bytes:
+    """PNG bytes of a drawn picture (not content-addressed, so Pillow's own encoder will do)."""
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _finger_path(action: Scroll) -> tuple[tuple[int, int], tuple[int, int]]:
+    from schemas.actions import SYNTHESISED_PATHS
+
+    if action.start is not None and action.end is not None:
+        return action.start, action.end
+    return SYNTHESISED_PATHS[action.direction]
+
+
+def _to_px(value: float, size: int) -> float:
+    return min(max(value * size / 1000, 0), size - 1)
+
+
+def _place(point: Sequence[float], size: tuple[int, int]) -> tuple[float, float]:
+    return _to_px(point[0], size[0]), _to_px(point[1], size[1])
+
+
+def _ring(draw: ImageDraw.ImageDraw, centre: tuple[float, float], radius: float, width: int) -> None:
+    x, y = centre
+    draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=RED, width=width)
+    draw.ellipse((x - 2, y - 2, x + 2, y + 2), fill=RED)
+
+
+def _arrow(draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[float, float], width: int) -> None:
+    draw.line((*start, *end), fill=BLUE, width=width)
+    angle = math.atan2(end[1] - start[1], end[0] - start[0])
+    head = 6 * width
+    sides = [(end[0] - head * math.cos(angle + turn), end[1] - head * math.sin(angle + turn)) for turn in (0.5, -0.5)]
+    draw.polygon([end, *sides], fill=BLUE)

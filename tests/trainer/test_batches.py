@@ -1,0 +1,112 @@
+"""Rows → tensors: the instruction stands before the picture, labels cover the answer and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipelines.prompts import grounding_text, messages
+from tests.trainer.conftest import draw
+from trainer.batches import BadSample, Processor, SpanWeights, row_images
+
+
+def grounding_row(answer: str = "[12,34]", text: str = "the red box") -> dict[str, Any]:
+    return {"sample_id": "s", "objective": "grounding", "messages": messages("grounding", grounding_text(text)),
+            "images": [draw({"red": (5, 5, 50, 50)})], "answer": answer, "platform": "web"}
+
+
+def test_instruction_precedes_the_picture_and_the_answer_follows(processor: Any) -> None:
+    batch = processor.training_batch([grounding_row()])
+    text = processor.tokenizer.decode(batch.input_ids[0])
+    pads = batch.input_ids[0].eq(processor.image_id).sum().item()
+    assert text == (
+        "<|im_start|>user\nWhere is the red box?<|vision_start|>" + "<|image_pad|>" * pads + "<|vision_end|><|im_end|>\n"
+        "<|im_start|>assistant\n[12,34]<|im_end|>"
+    )
+    assert pads == batch.image_grid_thw.prod().item() // 4 == processor.image_tokens(
+        processor.picture(draw({"red": (5, 5, 50, 50)}))
+    )
+
+
+def test_picture_first_is_a_preset(processor: Any, tiny_preset: Any) -> None:
+    other = Processor(processor.tokenizer, processor.images, replace(tiny_preset, instruction_first=False))
+    text = processor.tokenizer.decode(other.prompt(grounding_row()).ids)
+    assert text.index("<|image_pad|>") < text.index("Where is")
+
+
+def test_labels_and_weights_are_exact(processor: Any) -> None:
+    row = {**grounding_row(), "objective": "navigation",
+           "answer": "<think></think><action>Click(box=(5,600))</action><conclusion></conclusion>"}  # fmt: skip
+    batch = processor.training_batch([row, grounding_row()], SpanWeights(2.0, 3.0, 1.5, 0.3, 0.5, 1.0))
+    label = batch.labels[0] != -100
+    assert processor.tokenizer.decode(batch.labels[0][label]) == row["answer"] + "<|im_end|>"
+    assert batch.input_ids[0][label].tolist() == batch.labels[0][label].tolist()
+    expected = [0.3, 0.3, 0.3, 3.0, 1.5, 1.5, 1.5, 2.0, 1.5, 2.0, 1.5, 1.5, 0.3, 0.3, 0.3, 0.5]
+    assert batch.weights[0][label].tolist() == pytest.approx(expected)
+    assert batch.coordinate[0][label].tolist() == [w == 2.0 for w in expected]
+    second = batch.labels[1] != -100
+    assert batch.weights[1][second].tolist() == pytest.approx([1, 2, 1, 2, 1, 0.5])
+    assert batch.weights[~(batch.labels != -100)].sum() == 0
+    assert (batch.labels[batch.attention_mask == 0] == -100).all()  # padding is never a label
+
+
+def test_only_bracketed_numbers_are_coordinates(processor: Any) -> None:
+    def marked(text: str) -> list[str]:
+        ids = processor.answer(text)
+        return processor.tokenizer.convert_ids_to_tokens([ids[i] for i in processor.coordinate_places(ids)])
+
+    assert marked("[1,2] and [10,20,30,40]") == ["1", "2", "10", "20", "30", "40"]
+    assert marked("<action>Type(content='5')</action>") == []
+    assert marked("7 items, (3) left, [-1,-1]") == []
+    assert marked("Drag(start=(1,2), end=(3,4))") == ["1", "2", "3", "4"]
+
+
+def test_prompts_are_padded_left_and_answers_right(processor: Any) -> None:
+    rows = [grounding_row(), grounding_row(text="a much longer name of the thing that is looked for")]
+    prompts = processor.prompt_batch(rows)
+    assert prompts.attention_mask[:, -1].tolist() == [1, 1] and prompts.attention_mask[0, 0] == 0
+    training = processor.training_batch(rows)
+    assert training.attention_mask[:, 0].tolist() == [1, 1] and training.attention_mask[0, -1] == 0
+
+
+def test_one_picture_of_two_rows_is_processed_once(processor: Any) -> None:
+    batch = processor.training_batch([grounding_row(), grounding_row(text="other")])
+    assert batch.image_use == [0, 0] and len(batch.image_grid_thw) == 1
+    assert len(batch.model_inputs()["image_grid_thw"]) == 2  # what plain transformers gets
+
+
+def test_long_answers_are_cut_without_an_end_and_long_prompts_keep_head_and_tail(processor: Any, tiny_preset: Any) -> None:
+    ids = processor.answer("word " * 200)
+    assert len(ids) == tiny_preset.max_answer_tokens and ids[-1] != processor.end_id
+    assert processor.answer("short")[-1] == processor.end_id
+    long = grounding_row(text="first " + "x " * 400 + " last")
+    text = processor.tokenizer.decode(processor.prompt(long).ids)
+    assert "Where is first" in text and "last?" in text and len(processor.prompt(long).ids) < 220
+
+
+def test_text_of_data_makes_no_control_token(processor: Any) -> None:
+    row = grounding_row(text="<|im_end|><|image_pad|>")
+    ids = processor.prompt(row).ids
+    assert ids.count(processor.image_id) == processor.image_tokens(processor.picture(row["images"][0]))
+    assert ids.count(processor.end_id) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"messages": "{not json"}, "no chat"),
+        ({"messages": '[{"role":"tool","content":"x"}]', "images": []}, "expected the role"),
+        ({"images": []}, "messages show 1 pictures, the row has 0"),
+        ({"images": [b"no picture"]}, "can't be decoded"),
+        ({"images": ["a string"]}, "expected picture bytes"),
+    ],
+)
+def test_a_bad_row_says_what_is_wrong(processor: Any, change: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadSample, match=words):
+        processor.prompt({**grounding_row(), **change})
+
+
+def test_pictures_come_as_bytes_or_in_the_datasets_form() -> None:
+    assert row_images({"images": [b"a", {"bytes": b"b", "path": None}]}) == [b"a", b"b"]

@@ -1,0 +1,194 @@
+"""Mid-training: it learns, it repeats itself bit by bit, and a killed run resumes to the same weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from trainer.batches import BadSample
+from trainer.midtrain import ListSource, MidtrainConfig, batch_loss, config_from, learning_rate, sigma_at, token_losses
+from trainer.midtrain import train, validate
+
+CONFIG = MidtrainConfig(steps=6, batch_size=4, warmup=2, save_every=2, validate_every=3, lr=3e-3)
+
+
+def weights(model: Any) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def test_overfits_a_handful_of_samples(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    from trainer.generation import generate
+
+    few = rows[:4]
+    config = replace(CONFIG, steps=120, sigma=(0.0, 0.0), validate_every=0)
+    before = validate(model, processor, few)["all"]
+    curve = train(model, processor, ListSource(few), config, progress=False)
+    assert validate(model, processor, few)["all"] < 0.05 < 1.0 < before
+    assert len(curve.steps) == 120
+    assert [c.text for c in generate(model, processor, few)] == [row["answer"] for row in few]
+
+
+def test_two_runs_have_the_same_curve_and_weights(
+    processor: Any, rows: list[dict[str, Any]], tiny_preset: Any
+) -> None:
+    from trainer.model import build_model
+
+    runs = []
+    for _ in range(2):
+        fresh = build_model(tiny_preset, processor.tokenizer, seed=4)
+        torch.rand(3)  # the global generator does not matter
+        curve = train(fresh, processor, ListSource(rows), CONFIG, validation=rows[:4], progress=False)
+        runs.append((curve.plain(), weights(fresh)))
+    assert runs[0][0] == runs[1][0]
+    assert all(torch.equal(tensor, runs[1][1][name]) for name, tensor in runs[0][1].items())
+    assert [v["step"] for v in runs[0][0]["validation"]] == [3, 6]
+    assert {"all", "grounding", "navigation"} <= set(runs[0][0]["validation"][0])
+    assert not any("second" in key for step in runs[0][0]["steps"] for key in step)  # no wall time in what is kept
+
+
+def test_events_carry_speed_and_loss(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    events: list[dict[str, Any]] = []
+    train(model, processor, ListSource(rows), CONFIG, on_event=events.append, validation=rows[:2], progress=False)
+    steps = [event for event in events if event["kind"] == "step"]
+    assert [event["step"] for event in steps] == list(range(1, 7)) and all(event["tokens_per_s"] > 0 for event in steps)
+    assert [event["step"] for event in events if event["kind"] == "validation"] == [3, 6]
+    json.dumps(events)
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from dataclasses import replace
+from tests.trainer.conftest import make_rows
+from trainer.batches import Processor, image_processor
+from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.model import build_model
+from trainer.presets import Shape, preset
+from trainer.tokenizer import train_tokenizer
+from safetensors.torch import save_file
+
+folder, pause = Path(sys.argv[1]), float(sys.argv[2])
+shape = Shape(vocab_size=1536, hidden=64, layers=2, heads=2, kv_heads=2, intermediate=128, vision_hidden=64,
+              vision_depth=2, vision_heads=2, vision_intermediate=96, deepstack=(0,), pixels=96 * 128)
+tiny = replace(preset("nano"), shape=shape, max_pixels=96 * 128)
+rows = make_rows(16)
+processor = Processor(train_tokenizer([r["answer"] for r in rows], 1536), image_processor(tiny), tiny)
+model = build_model(tiny, processor.tokenizer, seed=1)
+done = []
+
+def event(e):
+    if e["kind"] == "step":
+        done.append(e["step"])
+        print(e["step"], flush=True)
+        time.sleep(pause)
+
+config = MidtrainConfig(steps=9, batch_size=4, warmup=2, save_every=2, validate_every=0)
+train(model, processor, ListSource(rows), config, state_dir=folder / "state", on_event=event, progress=False)
+save_file({k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}, folder / "model.safetensors")
+print("steps in this run", len(done))
+"""
+
+
+def run(folder: Path, pause: float) -> subprocess.Popen[str]:
+    folder.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(folder), str(pause)], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.getcwd()}, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+
+
+def test_killed_and_resumed_gives_the_same_bytes(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole", 0.0)
+    assert whole.wait(timeout=120) == 0
+    killed = run(tmp_path / "killed", 0.2)
+    assert killed.stdout is not None
+    for line in killed.stdout:
+        if line.strip() == "5":  # past the save at step 4, before the one at 6
+            killed.send_signal(signal.SIGKILL)
+            break
+    assert killed.wait(timeout=60) == -signal.SIGKILL
+    assert not (tmp_path / "killed/model.safetensors").exists()
+    again = run(tmp_path / "killed", 0.0)
+    output, _ = again.communicate(timeout=120)
+    assert again.returncode == 0 and "steps in this run 5" in output  # 5, 6, 7, 8, 9: step 4 was kept
+    assert (tmp_path / "killed/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def test_a_state_of_another_config_is_not_taken_up(
+    processor: Any, rows: list[dict[str, Any]], tiny_preset: Any, tmp_path: Path
+) -> None:
+    from trainer.model import build_model
+
+    def steps_run(config: MidtrainConfig) -> int:
+        fresh = build_model(tiny_preset, processor.tokenizer, seed=4)
+        events: list[dict[str, Any]] = []
+        train(fresh, processor, ListSource(rows), config, state_dir=tmp_path, on_event=events.append, progress=False)
+        return sum(event["kind"] == "step" for event in events)
+
+    short = replace(CONFIG, steps=3)
+    assert [steps_run(short), steps_run(short), steps_run(replace(short, lr=1e-3))] == [3, 0, 3]
+
+
+def test_learning_rate_warms_up_and_falls() -> None:
+    config = MidtrainConfig(steps=101, warmup=10, lr=1.0, final_lr_share=0.1)
+    rates = [learning_rate(step, config) for step in range(101)]
+    assert rates[0] == pytest.approx(0.1) and rates[9] == rates[10] == 1.0
+    assert rates[55] == pytest.approx(0.55) and rates[100] == pytest.approx(0.1)  # half way: mean of 1 and 0.1
+
+
+def test_coordinate_targets_forgive_neighbours_more_than_strangers(
+    model: Any, processor: Any, rows: list[dict[str, Any]]
+) -> None:
+    """Σ over coordinates of −Σ_j t_j log p_j; for sigma → 0 it is plain cross entropy."""
+    batch = processor.training_batch(rows[:2])
+    plain, _, _ = token_losses(model, processor, batch)
+    narrow, _, _ = token_losses(model, processor, batch, sigma=0.01)
+    wide, _, _ = token_losses(model, processor, batch, sigma=50.0)
+    torch.testing.assert_close(plain, narrow)
+    places = batch.coordinate[batch.labels != -100]
+    assert places.sum() == 4 and torch.equal(plain[~places], wide[~places]) and not torch.equal(plain[places], wide[places])
+    config = MidtrainConfig(steps=11, warmup=1, sigma=(60.0, 15.0))
+    assert [sigma_at(s, config) for s in (0, 5, 10)] == pytest.approx([60, 30, 15])  # geometric
+
+
+def test_weights_of_zero_take_no_part(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    batch = processor.training_batch(rows[:2])
+    losses, weight, owners = token_losses(model, processor, batch)
+    batch.weights[1] = 0
+    mine = owners == 0
+    expected = (losses * weight)[mine].sum() / weight[mine].sum()
+    torch.testing.assert_close(batch_loss(model, processor, batch), expected)
+
+
+def test_bad_rows_are_counted_and_passed_over(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    mixed = [*rows[:5], {**rows[5], "images": [b"broken"]}]
+    curve = train(model, processor, ListSource(mixed), replace(CONFIG, steps=3), progress=False)
+    assert curve.bad_rows >= 2  # 12 good rows take more than two epochs of six
+    with pytest.raises(BadSample):
+        train(model, processor, ListSource([mixed[-1]]), CONFIG, progress=False)
+
+
+def test_the_order_is_a_pure_function_of_the_position(rows: list[dict[str, Any]]) -> None:
+    from itertools import islice
+
+    source = ListSource(rows, seed=3)
+    whole = [row["sample_id"] for row in islice(source.rows(0), 40)]
+    assert [row["sample_id"] for row in islice(source.rows(21), 19)] == whole[21:]
+    assert sorted(whole[:16]) == sorted(row["sample_id"] for row in rows) and whole[:16] != whole[16:32]
+
+
+def test_config_refuses_contradictions_and_unknown_keys() -> None:
+    assert config_from({"steps": 3, "warmup": 1, "sigma": [5, 5], "spans": {"tag": 0.1}}).spans.tag == 0.1
+    for wrong in ({"steps": 0}, {"steps": 3, "warmup": 9}, {"learning_rate": 1}):
+        with pytest.raises(ValueError, match="expected|unknown"):
+            config_from(wrong)

@@ -1,0 +1,55 @@
+"""`python -m trainer STAGE… --home DIR [--config JSON|@FILE]`: run stages in a process of their own.
+
+Example: `python -m trainer base mid_trained --home .vesper --config '{"midtrain": {"steps": 100}}'`
+Events go to stdout as JSON lines with `--events`, else a progress bar shows on a terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code 0 if every stage was committed with its checks passed, 1 if not, 2 on bad input."""
+    from pipelines.store import StoreError
+    from trainer.stages import STAGES, run_stage
+
+    parser = argparse.ArgumentParser(prog="python -m trainer", description=(__doc__ or "").strip(),
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("stage", nargs="+", metavar="STAGE", help=f"one or more of {', '.join(STAGES)}")
+    parser.add_argument("--home", required=True, help="the store's folder ($VESPER_HOME)")
+    parser.add_argument("--config", default="{}", help="JSON, or @FILE; see trainer.stages.DEFAULTS")
+    parser.add_argument("--events", action="store_true", help="print events as JSON lines")
+    options = parser.parse_args(argv)
+    try:
+        text = Path(options.config[1:]).read_text() if options.config.startswith("@") else options.config
+        config = json.loads(text)
+        passed = True
+        for stage in options.stage:
+            manifest = run_stage(stage, options.home, config, _print if options.events else None,
+                                 progress=not options.events and sys.stderr.isatty())  # fmt: skip
+            passed &= manifest.checks_passed
+            if not options.events:
+                print(f"{manifest.asset} {manifest.version} {_line(manifest)}")
+    except (OSError, ValueError, StoreError) as error:
+        print(f"trainer: {error}", file=sys.stderr)
+        return 2
+    return 0 if passed else 1
+
+
+def _print(event: dict[str, Any]) -> None:
+    print(json.dumps(event, default=str), flush=True)
+
+
+def _line(manifest: Any) -> str:
+    failed = [check.name for check in manifest.checks if not check.passed]
+    figures = ", ".join(f"{k} {v:.3g}" for k, v in manifest.counts.items() if isinstance(v, int | float))
+    return f"{'checks passed' if not failed else 'FAILED: ' + ', '.join(failed)}; {figures}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

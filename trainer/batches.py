@@ -1,0 +1,377 @@
+"""Sample rows → tensors. One query a sequence, the instruction before the picture, labels only on the answer.
+
+    <|im_start|>user\\n TEXT <|vision_start|><|image_pad|>…<|vision_end|><|im_end|>\\n<|im_start|>assistant\\n ANSWER <|im_end|>
+
+`Processor` is built from a checkpoint's tokenizer and image processor; `training_batch` pads right, `prompt_batch`
+pads left (for generation), `reply_batch` takes sampled replies as token ids (for RL). Text of data never becomes a
+control token. Pictures are decoded and resized once and kept in a bounded cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainer import tokenizer as words
+from trainer.presets import Preset
+
+Row = Mapping[str, Any]
+"""A row of the shards: at least `messages` (JSON), `images` (bytes, or {'bytes': …}), `answer`, `objective`."""
+
+
+class BadSample(ValueError):
+    """A row that can't become a training sequence; says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanWeights:
+    """Loss weight of answer tokens: coordinates and actions matter most, the fixed tags least."""
+
+    coordinate: float = 2.0
+    verb: float = 3.0
+    action: float = 2.0
+    tag: float = 0.3
+    end: float = 0.5
+    text: float = 1.0
+
+
+@dataclass
+class Batch:
+    """Inputs of one forward pass; B sequences of S tokens, U distinct pictures.
+
+    `labels` are -100 off the answer; `weights` [B, S] stand at the labels' places; `coordinate` [B, S] marks numbers
+    that are coordinates. `image_use` names, in order of use, which of the U pictures each sequence shows.
+    """
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    position_ids: torch.Tensor
+    mm_token_type_ids: torch.Tensor
+    labels: torch.Tensor
+    weights: torch.Tensor
+    coordinate: torch.Tensor
+    image_use: list[int]
+    pixel_values: torch.Tensor | None = None
+    image_grid_thw: torch.Tensor | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens, padding left out."""
+        return int(self.attention_mask.sum())
+
+    def to(self, device: str | torch.device, dtype: torch.dtype | None = None) -> Batch:
+        """On another device; `dtype` is that of the pictures."""
+        moved = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in moved.items()}
+        if dtype is not None and moved["pixel_values"] is not None:
+            moved["pixel_values"] = moved["pixel_values"].to(dtype)
+        return Batch(**moved)
+
+    def model_inputs(self) -> dict[str, torch.Tensor]:
+        """What plain `Qwen3VLForConditionalGeneration.forward` takes (pictures repeated as used)."""
+        inputs = {
+            "input_ids": self.input_ids,
+            "attention_mask": self.attention_mask,
+            "mm_token_type_ids": self.mm_token_type_ids,
+        }
+        if self.pixel_values is not None and self.image_grid_thw is not None:
+            parts = self.pixel_values.split(self.image_grid_thw.prod(-1).tolist())
+            inputs["pixel_values"] = torch.cat([parts[i] for i in self.image_use])
+            inputs["image_grid_thw"] = self.image_grid_thw[self.image_use]
+        return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A decoded, resized picture: `pixels` uint8 [3, height, width], and its key."""
+
+    key: str
+    pixels: np.ndarray
+
+
+@dataclass
+class Prompt:
+    """Prompt ids up to and with the assistant's opening, and the pictures in order."""
+
+    ids: list[int]
+    pictures: list[Picture]
+
+
+def image_processor(preset: Preset) -> Any:
+    """The Hugging Face image processor of a preset (PIL and numpy only)."""
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    shape = preset.shape
+    return Qwen2VLImageProcessorPil(
+        patch_size=shape.patch if shape else 16,
+        temporal_patch_size=shape.temporal_patch if shape else 2,
+        merge_size=shape.merge if shape else 2,
+        size={"shortest_edge": preset.max_pixels // 2, "longest_edge": preset.max_pixels},
+        image_mean=[preset.image_mean] * 3,
+        image_std=[preset.image_std] * 3,
+    )
+
+
+class Processor:
+    """Rows → batches, for one tokenizer and image processor.
+
+    `cache_pictures` bounds how many resized pictures are held (107 kB each on nano).
+    """
+
+    def __init__(self, tokenizer: Any, images: Any, preset: Preset, *, cache_pictures: int = 2000) -> None:
+        self.tokenizer = tokenizer
+        self.images = images
+        self.preset = preset
+        self.numbers = words.number_ids(tokenizer)
+        self._cache: OrderedDict[str, Picture] = OrderedDict()
+        self._cache_size = cache_pictures
+        ids = tokenizer.convert_tokens_to_ids
+        self.image_id, self.end_id, self.pad_id = ids(words.IMAGE), ids(words.END), tokenizer.pad_token_id
+        self._vision = (ids(words.VISION_START), ids(words.VISION_END))
+        self._start = ids(words.START)
+        self._turns = {role: words.encode_text(tokenizer, f"{role}\n") for role in ("user", "assistant", "system")}
+        self._newline = words.encode_text(tokenizer, "\n")
+        one = {name: ids(name) for name in (*words.TAGS, *words.VERBS, *words.BRACKETS)}
+        self._tags = {one[tag] for tag in words.TAGS}
+        self._verbs = {one[verb] for verb in words.VERBS}
+        self._open, self._close = {one["("], one["["]}, {one[")"], one["]"]}
+        self._comma = one[","]
+        self._action = (one["<action>"], one["</action>"])
+
+    # pictures
+
+    def picture(self, data: bytes) -> Picture:
+        """Encoded picture → resized pixels. Raises `BadSample` if it can't be decoded."""
+        from PIL import Image
+
+        key = hashlib.sha256(data).hexdigest()
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return self._cache[key]
+        try:
+            with Image.open(io.BytesIO(data)) as opened:
+                pixels = np.asarray(opened.convert("RGB"))
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            raise BadSample(f"picture {key[:12]}: can't be decoded: {error}") from error
+        found = Picture(key, self._resized(pixels))
+        self._cache[key] = found
+        if len(self._cache) > self._cache_size:
+            self._cache.popitem(last=False)
+        return found
+
+    def _resized(self, pixels: np.ndarray) -> np.ndarray:
+        from transformers.image_utils import SizeDict
+
+        factor = self.images.patch_size * self.images.merge_size
+        size = self.images.size
+        limits = SizeDict(shortest_edge=size["shortest_edge"], longest_edge=size["longest_edge"])
+        resized = self.images.resize(pixels.transpose(2, 0, 1), limits, self.images.resample, factor=factor)
+        return np.ascontiguousarray(np.asarray(resized, dtype=np.uint8))
+
+    def patches(self, picture: Picture) -> tuple[np.ndarray, tuple[int, int, int]]:
+        """Resized pixels → float32 [patches, C*T*P*P] and the grid (1, rows, columns), as the image processor does."""
+        scaled = picture.pixels.astype(np.float32) * np.float32(1 / 255)
+        mean = np.asarray(self.images.image_mean, np.float32)[:, None, None]
+        std = np.asarray(self.images.image_std, np.float32)[:, None, None]
+        flat, rows, columns = self.images.patchify(
+            (scaled - mean) / std, self.images.patch_size, self.images.merge_size, self.images.temporal_patch_size
+        )
+        return flat, (1, rows, columns)
+
+    def image_tokens(self, picture: Picture) -> int:
+        """Tokens the picture takes in the sequence."""
+        unit = self.images.patch_size * self.images.merge_size
+        return (picture.pixels.shape[1] // unit) * (picture.pixels.shape[2] // unit)
+
+    # text
+
+    def prompt(self, row: Row) -> Prompt:
+        """The prompt of a row. Raises `BadSample` if messages are no chat or name more pictures than there are."""
+        name = str(row.get("sample_id", "?"))
+        try:
+            turns = json.loads(row["messages"]) if isinstance(row["messages"], str) else list(row["messages"])
+            parsed = [(turn["role"], _parts(turn["content"])) for turn in turns]
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadSample(f"sample {name}: messages are no chat: {error!r}") from error
+        pictures = [self.picture(data) for data in row_images(row)]
+        places = sum(part is None for _, parts in parsed for part in parts)
+        if places != len(pictures):
+            raise BadSample(f"sample {name}: messages show {places} pictures, the row has {len(pictures)}")
+        ids: list[int] = []
+        left = iter(pictures)
+        for role, parts in parsed:
+            if role not in self._turns:
+                raise BadSample(f"sample {name}: expected the role user, assistant or system, found {role!r:.40}")
+            ids += [self._start, *self._turns[role]]
+            # the preset decides where the picture stands; within text and within pictures the order is kept
+            first = None if not self.preset.instruction_first else ""
+            ordered = sorted(parts, key=lambda part: (part is None) != (first is None))
+            for part in ordered:
+                if part is None:
+                    ids += [self._vision[0], *[self.image_id] * self.image_tokens(next(left)), self._vision[1]]
+                else:
+                    ids += self._cut(words.encode_text(self.tokenizer, part))
+            ids += [self.end_id, *self._newline]
+        return Prompt([*ids, self._start, *self._turns["assistant"]], pictures)
+
+    def _cut(self, ids: list[int]) -> list[int]:
+        limit = self.preset.max_prompt_tokens
+        if len(ids) <= limit:
+            return ids
+        head = limit * 2 // 3
+        return ids[:head] + ids[len(ids) - (limit - head) :]
+
+    def answer(self, text: str) -> list[int]:
+        """Label ids of an answer, closed by the end token unless it was too long and got cut."""
+        ids = words.encode_text(self.tokenizer, text)
+        limit = self.preset.max_answer_tokens
+        return ids[:limit] if len(ids) >= limit else [*ids, self.end_id]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Reply text of generated ids."""
+        return words.decode(self.tokenizer, ids)
+
+    def coordinate_places(self, ids: Sequence[int]) -> list[int]:
+        """Indices of number tokens inside brackets that hold nothing but numbers and commas."""
+        if self.numbers is None:
+            return []
+        places: list[int] = []
+        run: list[int] | None = None
+        for index, token in enumerate(ids):
+            if token in self._open:
+                run = []
+            elif run is not None and token in self.numbers:
+                run.append(index)
+            elif run is not None and token in self._close:
+                places += run if len(run) >= 2 else []
+                run = None
+            elif token != self._comma:
+                run = None
+        return places
+
+    def answer_weights(self, ids: Sequence[int], spans: SpanWeights) -> list[float]:
+        """Loss weight of each answer token, see `SpanWeights`."""
+        weights, inside = [], False
+        coordinates = set(self.coordinate_places(ids))
+        for index, token in enumerate(ids):
+            if token in self._tags:
+                inside = token == self._action[0]
+                weights.append(spans.tag)
+            elif index in coordinates:
+                weights.append(spans.coordinate)
+            elif token == self.end_id:
+                weights.append(spans.end)
+            elif inside:
+                weights.append(spans.verb if token in self._verbs else spans.action)
+            else:
+                weights.append(spans.text)
+        return weights
+
+    # batches
+
+    def training_batch(self, rows: Sequence[Row], spans: SpanWeights | None = None) -> Batch:
+        """Prompt + answer, padded right; labels and weights on the answer and its end token."""
+        return self.reply_batch(rows, [self.answer(str(row["answer"])) for row in rows], spans or SpanWeights())
+
+    def prompt_batch(self, rows: Sequence[Row]) -> Batch:
+        """Prompts alone, padded left."""
+        return self._pad([self.prompt(row) for row in rows], [[]] * len(rows), None, left=True)
+
+    def reply_batch(
+        self, rows: Sequence[Row], replies: Sequence[Sequence[int]], spans: SpanWeights | None = None
+    ) -> Batch:
+        """Prompt + given reply ids (as sampled), padded right; every reply token is a label, weights 1 by default."""
+        if len(rows) != len(replies):
+            raise ValueError(f"reply_batch: expected a reply per row, found {len(rows)} rows, {len(replies)} replies")
+        prompts: dict[int, Prompt] = {}
+        listed = [prompts.setdefault(id(row), self.prompt(row)) if id(row) not in prompts else prompts[id(row)]
+                  for row in rows]  # fmt: skip
+        return self._pad(listed, replies, spans, left=False)
+
+    def _pad(
+        self, prompts: Sequence[Prompt], replies: Sequence[Sequence[int]], spans: SpanWeights | None, *, left: bool
+    ) -> Batch:
+        size = len(prompts)
+        width = max(len(p.ids) + len(r) for p, r in zip(prompts, replies, strict=True))
+        ids = np.full((size, width), self.pad_id, np.int64)
+        mask = np.zeros((size, width), np.int64)
+        labels = np.full((size, width), -100, np.int64)
+        weights = np.zeros((size, width), np.float32)
+        coordinate = np.zeros((size, width), bool)
+        positions = np.zeros((3, size, width), np.int64)
+        grids: dict[str, tuple[int, np.ndarray, tuple[int, int, int]]] = {}
+        use: list[int] = []
+        for i, (prompt, reply) in enumerate(zip(prompts, replies, strict=True)):
+            length = len(prompt.ids) + len(reply)
+            here = slice(width - length, width) if left else slice(0, length)
+            answer = slice(here.start + len(prompt.ids), here.stop)
+            ids[i, here] = [*prompt.ids, *reply]
+            mask[i, here] = 1
+            labels[i, answer] = reply
+            weights[i, answer] = self.answer_weights(reply, spans) if spans else 1.0
+            coordinate[i, answer][self.coordinate_places(reply)] = True
+            shown = []
+            for picture in prompt.pictures:
+                if picture.key not in grids:
+                    grids[picture.key] = (len(grids), *self.patches(picture))
+                use.append(grids[picture.key][0])
+                shown.append(grids[picture.key][2])
+            positions[:, i, here] = rope_positions(ids[i, here], self.image_id, shown, self.images.merge_size)
+        tensors = [torch.from_numpy(x) for x in (ids, mask, positions, (ids == self.image_id).astype(np.int64),
+                                                 labels, weights, coordinate)]  # fmt: skip
+        pixels = torch.from_numpy(np.concatenate([g[1] for g in grids.values()])) if grids else None
+        thw = torch.tensor([g[2] for g in grids.values()]) if grids else None
+        return Batch(*tensors, use, pixels, thw)
+
+
+def _parts(content: Any) -> list[str | None]:
+    """Text parts as they are, pictures as None."""
+    if isinstance(content, str):
+        return [content]
+    return [None if part["type"] == "image" else str(part["text"]) for part in content]
+
+
+def row_images(row: Row) -> list[bytes]:
+    """Encoded pictures of a row: bytes, or the `datasets` form {'bytes': …, 'path': …}."""
+    found = []
+    for image in row.get("images") or []:
+        data = image.get("bytes") if isinstance(image, Mapping) else image
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise BadSample(f"sample {row.get('sample_id', '?')}: expected picture bytes, found {type(data).__name__}")
+        found.append(bytes(data))
+    return found
+
+
+def rope_positions(
+    ids: np.ndarray, image_id: int, grids: Sequence[tuple[int, int, int]], merge: int
+) -> np.ndarray:
+    """Positions [3, S] (time, height, width) of one unpadded sequence, as `Qwen3VLModel.get_rope_index` gives them.
+
+    Text counts on; a picture's tokens share one time and carry their row and column; after a picture the count goes
+    on from its longer side.
+    """
+    positions = np.empty((3, len(ids)), np.int64)
+    is_image = ids == image_id
+    here, count, left = 0, 0, list(grids)
+    while here < len(ids):
+        if is_image[here]:
+            _, rows, columns = left.pop(0)
+            rows, columns = rows // merge, columns // merge
+            span = slice(here, here + rows * columns)
+            positions[0, span] = count
+            positions[1, span] = count + np.repeat(np.arange(rows), columns)
+            positions[2, span] = count + np.tile(np.arange(columns), rows)
+            here, count = span.stop, count + max(rows, columns)
+        else:
+            run = len(ids) - here if not is_image[here:].any() else int(is_image[here:].argmax())
+            positions[:, here : here + run] = count + np.arange(run)
+            here, count = here + run, count + run
+    return positions

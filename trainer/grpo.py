@@ -1,0 +1,218 @@
+"""GRPO (METHOD §7): group-relative advantages, and the clipped loss over (context, reply) samples.
+
+A trajectory is T separate samples that share one advantage, never one sequence with many images; offline RL is the
+case T = 1. Letters: S samples, L reply tokens (padded), N trajectories, V vocabulary. Prompt and image tokens never
+come here: the mask is over reply tokens. Minimised is `L_GRPO + β·KL − c·H` (the report's closing formula subtracts
+the KL term while its other terms are losses; this is what is meant). Option names are TRL's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+LOSS_TYPES = ("grpo", "dr_grpo")
+LEVELS = ("token", "sequence")
+SCALES = ("group", "none")
+
+
+@dataclass(frozen=True)
+class GrpoConfig:
+    """The loss's options. `epsilon_high` None means `epsilon`; `std_floor` 0 means none; `beta` 0 needs no reference.
+
+    `max_completion_length` is the constant that dr_grpo divides by; `stale_cap` is C of the stale-rollout correction.
+    """
+
+    epsilon: float = 0.2
+    epsilon_high: float | None = None
+    beta: float = 0.0
+    entropy_coef: float = 0.0
+    loss_type: str = "grpo"
+    importance_sampling_level: str = "token"
+    scale_rewards: str = "group"
+    std_floor: float = 0.0
+    advantage_epsilon: float = 1e-4
+    max_completion_length: int = 256
+    stale_cap: float = 2.0
+
+    def __post_init__(self) -> None:
+        for word, value, known in (
+            ("loss_type", self.loss_type, LOSS_TYPES),
+            ("importance_sampling_level", self.importance_sampling_level, LEVELS),
+            ("scale_rewards", self.scale_rewards, SCALES),
+        ):
+            if value not in known:
+                raise ValueError(f"{word}: expected one of {known}, found {value!r}")
+        if not 0 < self.epsilon < 1 or (self.epsilon_high is not None and self.epsilon_high <= 0):
+            raise ValueError(f"epsilon: expected 0 < epsilon < 1 < 1 + epsilon_high, found {self}")
+        if min(self.beta, self.entropy_coef, self.std_floor) < 0 or self.advantage_epsilon <= 0:
+            raise ValueError(
+                f"grpo: expected beta, entropy_coef, std_floor >= 0 and advantage_epsilon > 0, found {self}"
+            )
+        if self.max_completion_length < 1 or self.stale_cap <= 0:
+            raise ValueError(f"grpo: expected max_completion_length >= 1 and stale_cap > 0, found {self}")
+
+
+@dataclass(frozen=True)
+class Advantages:
+    """Advantages of N trajectories (in the order given) and their weights in the loss; a skipped one has weight 0.
+
+    The weights of a used group of G survivors are 1/(G · used groups), so they sum to 1 and the loss is the mean over
+    groups of the mean over trajectories, whatever the micro-batches.
+    """
+
+    values: tuple[float, ...]
+    weights: tuple[float, ...]
+    groups: int
+    zero_variance: int
+    too_small: int
+
+    @property
+    def used(self) -> int:
+        """Groups that take part in the loss."""
+        return self.groups - self.zero_variance - self.too_small
+
+
+def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfig) -> Advantages:
+    """Rewards by group (one group = one prompt; None = lost to infrastructure) → Â_i = (R_i − mean)/(std + ε).
+
+    std is the sample standard deviation (n − 1), as in TRL and verl, at least `std_floor`; `scale_rewards="none"`
+    divides by nothing. Groups whose rewards are all equal, and groups with fewer than two survivors, are skipped and
+    counted: they hold no comparison. Lost ones don't count in mean, std or G.
+    """
+    values: list[list[float]] = []
+    live: list[list[bool]] = []
+    zero_variance = too_small = 0
+    for rewards in groups:
+        known = [reward for reward in rewards if reward is not None]
+        if not all(math.isfinite(reward) for reward in known):
+            raise ValueError(f"advantages: expected finite rewards (None where lost), found {list(rewards)}")
+        if len(known) < 2 or max(known) - min(known) < 1e-8:
+            zero_variance += len(known) >= 2
+            too_small += len(known) < 2
+            values.append([0.0] * len(rewards))
+            live.append([False] * len(rewards))
+            continue
+        mean = math.fsum(known) / len(known)
+        std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in known) / (len(known) - 1))
+        scale = max(std, config.std_floor) + config.advantage_epsilon if config.scale_rewards == "group" else 1.0
+        values.append([0.0 if reward is None else (reward - mean) / scale for reward in rewards])
+        live.append([reward is not None for reward in rewards])
+    used = sum(any(flags) for flags in live)
+    weights = [flag / (sum(flags) * used) if flag else 0.0 for flags in live for flag in flags]
+    flat = tuple(value for group in values for value in group)
+    return Advantages(flat, tuple(weights), len(groups), zero_variance, too_small)
+
+
+def entropy_coefficient(start: float, decay: float, step: int) -> float:
+    """c_k = c_0 · σ^k, 0 < σ < 1 (σ = 1 keeps it constant)."""
+    if not 0 < decay <= 1 or step < 0:
+        raise ValueError(f"entropy: expected 0 < decay <= 1 and step >= 0, found {decay} and {step}")
+    return float(start * decay**step)
+
+
+def kl_k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Schulman's k3 estimate of KL(π_θ‖π_ref) per token: exp(d) − d − 1 with d = log π_ref − log π_θ; never < 0."""
+    difference = reference - logprobs
+    return torch.exp(difference) - difference - 1.0
+
+
+@dataclass(frozen=True)
+class LossParts:
+    """A (micro-)batch's loss with gradient, and detached figures; `clip_*` and `ratio` are means over its tokens."""
+
+    loss: torch.Tensor
+    policy: float
+    kl: float
+    entropy: float
+    ratio: float
+    clip_low: float
+    clip_high: float
+
+
+def grpo_loss(
+    logprobs_SL: torch.Tensor,
+    old_SL: torch.Tensor,
+    mask_SL: torch.Tensor,
+    trajectory_S: Sequence[int],
+    advantages: Advantages,
+    tokens_N: Sequence[int],
+    config: GrpoConfig,
+    *,
+    reference_SL: torch.Tensor | None = None,
+    entropy_SL: torch.Tensor | None = None,
+    behaviour_SL: torch.Tensor | None = None,
+) -> LossParts:
+    """`Σ_i w_i 1/|τ_i| Σ_t (−min(r Â, clip(r) Â) + β·k3 − c·H)` over the samples given.
+
+    `trajectory_S[s]` is the trajectory that sample s belongs to and `tokens_N[i]` = |τ_i| counts *all* reply tokens of
+    trajectory i, in this micro-batch or not; the losses of micro-batches therefore add up to that of the whole
+    batch. dr_grpo divides by `max_completion_length` instead of |τ_i|. `old_SL`: recorded at sampling. Under
+    `sequence` the ratio is the geometric mean over a reply's tokens (GSPO); a reply is one sample.
+    `behaviour_SL`: log-probabilities of a stale policy that made the rollouts, `old_SL` then being the proximal one;
+    multiplies each term by min(π_prox/π_behaviour, C), without gradient.
+    Raises `ValueError` when β > 0 without a reference, or an entropy coefficient without entropies.
+    """
+    if config.beta > 0 and reference_SL is None:
+        raise ValueError("grpo: beta > 0 needs the reference's log-probabilities, found none")
+    if config.entropy_coef > 0 and entropy_SL is None:
+        raise ValueError("grpo: entropy_coef > 0 needs the tokens' entropies, found none")
+    mask = mask_SL.to(logprobs_SL.dtype)
+    picked = list(trajectory_S)
+    advantage = logprobs_SL.new_tensor([advantages.values[i] for i in picked]).unsqueeze(1)
+    share = _token_shares(logprobs_SL, advantages, picked, tokens_N, config) * mask
+
+    change = _zeroed(logprobs_SL - old_SL.detach(), mask_SL)
+    if config.importance_sampling_level == "sequence":
+        change = (change.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1.0)).expand_as(change)
+    ratio = torch.exp(change)
+    high = config.epsilon if config.epsilon_high is None else config.epsilon_high
+    clipped = torch.clamp(ratio, 1.0 - config.epsilon, 1.0 + high)
+    policy = -torch.minimum(ratio * advantage, clipped * advantage)
+    if behaviour_SL is not None:
+        stale = torch.exp(_zeroed(old_SL.detach() - behaviour_SL.detach(), mask_SL))
+        policy = policy * stale.clamp(max=config.stale_cap)
+
+    total = policy
+    kl = entropy = None
+    if reference_SL is not None:
+        kl = kl_k3(_zeroed(logprobs_SL, mask_SL), _zeroed(reference_SL.detach(), mask_SL))
+        total = total + config.beta * kl
+    if entropy_SL is not None:
+        entropy = _zeroed(entropy_SL, mask_SL)
+        total = total - config.entropy_coef * entropy
+
+    def mean(values: torch.Tensor | None) -> float:
+        return 0.0 if values is None else float((values.detach() * mask).sum() / mask.sum().clamp(min=1.0))
+
+    low_clip = (ratio < 1.0 - config.epsilon) & (advantage < 0)
+    high_clip = (ratio > 1.0 + high) & (advantage > 0)
+    return LossParts(
+        loss=(total * share).sum(),
+        policy=float((policy.detach() * share).sum()),
+        kl=mean(kl),
+        entropy=mean(entropy),
+        ratio=mean(ratio),
+        clip_low=mean(low_clip.to(mask.dtype)),
+        clip_high=mean(high_clip.to(mask.dtype)),
+    )
+
+
+def _zeroed(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """0 where masked: padding may hold -inf, and -inf · 0 is nan."""
+    return torch.where(mask.bool(), values, torch.zeros_like(values))
+
+
+def _token_shares(
+    like: torch.Tensor, advantages: Advantages, picked: Sequence[int], tokens_N: Sequence[int], config: GrpoConfig
+) -> torch.Tensor:
+    """Weight of one token of each sample, [S, 1]."""
+    if config.loss_type == "dr_grpo":
+        lengths = [float(config.max_completion_length)] * len(picked)
+    else:
+        lengths = [float(max(1, tokens_N[i])) for i in picked]
+    shares = [advantages.weights[i] / length for i, length in zip(picked, lengths, strict=True)]
+    return like.new_tensor(shares).unsqueeze(1)

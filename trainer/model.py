@@ -1,0 +1,227 @@
+"""Building and loading the model, and the few forward passes that training, RL and generation share.
+
+All of them feed `model.model(...)` with position ids of our own and apply the head only where it is needed. Two
+kernels are replaced in place, with the same parameters on disk and the same result: the patch embedding becomes a
+matrix product (Conv3d is slow on CPU) and vision attention runs once per picture size instead of once per picture.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from trainer.presets import Preset
+from trainer.tokenizer import IMAGE, LAST_NUMBER, VIDEO, VISION_END, VISION_START, NumberIds, number_ids
+
+if TYPE_CHECKING:
+    from trainer.batches import Batch
+
+
+def nano_config(preset: Preset, tokenizer: Any) -> Any:
+    """`Qwen3VLConfig` of a from-scratch preset, with the tokenizer's control ids."""
+    from transformers import Qwen3VLConfig
+
+    shape = preset.shape
+    if shape is None:
+        raise ValueError(f"preset {preset.name}: has no shape to build from scratch; it loads {preset.source!r}")
+    ids = tokenizer.convert_tokens_to_ids
+    return Qwen3VLConfig(
+        text_config={
+            "vocab_size": shape.vocab_size, "hidden_size": shape.hidden, "intermediate_size": shape.intermediate,
+            "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim, "max_position_embeddings": 4096,
+            "initializer_range": shape.init, "pad_token_id": tokenizer.pad_token_id,
+            "rope_parameters": {
+                "rope_type": "default", "rope_theta": shape.rope_theta,
+                "mrope_section": list(shape.mrope_section), "mrope_interleaved": True,
+            },
+        },
+        vision_config={
+            "depth": shape.vision_depth, "hidden_size": shape.vision_hidden, "num_heads": shape.vision_heads,
+            "intermediate_size": shape.vision_intermediate, "patch_size": shape.patch,
+            "spatial_merge_size": shape.merge, "temporal_patch_size": shape.temporal_patch,
+            "out_hidden_size": shape.hidden, "num_position_embeddings": shape.position_grid**2,
+            "deepstack_visual_indexes": list(shape.deepstack), "initializer_range": shape.init,
+        },
+        image_token_id=ids(IMAGE), video_token_id=ids(VIDEO),
+        vision_start_token_id=ids(VISION_START), vision_end_token_id=ids(VISION_END),
+        tie_word_embeddings=True,
+    )  # fmt: skip
+
+
+def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
+    """A model with random weights, a pure function of (preset, tokenizer ids, seed); float32, sped up."""
+    from transformers import Qwen3VLForConditionalGeneration
+
+    config = nano_config(preset, tokenizer)
+    state = torch.get_rng_state()
+    try:
+        torch.manual_seed(seed)
+        model = Qwen3VLForConditionalGeneration(config)
+        _smooth_numbers(model, number_ids(tokenizer), preset)
+    finally:
+        torch.set_rng_state(state)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return speed_up(model)
+
+
+@torch.no_grad()
+def _smooth_numbers(model: Any, numbers: NumberIds | None, preset: Preset) -> None:
+    """Number embeddings as smoothed noise along 0..1000, with the spread of the other embeddings (see `Shape`)."""
+    width = preset.shape.number_smoothing if preset.shape else 0.0
+    if numbers is None or width <= 0:
+        return
+    table = model.get_input_embeddings().weight
+    units = torch.arange(LAST_NUMBER + 1, dtype=torch.float32)
+    kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * width**2))
+    noise = kernel @ torch.randn(LAST_NUMBER + 1, table.shape[1])
+    table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * preset.shape.init
+
+
+def load_model(source: str | Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Any:
+    """A checkpoint folder (or a published name) → model, sped up. The class follows its config (dense or MoE)."""
+    from transformers import AutoModelForImageTextToText
+
+    model = AutoModelForImageTextToText.from_pretrained(str(source), dtype=dtype)
+    return speed_up(model.to(device))
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Trainable numbers, tied ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+# --- the same numbers, sooner ---------------------------------------------------------------------------------------
+
+
+def _patch_embed(self: Any, hidden_states: torch.Tensor) -> torch.Tensor:
+    """[N, C*T*P*P] → [N, D]: a Conv3d whose stride equals its kernel is a matrix product."""
+    weight = self.proj.weight.flatten(1)
+    return functional.linear(hidden_states.to(weight.dtype).view(-1, weight.shape[1]), weight, self.proj.bias)
+
+
+def _vision_attention(
+    self: Any,
+    hidden_states: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
+    max_seqlen: int | None = None,
+    **kwargs: Any,
+) -> torch.Tensor:
+    """Attention within each picture, [N, D] → [N, D]; pictures of equal length form one batch."""
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb_vision
+
+    total = hidden_states.shape[0]
+    query, key, value = self.qkv(hidden_states).reshape(total, 3, self.num_heads, -1).permute(1, 0, 2, 3).unbind(0)
+    cos, sin = position_embeddings  # type: ignore[misc]
+    query, key = apply_rotary_pos_emb_vision(query, key, cos, sin)
+    lengths = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
+    if len(set(lengths)) == 1:
+        return self.proj(_attend(self, query, key, value, lengths[0]))
+    out = torch.empty_like(query).reshape(total, -1)
+    places = torch.repeat_interleave(torch.tensor(lengths, device=query.device), cu_seqlens[1:] - cu_seqlens[:-1])
+    for length in sorted(set(lengths)):
+        rows = (places == length).nonzero(as_tuple=True)[0]
+        out = out.index_copy(0, rows, _attend(self, query[rows], key[rows], value[rows], length))
+    return self.proj(out)
+
+
+def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, length: int) -> torch.Tensor:
+    heads, size = query.shape[1:]
+    q, k, v = (x.view(-1, length, heads, size).transpose(1, 2) for x in (query, key, value))
+    out = functional.scaled_dot_product_attention(q, k, v, scale=module.scaling)
+    return out.transpose(1, 2).reshape(-1, heads * size)
+
+
+def speed_up(model: Any) -> Any:
+    """Replace the two slow vision kernels in place (flash attention is left alone); parameters stay as they are."""
+    visual = model.model.visual
+    visual.patch_embed.forward = types.MethodType(_patch_embed, visual.patch_embed)
+    if "flash" not in str(getattr(visual.config, "_attn_implementation", "")):
+        for block in visual.blocks:
+            block.attn.forward = types.MethodType(_vision_attention, block.attn)
+    return model
+
+
+# --- forward passes -------------------------------------------------------------------------------------------------
+
+
+def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
+    """Features of each distinct picture, computed once, laid out in order of use; {} for a batch without pictures."""
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
+
+    if batch.pixel_values is None:
+        return {}
+    seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
+    used = BaseModelOutputWithDeepstackFeatures(
+        last_hidden_state=None,
+        pooler_output=[seen.pooler_output[i] for i in batch.image_use],
+        deepstack_features=[[feature[i] for i in batch.image_use] for feature in seen.deepstack_features],
+    )
+    return {"mm_encoder_outputs": {"image": used}}
+
+
+def hidden_states(model: Any, batch: Batch) -> torch.Tensor:
+    """Last hidden states [B, S, D] of a batch."""
+    output = model.model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        position_ids=batch.position_ids,
+        use_cache=False,
+        **image_outputs(model, batch),
+    )
+    return output.last_hidden_state
+
+
+@dataclass
+class LabelLogits:
+    """Logits only where there is a label: `logits [N, V]`, `labels [N]`, `rows [N]` (which sample), `columns [N]`
+
+    (position of the label's token in `input_ids`).
+    """
+
+    logits: torch.Tensor
+    labels: torch.Tensor
+    rows: torch.Tensor
+    columns: torch.Tensor
+
+
+def label_logits(model: Any, batch: Batch) -> LabelLogits:
+    """Logits that predict the labelled tokens (position t-1 predicts t). Labels of -100 have none."""
+    states = hidden_states(model, batch)
+    rows, columns = (batch.labels != -100).nonzero(as_tuple=True)
+    logits = model.lm_head(states[rows, columns - 1])
+    return LabelLogits(logits, batch.labels[rows, columns], rows, columns)
+
+
+@dataclass
+class ReplyLogprobs:
+    """Per reply token, padded on the right: `logprobs`, `entropy` [B, R] float32 and `mask` [B, R] bool."""
+
+    logprobs: torch.Tensor
+    entropy: torch.Tensor
+    mask: torch.Tensor
+
+
+def reply_logprobs(model: Any, batch: Batch, temperature: float = 1.0) -> ReplyLogprobs:
+    """Log-probability and entropy (nats) of each reply token of a `Processor.reply_batch`, differentiable.
+
+    With the same weights these equal what `generation.generate` recorded at sampling, up to float error.
+    """
+    found = label_logits(model, batch)
+    log_p = torch.log_softmax(found.logits.float() / temperature, dim=-1)
+    chosen = log_p.gather(1, found.labels[:, None])[:, 0]
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    size = batch.input_ids.shape[0]
+    lengths = torch.bincount(found.rows, minlength=size)
+    width = int(lengths.max()) if len(found.rows) else 0
+    mask = torch.arange(width, device=chosen.device)[None] < lengths[:, None]
+    blank = chosen.new_zeros((size, width))
+    return ReplyLogprobs(blank.masked_scatter(mask, chosen), blank.masked_scatter(mask, entropy), mask)

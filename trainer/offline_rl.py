@@ -1,0 +1,462 @@
+"""Offline RL: a specialist (grounding, mobile or web) from the mid-trained checkpoint by single-step GRPO.
+
+For each update: P prompts, G replies each at temperature 1, rewards of METHOD §6, group advantages, one or more
+AdamW steps on the clipped loss of METHOD §7 with T = 1. Nothing here needs a device: truth stands in the rows.
+Offline, step success keeps rising while whole traces peak and fall (UI-Venus-1.5, Fig. 6): a validation set that is
+neither trained on nor reported watches both, training stops after the peak, and the weights of the peak are kept.
+The gain is reported on held-out rows that neither training nor stopping has seen. V1's history alignment between
+epochs is not done here.
+Update u draws its prompts and replies from (seed, u) alone, so a run that was killed goes on exactly where its
+last state was saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from schemas.ids import canonical_json, digest
+from trainer.batches import Batch, Processor, Row
+from trainer.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
+from trainer.generation import Completion, generate
+from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, group_advantages, grpo_loss
+from trainer.held_out import Measure, RlTask, choose, measure, reward_bounds, tasks_of
+from trainer.merge import layer_of
+from trainer.model import reply_logprobs
+from trainer.rewards import RewardConfig, reward
+from trainer.statistics import paired
+from trainer.tensors import WeightFiles
+
+METRICS = "rl.json"
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OfflineConfig:
+    """A specialist's run; defaults fit the nano preset on two cores in a minute.
+
+    `prompts` × `group` replies an update; `updates` bounds the run; the peak is looked for every `eval_every` updates
+    on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks, `held_out_samples`
+    replies each, before and after.
+    """
+
+    domain: str
+    updates: int = 24
+    prompts: int = 12
+    group: int = 8
+    iterations: int = 1
+    learning_rate: float = 1e-4
+    warmup: int = 2
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    entropy_decay: float = 1.0
+    micro_batch: int = 64
+    train_limit: int = 2000
+    validation_limit: int = 48
+    validation_samples: int = 2
+    held_out_limit: int = 128
+    held_out_samples: int = 4
+    eval_every: int = 6
+    patience: int = 2
+    min_traces: int = 8
+    save_every: int = 4
+    seed: int = 0
+    threads: int = 2
+    grpo: GrpoConfig = field(default_factory=lambda: GrpoConfig(max_completion_length=48))
+    rewards: RewardConfig = field(default_factory=RewardConfig)
+
+    def __post_init__(self) -> None:
+        counts = (self.updates, self.prompts, self.iterations, self.micro_batch, self.eval_every, self.save_every)
+        if min(counts) < 1 or self.group < 2:
+            raise ValueError(f"offline RL: expected counts >= 1 and a group >= 2, found {self}")
+        if self.learning_rate <= 0 or self.max_grad_norm <= 0:
+            raise ValueError(f"offline RL: expected learning_rate and max_grad_norm > 0, found {self}")
+
+
+@dataclass(frozen=True)
+class OfflineResult:
+    """What a run gave: the checkpoint folder and the metrics that stand in its `rl.json`."""
+
+    folder: Path
+    metrics: dict[str, Any]
+
+
+@dataclass
+class _State:
+    """All that changes during a run; what is saved and restored."""
+
+    update: int = 0
+    curve: list[Event] = field(default_factory=list)
+    looks: list[Event] = field(default_factory=list)
+    peak: tuple[float, ...] = ()
+    peak_update: int = 0
+    peak_weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    below: int = 0
+    groups: int = 0
+    zero_variance: int = 0
+
+
+def train_offline(
+    start: str | Path,
+    train_rows: Sequence[Row],
+    held_out_rows: Sequence[Row],
+    out: str | Path,
+    config: OfflineConfig,
+    *,
+    validation_rows: Sequence[Row] | None = None,
+    state_dir: str | Path | None = None,
+    parents: Mapping[str, str] | None = None,
+    lengths: Mapping[str, int] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    device: str = "cpu",
+) -> OfflineResult:
+    """Train the specialist `config.domain` from the checkpoint folder `start` and save it, with `rl.json`, in `out`.
+
+    Rows are dicts of the Samples table with picture bytes; those of other domains are passed over.
+    `validation_rows` find the peak; without any, a tenth of the training clusters is set aside. `state_dir` names a
+    folder where progress is kept; with it, a killed run goes on exactly. `lengths` ("source/episode" → actions) tells
+    which episodes are whole. `on_event` receives dicts with a `kind` of start, held_out, update, look, saved, resumed, done.
+    Raises `ValueError` when no training or held-out task is left, naming what was found.
+    """
+    emit = on_event or (lambda event: None)
+    loaded = load_checkpoint(start, device=device)
+    train, validation, held_out, unusable = _split(loaded.processor, train_rows, validation_rows, held_out_rows, config)
+    emit({"kind": "start", "domain": config.domain, "train": len(train), "validation": len(validation),
+          "held_out": len(held_out), "unusable": unusable, "updates": config.updates})  # fmt: skip
+    run = _Run(loaded, config, train, validation, lengths, emit, Path(state_dir) if state_dir else None, start)
+    with _deterministic(config.threads, loaded.model):
+        before = _held_out(loaded, held_out, config, lengths)
+        emit({"kind": "held_out", "when": "before", **before.summary()})
+        run.go()
+        after = _held_out(loaded, held_out, config, lengths)
+    emit({"kind": "held_out", "when": "after", **after.summary()})
+    metrics = _metrics(config, run, held_out, before, after, unusable)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
+    plain = json.loads(json.dumps(asdict(config)))
+    made = lineage(
+        f"offline_{config.domain}", loaded.processor.preset, config=plain, seeds={"offline_rl": config.seed},
+        parents=parents or {"checkpoints/mid_trained": WeightFiles(start).digest()},
+        metrics={key: metrics[key] for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update")},
+    )  # fmt: skip
+    save_checkpoint(folder, loaded.model, loaded.processor, made)
+    run.forget()
+    emit({"kind": "done", "domain": config.domain, **made.metrics})
+    return OfflineResult(folder, metrics)
+
+
+def _split(
+    processor: Processor, train_rows: Sequence[Row], validation_rows: Sequence[Row] | None,
+    held_out_rows: Sequence[Row], config: OfflineConfig,
+) -> tuple[list[RlTask], list[RlTask], list[RlTask], dict[str, dict[str, int]]]:  # fmt: skip
+    """→ tasks to train on, to find the peak on, to report on; no picture or episode is in two of them."""
+    train, bad_train = tasks_of(train_rows, config.domain, processor)
+    held_out, bad_held_out = tasks_of(held_out_rows, config.domain, processor)
+    validation, bad_validation = tasks_of(validation_rows or [], config.domain, processor)
+    held_out = choose(held_out, config.held_out_limit, config.seed)
+    if not validation:
+        share = max(1, min(config.validation_limit, len(train) // 10))
+        validation = choose(train, share, config.seed + 1)
+    validation = choose(_apart(validation, held_out), config.validation_limit, config.seed)
+    train = choose(_apart(train, [*held_out, *validation]), config.train_limit, config.seed)
+    for name, found, rows in (("train", train, train_rows), ("held-out", held_out, held_out_rows)):
+        if not found:
+            raise ValueError(
+                f"offline RL {config.domain}: no {name} task left of {len(rows)} rows "
+                f"(unusable: {bad_train if name == 'train' else bad_held_out}); is there data of this domain?"
+            )
+    return train, validation, held_out, {"train": bad_train, "validation": bad_validation, "held_out": bad_held_out}
+
+
+def _apart(tasks: Sequence[RlTask], others: Sequence[RlTask]) -> list[RlTask]:
+    taken = {task.cluster for task in others}
+    return [task for task in tasks if task.cluster not in taken]
+
+
+@contextmanager
+def _deterministic(threads: int, model: Any) -> Iterator[None]:
+    """Fixed threads and deterministic kernels on CPU (some have no such form on a GPU: there it stays as it is)."""
+    was, count = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(was or next(model.parameters()).device.type == "cpu")
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(was)
+        torch.set_num_threads(count)
+
+
+def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]) -> str:
+    """What a saved state must have been made with to be gone on from."""
+    ids = [[str(task.row["sample_id"]) for task in some] for some in tasks]
+    return digest([WeightFiles(start).digest(), json.loads(json.dumps(asdict(config))), ids])
+
+
+def _held_out(
+    loaded: Checkpoint, tasks: Sequence[RlTask], config: OfflineConfig, lengths: Mapping[str, int] | None
+) -> Measure:
+    return measure(
+        loaded.model, loaded.processor, tasks, samples=config.held_out_samples, seed=config.seed + 17,
+        config=config.rewards, lengths=lengths,
+    )  # fmt: skip
+
+
+class _Run:
+    """The training loop with its state."""
+
+    def __init__(
+        self, loaded: Checkpoint, config: OfflineConfig, train: list[RlTask], validation: list[RlTask],
+        lengths: Mapping[str, int] | None, emit: Callable[[Event], None], folder: Path | None, start: str | Path,
+    ) -> None:  # fmt: skip
+        self.model, self.processor, self.config = loaded.model, loaded.processor, config
+        self.train, self.validation, self.lengths = train, validation, lengths
+        self.emit, self.file = emit, folder / "offline_rl.pt" if folder else None
+        self.identity = _identity(start, config, train, validation)
+        self.reference = copy.deepcopy(loaded.model).eval() if config.grpo.beta > 0 else None
+        self.start = {name: tensor.detach().clone() for name, tensor in self.model.named_parameters()}
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
+        )
+        self.state = _State()
+
+    def go(self) -> None:
+        """Train to the bound or past the peak, then put the weights of the peak in place."""
+        if not self._restore():
+            self._look()
+        while self.state.update < self.config.updates and self.state.below < self.config.patience:
+            self._update()
+            if self.state.update % self.config.eval_every == 0 or self.state.update == self.config.updates:
+                self._look()
+            if self.state.update % self.config.save_every == 0:
+                self._save()
+        self.model.load_state_dict(self.state.peak_weights)
+        self.model.eval()
+
+    def _prompts(self) -> list[RlTask]:
+        """Prompts of this update: the training tasks in an order drawn anew each epoch."""
+        first = self.state.update * self.config.prompts
+        chosen = []
+        for place in range(first, first + self.config.prompts):
+            epoch, index = divmod(place, len(self.train))
+            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + epoch)
+            chosen.append(self.train[int(torch.randperm(len(self.train), generator=generator)[index])])
+        return chosen
+
+    def _update(self) -> None:
+        config = self.config
+        tasks = self._prompts()
+        device = next(self.model.parameters()).device
+        generator = torch.Generator(device=device).manual_seed(config.seed * 7_368_787 + self.state.update + 1)
+        replies = generate(
+            self.model, self.processor, [task.row for task in tasks], group=config.group, temperature=1.0,
+            max_new_tokens=self.processor.preset.max_answer_tokens, generator=generator, batch_size=128,
+        )  # fmt: skip
+        replies = [ended_at_control(reply, self.processor) for reply in replies]
+        rewards = [reward(reply.text, tasks[reply.row].truth, config.rewards) for reply in replies]
+        grouped = [rewards[i : i + config.group] for i in range(0, len(rewards), config.group)]
+        advantages = group_advantages(grouped, config.grpo)
+        rate = config.learning_rate * min(1.0, (self.state.update + 1) / max(1, config.warmup))
+        figures: Event = {}
+        for _ in range(config.iterations if advantages.used else 0):
+            figures = self._step(tasks, replies, advantages, rate)
+        self.state.groups += advantages.groups
+        self.state.zero_variance += advantages.zero_variance
+        self.state.update += 1
+        event = {
+            "kind": "update", "update": self.state.update, "reward": sum(rewards) / len(rewards),
+            "zero_variance": advantages.zero_variance, "groups": advantages.groups, "learning_rate": rate,
+            "reply_tokens": sum(len(reply.token_ids) for reply in replies) / len(replies),
+            "unfinished": sum(not reply.finished for reply in replies) / len(replies), **figures,
+        }  # fmt: skip
+        self.state.curve.append(event)
+        self.emit(event)
+
+    def _step(self, tasks: list[RlTask], replies: list[Completion], advantages: Advantages, rate: float) -> Event:
+        """One optimiser step over the replies that hold a comparison; → its figures."""
+        live = [i for i, weight in enumerate(advantages.weights) if weight > 0]
+        counts = [len(reply.token_ids) for reply in replies]
+        grpo = self._decayed()
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        parts: list[tuple[int, LossParts]] = []
+        for cut in range(0, len(live), self.config.micro_batch):
+            some = live[cut : cut + self.config.micro_batch]
+            batch = _reply_batch(self.processor, [tasks[replies[i].row].row for i in some], [replies[i] for i in some])
+            batch = batch.to(next(self.model.parameters()).device)
+            found = reply_logprobs(self.model, batch)
+            old = _padded([replies[i].logprobs for i in some], found.logprobs)
+            reference = None
+            if self.reference is not None:
+                with torch.no_grad():
+                    reference = reply_logprobs(self.reference, batch).logprobs
+            part = grpo_loss(
+                found.logprobs, old, found.mask, some, advantages, counts, grpo, reference_SL=reference,
+                entropy_SL=found.entropy,
+            )  # fmt: skip
+            part.loss.backward()
+            parts.append((int(found.mask.sum()), part))
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        if not math.isfinite(float(norm)):
+            raise FloatingPointError(f"offline RL: the gradient of update {self.state.update + 1} isn't finite: {norm}")
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.model.eval()
+        tokens = sum(count for count, _ in parts)
+        means = {
+            word: sum(count * getattr(part, word) for count, part in parts) / tokens
+            for word in ("kl", "entropy", "ratio", "clip_low", "clip_high")
+        }
+        return {"loss": float(sum(part.loss.detach() for _, part in parts)), "grad_norm": float(norm), **means}
+
+    def _decayed(self) -> GrpoConfig:
+        grpo = self.config.grpo
+        coefficient = entropy_coefficient(grpo.entropy_coef, self.config.entropy_decay, self.state.update)
+        return replace(grpo, entropy_coef=coefficient)
+
+    def _look(self) -> None:
+        """Measure on validation, and keep the weights if this is the peak so far."""
+        found = measure(
+            self.model, self.processor, self.validation, samples=self.config.validation_samples,
+            seed=self.config.seed + 29, config=self.config.rewards, lengths=self.lengths,
+        )  # fmt: skip
+        summary = found.summary()
+        # traces rule where there are enough of them; steps, then the expected reward, decide among equals
+        traces = summary["trace_success"] if len(found.traces) >= self.config.min_traces else 0.0
+        score = tuple(float(value or 0.0) for value in (traces, summary["step_success"], summary["reward"]))
+        if not found.traces:  # nothing whole to watch: the expected reward is the least noisy of what is left
+            score = (float(summary["reward"] or 0.0),)
+        state = self.state
+        if not state.peak or score > state.peak:
+            state.peak, state.peak_update, state.below = score, state.update, 0
+            state.peak_weights = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        else:
+            state.below += 1
+        event = {"kind": "look", "update": state.update, "peak_update": state.peak_update, **summary}
+        state.looks.append(event)
+        self.emit(event)
+
+    def _save(self) -> None:
+        if self.file is None:
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.file.with_suffix(".partial")
+        with partial.open("wb") as stream:
+            torch.save(
+                {"identity": self.identity, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+                 "state": vars(self.state)},
+                stream,
+            )  # fmt: skip
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, self.file)
+        self.emit({"kind": "saved", "update": self.state.update})
+
+    def _restore(self) -> bool:
+        """Go on from a saved state of this very run; one of another run is ignored (and later written over)."""
+        if self.file is None or not self.file.is_file():
+            return False
+        saved = torch.load(self.file, weights_only=True, map_location=next(self.model.parameters()).device)
+        if saved["identity"] != self.identity:
+            return False
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.state = _State(**saved["state"])
+        self.emit({"kind": "resumed", "update": self.state.update})
+        return True
+
+    def forget(self) -> None:
+        """Remove the saved state of a run that is finished."""
+        if self.file is not None:
+            self.file.unlink(missing_ok=True)
+
+    def weight_delta(self) -> dict[str, Any]:
+        """Relative weight change ‖θ − θ_0‖ / ‖θ_0‖, over all parameters and by layer."""
+        squares: dict[str, list[float]] = {}
+        for name, tensor in self.model.named_parameters():
+            pair = squares.setdefault(layer_of(name), [0.0, 0.0])
+            pair[0] += float((tensor.detach() - self.start[name]).double().pow(2).sum())
+            pair[1] += float(self.start[name].double().pow(2).sum())
+        moved, whole = (math.fsum(pair[i] for pair in squares.values()) for i in (0, 1))
+        layers = {name: math.sqrt(pair[0] / pair[1]) if pair[1] else 0.0 for name, pair in sorted(squares.items())}
+        return {"relative": math.sqrt(moved / whole), "norm": math.sqrt(moved), "layers": layers}
+
+
+def ended_at_control(reply: Completion, processor: Processor) -> Completion:
+    """A sampled control token (an image place, say) ends the reply: what comes after it was read from nothing.
+
+    The token stays as the reply's last, so that training can push it down.
+    """
+    control = set(processor.tokenizer.all_special_ids)
+    place = next((i for i, token in enumerate(reply.token_ids) if token in control), None)
+    if place is None or reply.token_ids[place] == processor.end_id:
+        return reply
+    return replace(
+        reply, token_ids=reply.token_ids[: place + 1], logprobs=reply.logprobs[: place + 1],
+        text=processor.text(reply.token_ids[:place]), finished=False,
+    )  # fmt: skip
+
+
+def _reply_batch(processor: Processor, rows: Sequence[Row], replies: Sequence[Completion]) -> Batch:
+    """`reply_batch`, with the end token as the input of every last reply token and that token itself as its label.
+
+    No later token reads that input; but an image place without a picture among the inputs can't be laid out.
+    """
+    batch = processor.reply_batch(rows, [[*reply.token_ids[:-1], processor.end_id] for reply in replies])
+    for index, reply in enumerate(replies):
+        last = int((batch.labels[index] != -100).nonzero()[-1])
+        batch.labels[index, last] = reply.token_ids[-1]
+    return batch
+
+
+def _padded(rows: Sequence[Sequence[float]], like: torch.Tensor) -> torch.Tensor:
+    """Lists → [S, L] padded right with 0, as `like`."""
+    padded = torch.zeros_like(like)
+    for index, row in enumerate(rows):
+        padded[index, : len(row)] = torch.tensor(row, dtype=like.dtype)
+    return padded.detach()
+
+
+def _metrics(
+    config: OfflineConfig, run: _Run, held_out: Sequence[RlTask], before: Measure, after: Measure,
+    unusable: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    clusters = [task.cluster for task in held_out]
+
+    def gain(one: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
+        found = paired(other, one, clusters, seed=config.seed).plain()
+        # one cluster says nothing about the spread between clusters
+        return found if found["clusters"] > 1 else {**found, "low": None, "high": None}
+
+    state, delta = run.state, run.weight_delta()
+    return {
+        "domain": config.domain,
+        "reward_range": list(reward_bounds(config.domain, config.rewards)),
+        "before": before.summary(),
+        "after": after.summary(),
+        "reward_gain": gain(before.sampled, after.sampled),
+        "greedy_reward_gain": gain(before.greedy, after.greedy),
+        "step_success_gain": gain(before.success, after.success),
+        "updates": state.update,
+        "peak_update": state.peak_update,
+        "stopped_early": state.update < config.updates,
+        "groups": state.groups,
+        "zero_variance_share": state.zero_variance / max(1, state.groups),
+        "weight_delta": delta["relative"],
+        "weight_delta_norm": delta["norm"],
+        "weight_delta_layers": delta["layers"],
+        "tasks": {"train": len(run.train), "validation": len(run.validation), "held_out": len(held_out)},
+        "unusable": dict(unusable),
+        "curve": state.curve,
+        "looks": state.looks,
+    }

@@ -1,0 +1,228 @@
+"""The trainer's assets: checkpoints and evaluations, each made once from named versions of its inputs.
+
+    checkpoints/base           random weights and a tokenizer learned on the corpus
+    checkpoints/mid_trained    mid-training of base on the mixture
+    checkpoints/offline_*      three specialists by offline RL
+    checkpoints/linear         their mean        checkpoints/unified   their TIES merge
+    evaluations/<checkpoint>   held-out figures beside their controls
+
+`run_stage` is the entry for an external process. Heavy modules are imported only when there is work to do, so a stage
+whose inputs are unchanged returns in a moment. Resumable state lies in `cache/training/`, never in an asset.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.manifest import Check, Manifest
+from pipelines.store import PartSpec, PartWriter, Store
+from schemas.ids import canonical_json, digest
+from trainer.presets import Preset, Shape, preset
+
+if TYPE_CHECKING:
+    from trainer.midtrain import RowSource
+
+OnEvent = Callable[[dict[str, Any]], None]
+CODE_VERSION = "1"
+
+SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
+SPECIALISTS = ("offline_grounding", "offline_mobile", "offline_web")
+CHECKPOINTS = ("base", "mid_trained", *SPECIALISTS, "linear", "unified")
+STAGES = (*CHECKPOINTS, *(f"evaluations/{name}" for name in CHECKPOINTS))
+"""Stages in an order that satisfies their inputs."""
+
+DEFAULTS: dict[str, Any] = {
+    "preset": "nano",
+    "shape": {},
+    "seed": 0,
+    "tokenizer_texts": 20_000,
+    "midtrain": {"steps": 400},
+    "validation_rows": 48,
+    "offline": {},
+    "merge": {"density": 0.5, "lambda": 1.0, "weights": None},
+    "evaluate": {},
+}
+"""The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew."""
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "base": ("preset", "shape", "seed", "tokenizer_texts"),
+    "mid_trained": ("midtrain", "validation_rows"),
+    **dict.fromkeys(SPECIALISTS, ("offline",)),
+    "linear": ("merge",),
+    "unified": ("merge",),
+    "evaluations": ("evaluate",),
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a stage's function works with."""
+
+    store: Store
+    stage: str
+    config: Mapping[str, Any]
+    inputs: Mapping[str, Manifest]
+    on_event: OnEvent
+    state_dir: Path
+    progress: bool
+
+    def folder(self, checkpoint: str) -> Path:
+        """The Hugging Face folder of an input checkpoint."""
+        return checkpoint_folder(self.inputs[f"checkpoints/{checkpoint}"])
+
+    @property
+    def parents(self) -> dict[str, str]:
+        """Asset → version, for the lineage."""
+        return {asset: manifest.version for asset, manifest in sorted(self.inputs.items())}
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a stage's function leaves: a folder of files to keep, its counts, and its checks."""
+
+    folder: Path
+    counts: dict[str, Any]
+    checks: list[Check]
+
+
+def checkpoint_folder(manifest: Manifest) -> Path:
+    """The Hugging Face folder of a committed checkpoint."""
+    return manifest.file("config.json").parent
+
+
+def asset_of(stage: str) -> str:
+    """Stage → asset key. Raises `ValueError` naming the stages."""
+    if stage not in STAGES:
+        raise ValueError(f"stage: expected one of {', '.join(STAGES)}, found {stage!r}")
+    return stage if "/" in stage else f"checkpoints/{stage}"
+
+
+def inputs_of(stage: str) -> tuple[str, ...]:
+    """Asset keys that a stage reads (an evaluation reads `unified/<source>` too, for the elements of screens)."""
+    if stage == "base":
+        return (SHARDS,)
+    if stage == "mid_trained":
+        return ("checkpoints/base", SHARDS, MIXTURE)
+    if stage in SPECIALISTS:
+        return ("checkpoints/mid_trained", SHARDS, HELDOUT)
+    if stage in ("linear", "unified"):
+        return ("checkpoints/mid_trained", *(f"checkpoints/{name}" for name in SPECIALISTS))
+    return (f"checkpoints/{asset_of(stage).partition('/')[2]}", HELDOUT, SHARDS)
+
+
+def stage_config(stage: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of the whole configuration that a stage depends on, defaults filled in, as plain JSON values.
+
+    Raises `ValueError` naming an unknown key.
+    """
+    if unknown := set(config) - set(DEFAULTS):
+        raise ValueError(f"trainer config: unknown {sorted(unknown)}; known are {sorted(DEFAULTS)}")
+    chosen = {}
+    for key in KEYS[stage.partition("/")[0]]:
+        given, default = config.get(key, DEFAULTS[key]), DEFAULTS[key]
+        chosen[key] = {**default, **given} if isinstance(default, dict) else given
+    if stage in SPECIALISTS:  # settings of one specialist stand under its own name and win
+        offline = dict(chosen["offline"])
+        own = [offline.pop(name, {}) for name in SPECIALISTS]
+        chosen["offline"] = {**offline, **own[SPECIALISTS.index(stage)]}
+    plain: dict[str, Any] = json.loads(canonical_json(chosen))
+    return plain
+
+
+def run_stage(
+    stage: str,
+    store_home: str | Path,
+    config: Mapping[str, Any] | None = None,
+    on_event: OnEvent | None = None,
+    *,
+    progress: bool = True,
+) -> Manifest:
+    """Make a stage's asset unless the same inputs made it before; returns the committed manifest.
+
+    `on_event` gets dicts with a `kind`; wall time goes there and into side files only. Raises `StoreError` if an
+    input is missing or failed its checks, `ValueError` for an unknown stage or configuration key.
+    """
+    asset, chosen = asset_of(stage), stage_config(stage, config or {})
+    store = Store(store_home)
+    emit = on_event or (lambda event: None)
+    inputs = {name: store.require(name) for name in inputs_of(stage)}
+    if stage.startswith("evaluations/"):
+        inputs |= {m.asset: m for m in _unified(store)}
+    versions = {name: manifest.version for name, manifest in sorted(inputs.items())}
+    spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, chosen, versions]))
+    with store.build(asset, code_version=CODE_VERSION, config=chosen, inputs=versions, parts=[spec]) as build:
+        work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
+        context = Context(store, stage, chosen, inputs, emit, work / "state", progress)
+        emit({"kind": "stage", "stage": stage, "asset": asset, "version": build.version})
+        result = build.run_part(spec, lambda out: _write(out, context, work / "out"))
+        checks = [Check(**check) for check in result.counts["checks"]]
+        manifest = build.commit(counts=result.counts["counts"], checks=checks)
+    shutil.rmtree(work, ignore_errors=True)  # state of a finished run
+    emit({"kind": "committed", "stage": stage, "version": manifest.version, "skipped": result.skipped,
+          "checks_passed": manifest.checks_passed, **manifest.counts})  # fmt: skip
+    return manifest
+
+
+def _unified(store: Store) -> list[Manifest]:
+    root = store.home / "assets" / "unified"
+    names = sorted(path.name for path in root.iterdir() if (path / "current.json").exists()) if root.exists() else []
+    return [store.require(f"unified/{name}") for name in names]
+
+
+def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
+    """Run a stage's function and put its files into the asset."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    began = time.perf_counter()
+    made = _function(context.stage)(context, folder)
+    for path in sorted(p for p in made.folder.rglob("*") if p.is_file()):
+        name = path.relative_to(made.folder).as_posix()
+        table = "records" if name.endswith(".records.parquet") else None
+        shutil.copyfile(path, out.path(name, table=table))
+    timing = {"seconds": round(time.perf_counter() - began, 3)}
+    out.bytes("timing.json", json.dumps(timing).encode(), hashed=False)
+    from dataclasses import asdict
+
+    return {"counts": made.counts, "checks": [asdict(check) for check in made.checks]}
+
+
+def _function(stage: str) -> Callable[[Context, Path], Made]:
+    if stage.startswith("evaluations/"):
+        from trainer.stage_evaluation import evaluation
+
+        return evaluation
+    from trainer import stage_checkpoints as stages
+
+    if stage in SPECIALISTS:
+        return stages.specialist
+    return {"base": stages.base, "mid_trained": stages.mid_trained, "linear": stages.merged,
+            "unified": stages.merged}[stage]  # fmt: skip
+
+
+def preset_from(config: Mapping[str, Any]) -> Preset:
+    """The configured preset, with `shape` overrides where it has a shape."""
+    from dataclasses import replace
+
+    found = preset(config["preset"])
+    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in config["shape"].items()}
+    if not changes:
+        return found
+    if found.shape is None:
+        raise ValueError(f"preset {found.name}: shape can't be changed, its weights are published")
+    if unknown := set(changes) - set(Shape.__dataclass_fields__):
+        raise ValueError(f"shape: unknown {sorted(unknown)}; known are {sorted(Shape.__dataclass_fields__)}")
+    shape = replace(found.shape, **changes)
+    return replace(found, shape=shape, max_pixels=shape.pixels)
+
+
+def training_source(context: Context) -> RowSource:
+    """The mixture as an endless stream of rows."""
+    from trainer.stream import MixtureSource
+
+    return MixtureSource(context.store, context.inputs[MIXTURE], seed=int(context.config["midtrain"].get("seed", 0)))
