@@ -34,6 +34,8 @@ class Work:
     deployment: Deployment
     judge: JudgeSettings = JudgeSettings()
     on_event: Callable[[Event], None] = field(default=lambda event: None)
+    progress: bool = False
+    """Whether long work shows bars on stderr."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def stages(deployment: Deployment) -> dict[str, Stage]:
 
     names = sources.enabled(deployment)
     found: dict[str, Stage] = {}
-    for stage in (*sources.stages(deployment), *corpus.stages(names), *training.stages()):
+    for stage in (*sources.stages(deployment), *corpus.stages(names, deployment.owners), *training.stages()):
         missing = [dep for dep in stage.deps if dep not in found]
         if missing or stage.key in found:
             raise ValueError(f"stage {stage.key}: defined twice, or before what it depends on: {missing}")

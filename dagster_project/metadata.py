@@ -18,11 +18,17 @@ MAX_NUMBERS = 60
 """More numeric entries than this are no plots anyone opens; the rest goes into one JSON entry."""
 
 
+def row_count(stage: Stage, manifest: Manifest) -> int:
+    """Rows of the asset's main table; where it has none, its (native) files."""
+    if stage.table:
+        return manifest.rows(stage.table)
+    return int(manifest.counts.get("files", len(manifest.files)))
+
+
 def describe(stage: Stage, manifest: Manifest, store: Store) -> dict[str, Any]:
     """All metadata of a materialisation."""
-    rows = manifest.rows(stage.table) if stage.table else len(manifest.files)
     metadata: dict[str, Any] = {
-        "dagster/row_count": rows,
+        "dagster/row_count": row_count(stage, manifest),
         "version": manifest.version,
         "files": len(manifest.files),
         "bytes": sum(entry.bytes for entry in (*manifest.files, *manifest.side_files)),
@@ -43,7 +49,7 @@ def _pictures(stage: Stage, manifest: Manifest, store: Store) -> dict[str, str]:
     from dagster_project import pictures
 
     try:
-        return pictures.of(stage.group, manifest, store)
+        return pictures.of(manifest, store)
     except (OSError, ValueError, KeyError, RuntimeError) as error:  # a picture isn't worth a night's run
         return {"picture": f"not drawn: {type(error).__name__}: {error}"}
 

@@ -57,11 +57,16 @@ def output_lock(home: Path, key: str) -> Iterator[None]:
     path = home / "cache" / "locks" / f"{key.replace('/', '-')}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        for attempt in range(11):  # a killed process gives its lock back when the last of its threads has ended
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if attempt < 10:
+                    time.sleep(0.1)
+        else:
             stream.seek(0)
-            raise RuntimeError(f"{key}: process {stream.read().strip() or '?'} is making it already") from None
+            raise RuntimeError(f"{key}: process {stream.read().strip() or '?'} is making it already")
         stream.truncate(0)
         stream.write(str(os.getpid()))
         stream.flush()
@@ -81,6 +86,8 @@ class Reporter:
             return
         self._last = time.monotonic()
         self._log(f"{kind}: " + ", ".join(f"{k} {_short(v)}" for k, v in event.items() if k != "kind"))
+        if os.environ.get("VESPER_LINES") and "of" not in event:  # someone watches who has no terminal for bars
+            print(f"      {kind} " + " ".join(f"{k}={_short(v)}" for k, v in list(event.items())[1:6]), flush=True)
 
 
 def _short(value: Any) -> str:
@@ -103,7 +110,7 @@ def run(key: str, report: Any) -> Any:
     )
     store = Store(deployment.home())
     with output_lock(store.home, key):
-        return stages[key].run(graph.Work(store, settings, judge, report))
+        return stages[key].run(graph.Work(store, settings, judge, report, sys.stderr.isatty()))
 
 
 def main() -> None:

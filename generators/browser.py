@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import BrowserContext, Page, Playwright
 
 FLAGS = (
     "--no-sandbox",
@@ -28,6 +29,7 @@ FLAGS = (
     "--font-render-hinting=none",
     "--force-color-profile=srgb",
     "--hide-scrollbars",
+    "--disable-partial-raster",  # a screen is drawn whole, so its edges do not depend on what stood there before
 )
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -52,6 +54,25 @@ DESKTOP = Viewport(1024, 640)
 MINIWOB = Viewport(160, 210)
 
 
+_own = threading.local()  # Playwright's driver: one a thread, shared by browsers that are open at the same time
+
+
+@contextmanager
+def _playwright() -> Iterator[Playwright]:
+    """The thread's Playwright, started by the first user and stopped after the last (a second one can't be started)."""
+    from playwright.sync_api import sync_playwright
+
+    if not getattr(_own, "users", 0):
+        _own.users, _own.driver = 0, sync_playwright().start()
+    _own.users += 1
+    try:
+        yield _own.driver
+    finally:
+        _own.users -= 1
+        if not _own.users:
+            _own.driver.stop()
+
+
 def find_chromium() -> str | None:
     """Path of a Chromium: $VESPER_CHROMIUM, then the usual names on PATH; None means Playwright's own is there.
 
@@ -59,14 +80,14 @@ def find_chromium() -> str | None:
     """
     if named := os.environ.get("VESPER_CHROMIUM"):
         if not Path(named).is_file():
-            raise BrowserMissing(f"VESPER_CHROMIUM: expected an executable, found nothing at {named!r}; fix or unset it")
+            raise BrowserMissing(
+                f"VESPER_CHROMIUM: expected an executable, found nothing at {named!r}; fix or unset it"
+            )
         return named
     for name in NAMES:
         if path := shutil.which(name):
             return path
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
+    with _playwright() as playwright:
         if Path(playwright.chromium.executable_path).is_file():
             return None
     raise BrowserMissing(
@@ -81,10 +102,8 @@ def open_browser(viewport: Viewport, init_script: str = "") -> Iterator[BrowserC
 
     Nothing is loaded from the network: requests for anything but file:, data: and about: are refused.
     """
-    from playwright.sync_api import sync_playwright
-
     executable = find_chromium()
-    with tempfile.TemporaryDirectory(prefix="vesper-profile-") as profile, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory(prefix="vesper-profile-") as profile, _playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             profile,
             headless=True,
@@ -119,11 +138,11 @@ class Camera:
         """The visible screen, or with `full_page` the whole page, as PNG (or JPEG of the given quality)."""
         import base64
 
-        options: dict[str, Any] = {"format": "png", "optimizeForSpeed": False}
-        if jpeg_quality:
-            options = {"format": "jpeg", "quality": jpeg_quality}
+        options: dict[str, Any] = {"format": "jpeg", "quality": jpeg_quality} if jpeg_quality else {"format": "png"}
+        view = self._viewport
+        clip = {"x": 0, "y": 0, "width": view.width, "height": view.height, "scale": view.scale}
         if full_page:
-            height = self._page.evaluate("Math.max(document.documentElement.scrollHeight, innerHeight)")
-            clip = {"x": 0, "y": 0, "width": self._viewport.width, "height": height, "scale": 1}
-            options |= {"captureBeyondViewport": True, "clip": clip}
+            clip["height"] = self._page.evaluate("Math.max(document.documentElement.scrollHeight, innerHeight)")
+        if full_page or view.scale != 1:  # without a clip the picture comes at one pixel a CSS pixel
+            options |= {"captureBeyondViewport": full_page, "clip": clip}
         return base64.b64decode(self._session.send("Page.captureScreenshot", options)["data"])

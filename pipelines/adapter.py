@@ -98,12 +98,16 @@ class Raw:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One native record and where it was found. `native_id` is None if the source gives none."""
+    """One native record and where it was found. `native_id` is None if the source gives none.
+
+    `content` is what makes two records the same (None: the whole payload): leave out paths that say where a copy lies.
+    """
 
     file: str
     locator: str
     payload: Any
     native_id: str | None = None
+    content: Any = None
 
 
 @dataclass(frozen=True, slots=True)

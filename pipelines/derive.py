@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.derivers import grounding, navigation, perception, vqa
-from pipelines.derivers.base import Candidate, DeriveConfig, Element, NamePool, ScreenView, squash
+from pipelines.derivers.base import Candidate, DeriveConfig, Element, NamePool, ScreenView, role_word, squash
 from pipelines.prompts import PROMPT_VERSION, messages
 from pipelines.tokens import count_tokens
 from schemas.ids import canonical_json, item_step
 from schemas.tables import Samples, Screens, Steps
 
-DERIVE_VERSION = 1
+DERIVE_VERSION = 2
 """Version of the whole set of derivers: part of the code version of the stage that calls it."""
 
 Episode = Sequence[Mapping[str, Any]]
@@ -117,35 +117,42 @@ def _sizes(rows: Episode, screens: pa.Table) -> dict[str, tuple[int, int]]:
 
 def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None, config: DeriveConfig) -> Iterator[ScreenView]:
     """Screens with at least one usable element, once per picture, in order of sha256."""
-    seen: dict[str, tuple[str, str, str]] = {}  # sha256 → (split, platform, parent)
+    seen: dict[str, tuple[str, str, str, tuple[str, int]]] = {}  # sha256 → (split, platform, parent, key)
 
-    def show(sha: str, split: str, platform: str, parent: str) -> None:
+    def show(sha: str, split: str, platform: str, parent: str, key: tuple[str, int]) -> None:
         before = seen.get(sha)
         if before is None:
-            seen[sha] = (split, platform, parent)
+            seen[sha] = (split, platform, parent, key)
         elif _STRICTNESS[split] > _STRICTNESS[before[0]]:
             seen[sha] = (split, *before[1:])
 
     for row in rows:
         if row["screenshot_sha256"]:
             step = item_step(row["source"], row["episode_id"], row["step_index"])
-            show(row["screenshot_sha256"], row["split"], row["platform"], step)
+            show(row["screenshot_sha256"], row["split"], row["platform"], step, (row["episode_id"], row["step_index"]))
     if samples is not None:
         ordered = samples.select(["sample_id", "images", "split", "platform"]).sort_by("sample_id").to_pylist()
         for row in ordered:
             for sha in row["images"]:
-                show(sha, row["split"], row["platform"], f"sample:{row['sample_id']}")
+                native = row["sample_id"]
+                show(
+                    sha,
+                    row["split"],
+                    row["platform"],
+                    f"sample:{native}",
+                    (f"sample/{native}", row["images"].index(sha)),
+                )
     done: set[str] = set()
     for screen in screens.sort_by([("screenshot_sha256", "ascending"), ("source", "ascending")]).to_pylist():
         sha = screen["screenshot_sha256"]
         if sha not in seen or sha in done:
             continue
         done.add(sha)
-        split, platform, parent = seen[sha]
+        split, platform, parent, key = seen[sha]
         elements = tuple(_elements(screen["elements"]))
         if elements:
             yield ScreenView(sha, screen["width_px"], screen["height_px"], screen["source"], split, platform,
-                             (parent,), elements)  # fmt: skip
+                             key, (parent,), elements)  # fmt: skip
 
 
 def _elements(listed: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
@@ -154,4 +161,4 @@ def _elements(listed: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
         if box is None or not (box[0] < box[2] and box[1] < box[3]):
             continue
         name, text = squash(element["name"]), squash(element["text"])
-        yield Element(index, tuple(box), squash(element["role"]), name or text, text or name)
+        yield Element(index, tuple(box), role_word(element["role"]), name or text, text or name)

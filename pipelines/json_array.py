@@ -43,7 +43,7 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
                     return
                 opened, buffer = True, buffer[1:]
                 continue
-            if buffer and buffer[0] == "]" :
+            if buffer and buffer[0] == "]":
                 yield from _trailing(index, buffer[1:])
                 return
             if buffer and not want:
@@ -59,7 +59,8 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
                 except (json.JSONDecodeError, RecursionError) as error:
                     cut = not isinstance(error, RecursionError) and _may_be_cut(error, buffer)
                     if done or not cut:
-                        reason = "truncated_record" if cut else "bad_json"
+                        ended = cut and _is_cut(error, buffer)  # type: ignore[arg-type]
+                        reason = "truncated_record" if ended else "bad_json"
                         yield index, Damage(reason, str(error), buffer)
                         return
             if done:
@@ -75,6 +76,17 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
 
 def _may_be_cut(error: json.JSONDecodeError, buffer: str) -> bool:
     return error.msg.startswith("Unterminated string") or error.pos >= len(buffer.rstrip()) - _CUT
+
+
+def _is_cut(error: json.JSONDecodeError, buffer: str) -> bool:
+    """Of a text that ends here: whether the error is that it ends, and not what stands in it."""
+    rest = buffer[error.pos :].strip()
+    token = any(word.startswith(rest) for word in ("true", "false", "null"))
+    return (
+        error.msg.startswith(("Unterminated string", "Invalid \\uXXXX"))
+        or token
+        or error.pos >= len(buffer.rstrip()) - 1
+    )
 
 
 def _trailing(index: int, rest: str) -> Iterator[tuple[int, Damage]]:

@@ -29,12 +29,13 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check that can fail: what was found, and what was expected of it."""
+    """A check that can fail: what was found, and what was expected of it. One that doesn't block only warns."""
 
     name: str
     passed: bool
     found: str
     expected: str
+    blocking: bool = True
 
 
 @dataclass(frozen=True, slots=True)

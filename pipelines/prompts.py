@@ -6,7 +6,7 @@ image, so that in a causal model the image tokens can look for what was asked.
 
 | objective | prompt | answer |
 |---|---|---|
-| navigation | `Goal: …`, `History:` and the last N actions with absolute numbers | `<think>…</think><action>…</action>…` |
+| navigation | `Goal: …`, `History:` and the last N actions, numbers absolute | the three tags |
 | grounding | `Where is <expression>?` | `[x,y]`, or `[-1,-1]` if it is not on the screen |
 | perception | `What is at [x,y]?` / `List the elements.` | `ROLE text`, one line an element |
 | vqa | the question | a short phrase |
@@ -115,7 +115,7 @@ def point_text(x: int, y: int) -> str:
 
 
 def reply_text(action: Action, platform: str, thought: str | None = None, conclusion: str | None = None) -> str:
-    """The navigation answer: three tags in order, empty where the source has nothing; the action as `render` writes it."""
+    """The navigation answer: three tags in order, empty where the source has nothing; the action by `render`."""
     return template("reply").format(thought=thought or "", action=render(action, platform), conclusion=conclusion or "")
 
 

@@ -14,7 +14,18 @@ from typing import Any
 
 from pipelines.adapter import Loss
 from schemas.actions import (
-    Action, Click, DoubleClick, Drag, Finished, Hotkey, Hover, Point, PressEnter, Scroll, Type, Wait,
+    Action,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Hotkey,
+    Hover,
+    Point,
+    PressEnter,
+    Scroll,
+    Type,
+    Wait,
 )  # fmt: skip
 from schemas.coordinates import OffScreen, point_to_unit
 
@@ -58,7 +69,9 @@ CALL_LOSSES = (
     Loss("rightClick", "-", "dropped", "no_counterpart: the space has no right click"),
     Loss("middleClick", "-", "dropped", "no_counterpart: the space has no middle click"),
     Loss("moveTo", "Hover", "kept", "a moveTo that leads to a call without a point is part of that call's gesture"),
-    Loss("dragTo", "Drag", "kept", "from the moveTo before it (or the last pointer); right or middle drags are dropped"),
+    Loss(
+        "dragTo", "Drag", "kept", "from the moveTo before it (or the last pointer); right or middle drags are dropped"
+    ),
     Loss("scroll", "Scroll(direction)", "lossy", "n > 0 up, n < 0 down; amount and pointer stay in native_action"),
     Loss("hscroll", "Scroll(direction)", "lossy", "n > 0 right, n < 0 left; amount and pointer stay in native_action"),
     Loss("write", "Type", "kept", "a line break in the text is a PressEnter between the parts"),
@@ -201,9 +214,7 @@ def _leads_to(call: Call) -> bool:
     return call.function == "dragTo" or (call.function in _POINTED and pointless and not call.args)
 
 
-def _gesture(
-    calls: tuple[Call, ...], size: tuple[float, float], pointer: Point | None
-) -> tuple[Gesture, Point | None]:
+def _gesture(calls: tuple[Call, ...], size: tuple[float, float], pointer: Point | None) -> tuple[Gesture, Point | None]:
     last = calls[-1]
     word = "other calls"
     try:
@@ -269,7 +280,9 @@ def _actions(
         raise CallError("no_counterpart", f"the action space has no {word}", word)
     if word in ("click", "doubleClick", "tripleClick"):
         at = _point(arguments, size, pointer, word)
-        made: list[Action] = [DoubleClick(at)] if word == "doubleClick" else [Click(at)] * (3 if word == "tripleClick" else 1)
+        made: list[Action] = (
+            [DoubleClick(at)] if word == "doubleClick" else [Click(at)] * (3 if word == "tripleClick" else 1)
+        )
         return made, word == "tripleClick", [], at
     if word == "moveTo":
         at = _point(arguments, size, None, word)

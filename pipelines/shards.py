@@ -113,10 +113,10 @@ def build_shards(
         parts=[spec for spec, *_ in specs.values()],
     ) as build:  # fmt: skip
         counts: Counter[str] = Counter()
-        for spec, manifest, entry, near in specs.values():
+        for spec, manifest, entry, shown in specs.values():
             result = build.run_part(
                 spec,
-                lambda out, manifest=manifest, entry=entry, near=near, key=spec.key: _pack(  # type: ignore[misc]
+                lambda out, manifest=manifest, entry=entry, near=shown, key=spec.key: _pack(  # type: ignore[misc]
                     out, store, pq.read_table(manifest.root / entry.path), key, config, near
                 ),
             )

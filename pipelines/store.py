@@ -177,7 +177,7 @@ class Build:
         return all(result.skipped for result in self.results)
 
     def commit(self, *, counts: Mapping[str, Any] | None = None, checks: Sequence[Check] = ()) -> Manifest:
-        """Write the manifest; make it current iff all checks passed. Returns it either way."""
+        """Write the manifest; make it current iff all blocking checks passed. Returns it either way."""
         ordered = sorted(self.results, key=lambda result: result.key)
         files = [entry for result in ordered for entry in result.files]
         manifest = Manifest(
@@ -191,7 +191,7 @@ class Build:
             side_files=[entry for result in ordered for entry in result.side_files],
             counts=dict(counts or {}),
             checks=list(checks),
-            checks_passed=all(check.passed for check in checks),
+            checks_passed=all(check.passed for check in checks if check.blocking),
             root=self.root,
         )
         path = self.root / self.version / "manifest.json"
@@ -260,7 +260,7 @@ class Store:
         if manifest is None:
             raise StoreError(f"{asset}: nothing committed yet in {self.home}; materialise it first")
         if not manifest.checks_passed:
-            failed = ", ".join(check.name for check in manifest.checks if not check.passed)
+            failed = ", ".join(check.name for check in manifest.checks if check.blocking and not check.passed)
             raise StoreError(f"{asset} {manifest.version}: refused, checks failed: {failed}")
         return manifest
 

@@ -240,7 +240,7 @@ def _map_one(
         counts.items_in += record.items
         quarantine("record", record.items, record.reason, record.detail, record.native)
         return None
-    content = digest(record.payload)
+    content = digest(record.payload if record.content is None else record.content)
     native_id = record.native_id if record.native_id is not None else content
     rows["ids"].append(
         {"native_id": native_id, "content": content, "file": record.file, "locator": record.locator}
@@ -382,6 +382,6 @@ def _checks(counts: dict[str, Any]) -> list[Check]:
               "in = mapped + quarantined"),
         Check("something_mapped", counts["items_mapped"] > 0, f"{counts['items_mapped']} items", "at least one"),
         Check("mostly_mapped", counts["items_mapped"] * 2 >= counts["items_in"], items, "at least half are mapped"),
-        Check("vocabulary_known", sum(unseen.values()) * 20 <= counts["items_in"], json.dumps(unseen),
-              "columns and action words never seen before touch at most 5 % of the items"),
+        Check("vocabulary_known", not unseen, json.dumps(unseen),
+              "no column or action word that the adapter doesn't know", blocking=False),
     ]  # fmt: skip

@@ -4,14 +4,14 @@ Two items are duplicates iff they agree on a **key** and their texts' cosine sim
 
 | item | text | key: equal in |
 |---|---|---|
-| episode | its instruction | split, platform, literals, first picture (perceptual hash), the sequence of action types |
+| episode | its instruction | split, platform, literals, first picture (perceptual hash), actions (points by cell) |
 | sample | its prompt | split, platform, literals, objective, pictures (sha256), answer |
 
-The key is what keeps data that only *sounds* alike: "set an alarm for 7:30" and "set an alarm for 7:35" are near one
-another for an embedding, so the literals of a text (numbers and quoted words) must be equal; and a thousand recordings of one instruction on other screens are
-a thousand lessons. Instructions alone are compared too, within a platform: `instruction_pairs` says how much a corpus
-repeats itself, and `episodes_by="instruction"` makes that the rule for episodes. Splits are never compared with one
-another here; leaks between them are contamination, a stage of its own.
+The key is what keeps data that only *sounds* alike. "Set an alarm for 7:30" and "set an alarm for 7:35" are near one
+another for an embedding, so the literals of a text (numbers and quoted words) must be equal; a thousand recordings of
+one instruction on other screens are a thousand lessons. Instructions alone are compared too, within a platform:
+`instruction_pairs` says how much a corpus repeats itself, and `episodes_by="instruction"` makes that the rule for
+episodes. Splits are never compared with one another here; leaks between them are contamination, a stage of its own.
 
 `keep` is greedy in the total order (source priority, -score, item_id): an item goes iff one that stays before it is
 its duplicate. Nothing is merged transitively (A~B, B~C keeps A and C), and it is recomputed from the pairs, so it is
@@ -41,9 +41,11 @@ __all__ = ["Item", "dedup_file", "find_duplicates", "item_pairs", "keep", "liter
 
 ASSET = "hygiene/duplicates"
 CODE_VERSION = "1"
-DEFAULT_THRESHOLD = 0.9
+DEFAULT_THRESHOLD = 0.8
 """Lower than a bare text comparison could afford: the key already asks for one screen, one answer, equal literals.
-(all-MiniLM-L6-v2 puts "Open the shopping cart" and "Please open the shopping cart" at 0.90.)"""
+all-MiniLM-L6-v2 puts "Remove the mail with the subject ..." and "Delete the message ..." at 0.805."""
+POINT_CELL = 50
+"""Units of 0..1000: points of two recordings count as one place if they lie in one cell of this size."""
 
 KEEP = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("score", pa.int8())])
 DISPLACED = pa.schema(
@@ -103,14 +105,17 @@ def find_duplicates(
     config = {
         "threshold": threshold, "model": embedder.identity, "priority": ranks, "episodes_by": episodes_by,
     }  # fmt: skip
-    inputs = {manifest.asset: manifest.version for manifest in manifests.values()}
-    data = {manifest.asset: manifest.data_version for manifest in manifests.values()}
+    judged = {source: found for source in sources if (found := store.current(f"verdicts/{source}")) is not None}
+    looks = {source: found for source in sources if (found := store.current(f"unified/{source}")) is not None}
+    read = [*manifests.values(), *judged.values(), *looks.values()]
+    inputs = {manifest.asset: manifest.version for manifest in read}
+    data = {manifest.asset: manifest.data_version for manifest in read}
     spec = PartSpec("all", digest([CODE_VERSION, config, data]))
     before = store.current(ASSET)
     with store.build(ASSET, code_version=CODE_VERSION, config=config, inputs=inputs, parts=[spec]) as build:
 
         def make(out: PartWriter) -> dict[str, Any]:
-            items = _read_items(store, manifests, ranks, episodes_by)
+            items = _read_items(manifests, judged, looks, ranks, episodes_by)
             return _write(out, items, threshold, embedder, before)
 
         result = build.run_part(spec, make)
@@ -131,21 +136,18 @@ def _write(
     out: PartWriter, items: list[Item], threshold: float, embedder: Embedder, before: Manifest | None
 ) -> dict[str, Any]:
     pairs = item_pairs(items, threshold, embedder)
-    order = {item.id: item.order for item in items}
-    kept, displaced = keep(order, ((left, right) for left, right, _ in pairs))
+    kept, displaced, follow = decide(items, pairs)
     similarity = {frozenset((left, right)): value for left, right, value in pairs}
     by_id = {item.id: item for item in items}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"item_id": name, "source": by_id[name].source, "kept": winner,
          "similarity": similarity[frozenset((name, winner))], "reason": "duplicate"}
         for name, winner in displaced.items()
     ]  # fmt: skip
-    follow = {name: displaced[e] for name in kept for e in by_id[name].episodes if e in displaced}
     rows += [
         {"item_id": name, "source": by_id[name].source, "kept": winner, "similarity": None, "reason": "episode"}
         for name, winner in follow.items()
     ]
-    kept = [name for name in kept if name not in follow]
     standing = set(kept)
     out.table("pairs", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in sorted(pairs)))
     kept_rows = [{"item_id": n, "source": by_id[n].source, "score": by_id[n].score} for n in sorted(kept)]
@@ -159,6 +161,22 @@ def _write(
         "displaced_samples": sum(row["item_id"].startswith("sample:") for row in rows),
         "kept_pairs": sum(left in standing and right in standing for left, right, _ in pairs),
     }  # fmt: skip
+
+
+def decide(
+    items: Sequence[Item], pairs: Sequence[tuple[str, str, float]]
+) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """(kept, displaced item → its winner, sample → the episode that its own episode yields to).
+
+    Episodes first: a sample of a displaced episode goes with it *before* samples are compared, or it could take
+    another sample down and then leave itself.
+    """
+    ids = [(left, right) for left, right, _ in pairs]
+    stay, displaced = keep({i.id: i.order for i in items if i.id.startswith("episode:")}, ids)
+    samples = [item for item in items if not item.id.startswith("episode:")]
+    follow = {item.id: displaced[episode] for item in samples for episode in item.episodes if episode in displaced}
+    kept, gone = keep({item.id: item.order for item in samples if item.id not in follow}, ids)
+    return [*stay, *kept], {**displaced, **gone}, follow
 
 
 def _instructions(
@@ -200,6 +218,7 @@ def _same_measure(before: Manifest, threshold: float, embedder: Embedder) -> boo
     return before.file("measure.json").read_text() == digest(_measure(threshold, embedder))
 
 
+_POINT = re.compile(r"\((\d+),(\d+)\)")
 _LITERAL = re.compile(r"\d+(?:[.,:/-]\d+)*|\"[^\"]*\"|\u201c[^\u201d]*\u201d|(?<!\w)'[^']*'(?!\w)")
 
 
@@ -209,14 +228,13 @@ def literals(text: str) -> list[str]:
 
 
 def item_pairs(items: Sequence[Item], threshold: float, embedder: Embedder) -> list[tuple[str, str, float]]:
-    """All (left id, right id, similarity) with left < right among items of one key; only texts that meet are embedded."""
+    """All (left, right, similarity), left < right, among items of one key; only texts that meet are embedded."""
     groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         groups.setdefault((item.platform, item.key), []).append(item)
     meeting = [sorted(group, key=lambda item: item.id) for group in groups.values() if len(group) > 1]
-    texts = sorted(
-        {normalise(i.text) for group in meeting if len({normalise(i.text) for i in group}) > 1 for i in group}
-    )
+    wordings = [{normalise(item.text) for item in group} for group in meeting]
+    texts = sorted(set().union(*(words for words in wordings if len(words) > 1)))
     row = {text: place for place, text in enumerate(texts)}
     vectors = embedder.encode(texts)
     candidates = [(a, b) for group in meeting for a, b in combinations(group, 2)]
@@ -234,19 +252,20 @@ def item_pairs(items: Sequence[Item], threshold: float, embedder: Embedder) -> l
 
 
 def _read_items(
-    store: Store, manifests: Mapping[str, Manifest], ranks: Mapping[str, int], episodes_by: str
-) -> list[Item]:
+    manifests: Mapping[str, Manifest], judged: Mapping[str, Manifest], looks: Mapping[str, Manifest],
+    ranks: Mapping[str, int], episodes_by: str,
+) -> list[Item]:  # fmt: skip
     items: list[Item] = []
     for source, manifest in manifests.items():
-        scores = _scores(manifest)
-        items += _episodes(store, source, manifest, scores, ranks[source], episodes_by)
+        scores = {**_scores(judged.get(source)), **_scores(manifest)}
+        items += _episodes(source, manifest, looks.get(source), scores, ranks[source], episodes_by)
         items += _samples(source, manifest, scores, ranks[source])
     return items
 
 
-def _scores(manifest: Manifest) -> dict[str, int]:
-    """item_id → score of its latest round."""
-    if not manifest.paths("verdicts"):
+def _scores(manifest: Manifest | None) -> dict[str, int]:
+    """item_id → score of its latest round (round 0 lies in `verdicts/<source>`, later ones in gold)."""
+    if manifest is None or not manifest.paths("verdicts"):
         return {}
     table = manifest.read("verdicts", columns=["item_id", "round", "score"]).sort_by("round")
     columns = zip(table["item_id"].to_pylist(), table["score"].to_pylist(), strict=True)
@@ -254,15 +273,14 @@ def _scores(manifest: Manifest) -> dict[str, int]:
 
 
 def _episodes(
-    store: Store, source: str, manifest: Manifest, scores: Mapping[str, int], rank: int, episodes_by: str
+    source: str, manifest: Manifest, unified: Manifest | None, scores: Mapping[str, int], rank: int, episodes_by: str
 ) -> list[Item]:
     from schemas.tables import Screens, Steps
 
-    columns = ["episode_id", "step_index", "split", "platform", "instruction", "screenshot_sha256", "action_type"]
+    columns = ["episode_id", "step_index", "split", "platform", "instruction", "screenshot_sha256", "action_text"]
     steps = manifest.read("steps", Steps.schema, columns).sort_by(
         [("episode_id", "ascending"), ("step_index", "ascending")]
     )
-    unified = store.current(f"unified/{source}")
     looks: dict[str, int] = {}
     if unified is not None:
         seen = unified.read("screens", Screens.schema, ["screenshot_sha256", "phash"])
@@ -274,13 +292,20 @@ def _episodes(
     for episode_id, rows in episodes.items():
         first = rows[0]
         sha = first["screenshot_sha256"]
-        trace = [looks.get(sha, sha), [row["action_type"] for row in rows]] if episodes_by == "trace" else []
+        trace = [looks.get(sha, sha), [coarse(row["action_text"]) for row in rows]] if episodes_by == "trace" else []
         if episodes_by == "trace" and sha is None:
             trace.append(episode_id)  # without a picture nobody can say that two episodes are one
         name = item_episode(source, episode_id)
         key = digest(["episode", first["split"], literals(first["instruction"]), *trace])
         items.append(Item(name, source, first["platform"], first["instruction"], key, scores.get(name), rank))
     return items
+
+
+def coarse(action_text: str | None) -> str | None:
+    """An action with its points rounded down to cells: what two recordings of one deed share."""
+    if action_text is None:
+        return None
+    return _POINT.sub(lambda m: f"({int(m[1]) // POINT_CELL},{int(m[2]) // POINT_CELL})", action_text)
 
 
 def _samples(source: str, manifest: Manifest, scores: Mapping[str, int], rank: int) -> list[Item]:

@@ -25,7 +25,7 @@ def dedup_file(
     """A parquet or JSONL file with columns `id` and `text` → `pairs.parquet` and `kept.parquet` in `out`.
 
     Every pair of ids whose texts' cosine similarity is at least `threshold` is written once (left < right); kept are
-    the rows that the greedy rule of `quality.neighbours.keep` leaves, in the order of their ids, with all their columns.
+    the rows that the greedy rule of `quality.neighbours.keep` leaves, in order of their ids, with all their columns.
     Texts that are equal up to blanks have similarity 1. Returns counts. Raises one-line `ValueError`s on bad input.
     """
     check_threshold(threshold)

@@ -7,7 +7,8 @@ and, where the evidence proves it, the repair. Caps: 0–3 = the step is wrong, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,11 +76,35 @@ def hit(elements: list[Element], point: tuple[int, int], margin: float = 0.0) ->
     return min(holding, key=lambda e: e.area, default=None)
 
 
+TEXT_ROLES = re.compile(
+    r"^(android\.widget\.)?(textview|text|statictext|heading|label|image|imageview|icon|view|paragraph|ocr)?$", re.I
+)
+FIELD_REACH = 80.0
+ROW_MARGIN = 25.0
+"""On screens listed as bare texts, a point this far above or below a text still lies in its row."""
+
+
+def is_bare(elements: Sequence[Element]) -> bool:
+    """Whether a screen is listed as tight text and icon boxes only (OCR): rows and buttons around them are unknown."""
+    return all(TEXT_ROLES.match(e.role) for e in elements)
+
+
+def in_row(element: Element, point: Sequence[float]) -> bool:
+    """Whether a point lies in the row of a tight text box."""
+    return element.box[1] - ROW_MARGIN <= point[1] <= element.box[3] + ROW_MARGIN
+
+
+def below(label: Element, point: Sequence[float]) -> bool:
+    """Whether a point lies where a form has the field of a label: right below it."""
+    return 0 <= point[1] - label.box[3] <= FIELD_REACH and point[0] >= label.box[0] - 20
+
+
 def point_on_element(step: Step) -> Finding | None:
     """The point lies in a known element, not on blank ground.
 
-    Can't see: an element that the source doesn't list (so a point on something drawn is only doubtful), and whether
-    the element hit is the one meant.
+    On screens listed as bare texts, blank ground within a text's row is no objection (rows are clickable). Can't see:
+    an element that the source doesn't list (so a point on something drawn is only doubtful), and whether the element
+    hit is the one meant.
     """
     point = point_of(step)
     if point is None or step.screen is None:
@@ -88,8 +113,13 @@ def point_on_element(step: Step) -> Finding | None:
     found = hit(elements, point, POINT_MARGIN)
     if found is not None:
         return Finding("point_on_element", 10, f"the point lies in {_name(found)}")
+    if elements and is_bare(elements) and any(in_row(e, point) for e in elements):
+        return None
     if spread_around(step.screen.grey, point) < BLANK_SPREAD:
-        cap = 2 if elements else 4
+        known = bool(elements) and not is_bare(elements)
+        if not known and (step.next is None or not same_picture(step.screen, step.next, skip_top(step))):
+            return None  # rows and fields are blank in places; only a click without effect makes blank ground suspect
+        cap = 2 if known else 4
         return Finding("blank_point", cap, f"the point {point} lies on blank ground", repair=_nearest(elements, point))
     if len(elements) < 3:
         return None
@@ -118,6 +148,8 @@ def named_element_hit(step: Step) -> Finding | None:
         return None
     if any(e.holds(point, POINT_MARGIN) for e in named):
         return Finding("named_element_hit", 10, f"the point lies in {_name(named[0])}, which the step names")
+    if is_bare(step.screen.elements) and any(in_row(e, point) or below(e, point) for e in named):
+        return None
     under = hit(step.screen.elements, point)
     if under is not None and any(_inside(under.box, e.box) or _inside(e.box, under.box) for e in named):
         return Finding("named_element_hit", 9, f"the point lies beside {_name(named[0])} in the same element")
@@ -298,17 +330,18 @@ def screenshot_in_time(step: Step) -> Finding | None:
         return None
     word = "previous" if offset < 0 else "next"
     cap = 3 if best == 2 else 4
-    return Finding("off_by_one", cap, f"the action fits the {word} screen, not its own", repair={"realign": offset})
+    repair = {"realign": offset} if best == 2 else {}
+    return Finding("off_by_one", cap, f"the action fits the {word} screen, not its own", repair=repair)
 
 
 def _fit(step: Step, screen: Screen, point: tuple[int, int]) -> int:
     """2 = in the element that the step names, 1 = in an element, 0 = in none."""
-    told = step.row["step_instruction"]
+    told, bare = step.row["step_instruction"], is_bare(screen.elements)
     if told:
         named = [e for e in named_elements(told, screen.elements) if _is_place(e)]
-        if any(e.holds(point, POINT_MARGIN) for e in named):
+        if any(e.holds(point, POINT_MARGIN) or (bare and in_row(e, point)) for e in named):
             return 2
-    return int(hit(screen.elements, point) is not None)
+    return int(hit(screen.elements, point) is not None or (bare and any(in_row(e, point) for e in screen.elements)))
 
 
 def path_on_screen(step: Step) -> Finding | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from quality.evidence import Finding, point_of, same_picture, skip_top, visible_text
+from quality.evidence import Finding, hit, in_row, is_bare, point_of, same_picture, skip_top, visible_text
 from quality.items import Episode, Step
-from quality.words import Entity, entities, held_by_any, holds, plain, similarity
+from quality.words import Entity, entities, held_by_any, holds, named_elements, plain, similarity
 from schemas.action_types import CallUser, Finished, Launch, Type
 
 ENDS = ("Finished", "CallUser")
@@ -40,6 +40,8 @@ def loops(episode: Episode) -> dict[str, Finding]:
     """
     found: dict[str, Finding] = {}
     actions = episode.actions
+    if episode.one_picture:
+        return found
     for before, step in zip(actions, actions[1:], strict=False):
         if step.follows_gap or step.row["action_type"] == "Wait" or before.screen is None or step.screen is None:
             continue
@@ -133,6 +135,9 @@ def instruction_met(episode: Episode) -> Finding | None:
     if not missing:
         return Finding("instruction_met", 9, "all that the instruction names occurs in the trace", "reachability")
     if not firm:  # numbers and names alone are weak: only a trace that meets none of several is suspect
+        strange = _strangers(missing, texts)
+        if strange and not episode.is_prefix:
+            return Finding("entities_unmet", 5, f"nothing of {_list(strange)} occurs in the trace", "reachability")
         if len(missing) < len(wanted) or len(wanted) < 2:
             return None
         return Finding("entities_unmet", 5, f"nothing of {_list(missing)} occurs in the trace", "reachability")
@@ -142,6 +147,15 @@ def instruction_met(episode: Episode) -> Finding | None:
     cap = 5 if met or len(firm) == 1 else 3
     reason = f"the instruction names {_list(missing)}, which occurs nowhere in the trace"
     return Finding("entities_unmet", cap, reason, "reachability", {"missing": [e.text for e in missing], "met": met})
+
+
+def _strangers(missing: Sequence[Entity], texts: Sequence[str]) -> list[Entity]:
+    """Names of two and more words none of which occurs, in a trace that shows many texts."""
+    if len(set(texts)) < 30:
+        return []
+    whole = f" {plain(' '.join(texts))} "
+    names = [e for e in missing if e.kind == "name" and len(plain(e.text).split()) > 1]
+    return [e for e in names if not any(f" {word} " in whole for word in plain(e.text).split())]
 
 
 def _list(missing: Sequence[Entity]) -> str:
@@ -197,26 +211,30 @@ def acts_at_all(episode: Episode) -> Finding | None:
 
 
 def target_named_by_goal(episode: Episode) -> dict[str, Finding]:
-    """In an episode of one pointed step: the quoted label in the instruction is the element clicked.
+    """In an episode of one pointed step: what the goal names is the element clicked.
 
-    Can't see: goals of several steps (which of them the label belongs to isn't known).
+    A point that lies in another labelled element may be right and the goal wrong, so that is only doubtful. Can't see:
+    goals of several steps (which of them the name belongs to isn't known), and elements without text.
     """
     actions = [step for step in episode.actions if step.row["action_type"] not in (*ENDS, "Wait")]
     if len(actions) != 1 or actions[0].screen is None or actions[0].row["step_instruction"]:
         return {}
     [step] = actions
-    point = point_of(step)
-    quoted = {plain(e.text) for e in entities(episode.instruction) if e.kind == "quoted"}
-    if point is None or len(quoted) != 1:
+    point, elements = point_of(step), [e for e in actions[0].screen.elements if 0 < e.area <= 0.4e6]
+    named = named_elements(episode.instruction, elements, minimum=3) if point is not None else []
+    if point is None or not named:
         return {}
-    named = [e for e in step.screen.elements if e.area and quoted & {plain(e.name), plain(e.text)}]  # type: ignore[union-attr]
-    if not named:
-        return {}
-    if any(e.holds(point, 6.0) for e in named):
-        return {step.item_id: Finding("goal_element_hit", 10, f"the point lies in {named[0].label[:40]!r}")}
+    name = named[0].label[:40]
+    if any(e.holds(point, 6.0) or (is_bare(elements) and in_row(e, point)) for e in named):
+        return {step.item_id: Finding("goal_element_hit", 10, f"the point lies in {name!r}, which the goal names")}
+    under = hit(elements, point)
+    if under is not None and plain(under.label):
+        if holds(episode.instruction, under.label):
+            return {}
+        reason = f"the goal names {name!r}, the point lies in {under.label[:40]!r}"
+        return {step.item_id: Finding("other_than_goal", 5, reason)}
     repair = {"snap": list(named[0].box)} if len({e.box for e in named}) == 1 else {}
-    reason = f"the goal names {named[0].label[:40]!r}; {point} lies outside it"
-    return {step.item_id: Finding("misses_goal", 3, reason, repair=repair)}
+    return {step.item_id: Finding("misses_goal", 3, f"the goal names {name!r}; {point} lies outside it", repair=repair)}
 
 
 EPISODE_EVIDENCE: dict[str, Callable[[Episode, Habits], Finding | None]] = {

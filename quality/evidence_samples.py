@@ -9,13 +9,14 @@ from statistics import median
 from pipelines.prompts import REFUSAL, prompt_text
 from quality.evidence import BLANK_SPREAD, Finding, hit, overlap, visible_text
 from quality.items import Box, Element, Sample
-from quality.pixels import spread_in
+from quality.pixels import cut_sides, spread_in
 from quality.words import holds, named_elements, plain, similarity, word_f1
 from schemas.coordinates import contains
 
 _POINT = re.compile(r"\[(\d{1,4}),(\d{1,4})\]")
 _ASKED = re.compile(r"Where is (.+)\?", re.DOTALL)
 _NO_ANSWER = frozenset({"no answer", "n/a", "none", "unanswerable", "not answerable", "", "no", "yes"})
+MANY_BOXES = 4
 MIN_SIDE = 2.0
 MAX_SHARE = 0.7
 
@@ -46,6 +47,27 @@ def box_sane(sample: Sample) -> Finding | None:
         if sample.screen is not None and spread_in(sample.screen.grey, box) < BLANK_SPREAD:
             return Finding("blank_box", 2, f"the box {shown} holds nothing but blank ground", repair=_snap(sample))
     return Finding("box_sane", 8, "the box has a size and something in it")
+
+
+def box_frames(sample: Sample) -> Finding | None:
+    """A target box frames what is drawn and doesn't cut through it.
+
+    Can't see: a box shifted onto blank space between things, or exactly onto another one; photographs and patterned
+    backgrounds look cut, so lists of many boxes aren't looked at and one cut side is only doubtful.
+    """
+    boxes = boxes_of(sample)
+    if sample.screen is None or not 1 <= len(boxes) <= MANY_BOXES:
+        return None
+    for box in boxes:
+        shown = [round(value) for value in box]
+        if (sides := cut_sides(sample.screen.grey, box, 0.06)) >= 2:
+            return Finding(
+                "box_cuts", 3, f"{sides} sides of the box {shown} cut through something", repair=_snap(sample)
+            )
+        # Boxes of answers and expressions are often drawn loosely; one cut side says something of element boxes only.
+        if sample.row["objective"] == "perception" and cut_sides(sample.screen.grey, box, 0.15) == 1:
+            return Finding("box_cuts", 5, f"a side of the box {shown} cuts through something", repair=_snap(sample))
+    return None
 
 
 def answer_in_box(sample: Sample) -> Finding | None:
@@ -259,6 +281,7 @@ def well_formed(sample: Sample) -> Finding | None:
 SAMPLE_EVIDENCE: dict[str, Callable[[Sample], Finding | None]] = {
     "well_formed": well_formed,
     "box_sane": box_sane,
+    "box_frames": box_frames,
     "answer_in_box": answer_in_box,
     "box_of_named": box_of_named,
     "box_on_element": box_on_element,

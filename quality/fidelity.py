@@ -19,7 +19,7 @@ from pipelines.store import Store
 from quality.evidence_samples import expression_of
 from quality.items import Row, Sample, ScreenBank, provenance
 from quality.judge import KEEP_FROM
-from quality.words import plain
+from quality.words import holds, plain
 from schemas.action_types import Finished, Launch, Scroll, Type, scroll_direction
 from schemas.actions import parse
 from schemas.coordinates import OffScreen, box_to_unit, contains
@@ -256,10 +256,9 @@ def _same_sample(row: Row, original: Mapping[str, Any], bank: ScreenBank) -> boo
         checks.append(
             size is not None and bool(row["target_boxes"]) and _same_box(row["target_boxes"][0], original["box"], size)
         )
-    for name in ("expression", "instruction", "name"):
-        if original.get(name):
-            checks.append(plain(str(original[name])) == plain(expression_of(sample)))
-            break
+    asked = [str(original[name]) for name in ("expression", "text", "instruction", "name") if original.get(name)]
+    if asked and row["objective"] == "grounding":
+        checks.append(any(holds(text, expression_of(sample)) for text in asked))  # an adapter may drop "click on"
     answer = original.get("answer", original.get("text"))
     if answer and row["objective"] in ("vqa", "perception"):
         checks.append(plain(str(answer)) == plain(row["answer"]))

@@ -16,14 +16,14 @@ from pipelines.derive import DERIVE_VERSION, derive_samples
 from pipelines.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.items import Part, Row, load_part, part_keys, provenance
-from quality.judge import Judge, Verdict, identity
+from quality.judge import Judge, Verdict, code_digest, identity
 from quality.refine import Refined, refine_part
 from quality.repairs import Rewriter
 from quality.verdicts import write_verdicts
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table
 
-CODE_VERSION = f"1.{DERIVE_VERSION}"
+CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(('refine', 'reconstruct', 'repairs', 'rewrite', 'gold'))}"
 
 
 class Rejects(Table):

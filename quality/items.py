@@ -195,6 +195,11 @@ class Episode:
         return [step for step in self.steps if step.row["action_text"] is not None]
 
     @property
+    def one_picture(self) -> bool:
+        """Whether several actions share the only picture: then nothing shows what they changed."""
+        return len(self.steps) > 1 and len({step.row["screenshot_sha256"] for step in self.steps}) == 1
+
+    @property
     def is_prefix(self) -> bool:
         """Whether a repair cut this episode: then its end isn't claimed to reach the goal."""
         return any("cut" in repair for step in self.steps for repair in step.provenance.get("repairs", ()))
@@ -248,23 +253,37 @@ def make_episode(rows: Sequence[Row], bank: ScreenBank) -> Episode:
     if len(keys) != 1:
         raise ValueError(f"episode: expected rows of one episode, found {sorted(keys)[:3]}")
     screens = [bank.screen(row["screenshot_sha256"]) for row in ordered]
+    alone = len({row["screenshot_sha256"] for row in ordered}) == 1  # a script on one picture: nothing shows effects
     gaps = [_gap_before(ordered, place) for place in range(len(ordered))]
     steps = []
     for place, row in enumerate(ordered):
         after_gap = gaps[place]
         before_gap = place + 1 < len(ordered) and gaps[place + 1]
-        previous = screens[place - 1] if place and not after_gap else None
-        following = screens[place + 1] if place + 1 < len(ordered) and not before_gap else None
-        steps.append(Step(row, step_id(row), screens[place], previous, following, after_gap or before_gap))
+        before_gap = before_gap or _is_one_action(ordered, place)
+        previous = screens[place - 1] if place and not after_gap and not alone else None
+        following = screens[place + 1] if place + 1 < len(ordered) and not before_gap and not alone else None
+        steps.append(
+            Step(
+                row, step_id(row), screens[place], previous, following, after_gap or gaps[min(place + 1, len(gaps) - 1)]
+            )
+        )
     rounds = max((provenance(row).get("round", 0) for row in ordered), default=0)
     [(source, episode_id)] = keys
     return Episode(item_episode(source, episode_id) + (f"@r{rounds}" if rounds else ""), steps, bank)
 
 
+def _is_one_action(rows: Sequence[Row], place: int) -> bool:
+    """Whether this row and the next are parts of one native action: no picture was taken between them."""
+    if place + 1 >= len(rows):
+        return False
+    here, after = (provenance(row).get("native_index") for row in rows[place : place + 2])
+    return here is not None and here == after
+
+
 def _gap_before(rows: Sequence[Row], place: int) -> bool:
     """Whether an action between the previous row and this one was lost (quarantined or refused)."""
     if place == 0:
-        return False
+        return rows[0]["step_index"] > 0 or 0 in gap_indices(rows[0])
     if rows[place]["step_index"] - rows[place - 1]["step_index"] > 1:
         return True
     return rows[place]["step_index"] in gap_indices(rows[place])

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quality.items import Item
+from schemas.ids import digest
 
 if TYPE_CHECKING:
     from quality.evidence_episode import Habits
@@ -93,6 +95,12 @@ class Verdict:
             "seconds": cost.seconds,
             "cached": cost.cached,
         }
+
+
+def code_digest(modules: Sequence[str]) -> str:
+    """First 8 hex digits of sha256 over the source of modules of this folder."""
+    folder = Path(__file__).parent
+    return digest([(folder / f"{name}.py").read_text(encoding="utf-8") for name in modules])[:8]
 
 
 def route(score: int | None) -> str:

@@ -59,7 +59,8 @@ def _propose(
         queries = np.ascontiguousarray(vectors[start : start + block], np.float32)
         index.add(queries)
         limits, _, hits = index.range_search(queries, float(threshold) - MARGIN)
-        j = np.repeat(np.arange(start, start + len(queries)), np.diff(limits.astype(np.int64)))
+        counts = limits[1:].astype(np.int64) - limits[:-1].astype(np.int64)
+        j = np.repeat(np.arange(start, start + len(queries)), counts)
         i = hits.astype(np.int64)
         below = i < j
         yield i[below], j[below]

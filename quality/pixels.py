@@ -89,6 +89,24 @@ def spread_around(grey: Grey, point: tuple[float, float], radius: float = 15.0) 
     return spread_in(grey, (max(x - radius, 0), max(y - radius, 0), min(x + radius, 1000), min(y + radius, 1000)))
 
 
+def cut_sides(grey: Grey, box: tuple[float, float, float, float], share: float) -> int:
+    """How many sides of a box (0..1000) cut through something drawn: along the line just outside the side, more than
+    `share` of the neighbouring pixels differ by over 20 grey levels. 0 for a box that frames its content; photographs
+    behind or beside a box look cut too."""
+    height, width = grey.shape
+    left, right = int(box[0] * width / 1000), int(np.ceil(box[2] * width / 1000))
+    top, bottom = int(box[1] * height / 1000), int(np.ceil(box[3] * height / 1000))
+    lines = (
+        grey[max(top - 1, 0), left:right],
+        grey[min(bottom, height - 1), left:right],
+        grey[top:bottom, max(left - 1, 0)],
+        grey[top:bottom, min(right, width - 1)],
+    )
+    return sum(
+        len(line) > 3 and int((np.abs(np.diff(line.astype(np.int16))) > 20).sum()) > share * len(line) for line in lines
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Shift:
     """How the content moved: `direction` as `Scroll` names it (`down` = shows what lies below), `amount` in 0..1000,

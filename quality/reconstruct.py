@@ -23,6 +23,8 @@ SNAP_LIMIT = 150.0
 """Units of 0..1000: a point or box further from the element named isn't slightly shifted, it is something else."""
 OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 DROP = "drop"
+EARLY = {"entities_unmet", "not_reached", "left_unconfirmed"}
+"""Findings that say: the steps are right, the end comes too early."""
 
 StepRepair = tuple[str, Row | None]
 """Name of the repair and the new row; None = the step is dropped."""
@@ -108,8 +110,8 @@ def reconstruct_episode(episode: Episode, findings: Sequence[Finding]) -> tuple[
         return None
     if "no_finish" in kinds and kinds <= {"no_finish"}:
         return "cut:no_finish", int(actions[-1].row["step_index"])
-    early = kinds == {"entities_unmet"} and _partly_met(findings) and actions[-1].row["action_type"] == "Finished"
-    if early and len(actions) > 1:
+    early = kinds <= EARLY and ("entities_unmet" not in kinds or _partly_met(findings))
+    if kinds and early and len(actions) > 1 and actions[-1].row["action_type"] == "Finished":
         return "cut:early_finish", int(actions[-2].row["step_index"])
     return None
 

@@ -16,11 +16,14 @@ from dataclasses import dataclass
 
 from quality.evidence import STEP_EVIDENCE, Finding
 from quality.evidence_episode import EPISODE_EVIDENCE, STEPWISE_EVIDENCE, Habits
+from quality.evidence_goal import goal_chosen, left_unconfirmed
 from quality.evidence_samples import SAMPLE_EVIDENCE
 from quality.items import Episode, Item, Sample, Step
-from quality.judge import Verdict
+from quality.judge import Verdict, code_digest
 
-RUBRIC_VERSION = "rules-1"
+_CODE = ("words", "pixels", "items", "evidence", "evidence_episode", "evidence_goal", "evidence_samples", "rules")
+RUBRIC_VERSION = f"rules-1-{code_digest(_CODE)}"
+"""Holds a digest of the rules' code: edited evidence judges anew, nobody has to remember a number."""
 UNSEEN_SCORE = 8
 """Nothing objects, nothing confirms."""
 
@@ -40,6 +43,10 @@ def look_at_episode(episode: Episode, habits: Habits) -> Seen:
         for item_id, finding in gather(episode).items():
             steps[item_id].append(finding)
     whole = [found for look in EPISODE_EVIDENCE.values() if (found := look(episode, habits)) is not None]
+    # A step that went astray or is missing explains an unmet goal better than a wrong goal does.
+    whole_trace = not any(step.follows_gap for step in episode.steps)
+    if whole_trace and not any(f.cap < 4 for found in steps.values() for f in found):
+        whole += [found for look in (goal_chosen, left_unconfirmed) if (found := look(episode)) is not None]
     return Seen(steps, whole)
 
 

@@ -24,8 +24,11 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d.,:/-]*\d|(?<![\w.])\d(?![\w.])")
 _NAME = re.compile(r"(?<![.!?:\n] )(?<!^)\b([A-Z][\w&'-]+(?: [A-Z][\w&'-]+)*)", re.MULTILINE)
 _NOISE = re.compile(r"[^\w@.%$€£+#-]+", re.UNICODE)
 _COMMON = frozenset(
-    "i the a an app application page screen website site google android chrome tap click type open search scroll then "
-    "and or menu button field box link tab list icon form web internet home back press enter ok".split()  # noqa: SIM905
+    re.findall(
+        r"\w+",
+        "i the a an app application page screen website site google android chrome tap click type open search scroll "
+        "then and or menu button field box link tab list icon form web internet home back press enter ok",
+    )
 )
 
 

@@ -1,6 +1,7 @@
 """Sample rows → tensors. One query a sequence, the instruction before the picture, labels only on the answer.
 
-    <|im_start|>user\\n TEXT <|vision_start|><|image_pad|>…<|vision_end|><|im_end|>\\n<|im_start|>assistant\\n ANSWER <|im_end|>
+    <|im_start|>user\\n TEXT <|vision_start|><|image_pad|>…<|vision_end|><|im_end|>\\n
+    <|im_start|>assistant\\n ANSWER <|im_end|>
 
 `Processor` is built from a checkpoint's tokenizer and image processor; `training_batch` pads right, `prompt_batch`
 pads left (for generation), `reply_batch` takes sampled replies as token ids (for RL). Text of data never becomes a
@@ -329,7 +330,8 @@ class Processor:
                                                  labels, weights, coordinate)]  # fmt: skip
         pixels = torch.from_numpy(np.concatenate([g[1] for g in grids.values()])) if grids else None
         thw = torch.tensor([g[2] for g in grids.values()]) if grids else None
-        return Batch(*tensors, use, pixels, thw)
+        ids_, mask_, positions_, types_, labels_, weights_, coordinate_ = tensors
+        return Batch(ids_, mask_, positions_, types_, labels_, weights_, coordinate_, use, pixels, thw)
 
 
 def _parts(content: Any) -> list[str | None]:
@@ -350,9 +352,7 @@ def row_images(row: Row) -> list[bytes]:
     return found
 
 
-def rope_positions(
-    ids: np.ndarray, image_id: int, grids: Sequence[tuple[int, int, int]], merge: int
-) -> np.ndarray:
+def rope_positions(ids: np.ndarray, image_id: int, grids: Sequence[tuple[int, int, int]], merge: int) -> np.ndarray:
     """Positions [3, S] (time, height, width) of one unpadded sequence, as `Qwen3VLModel.get_rope_index` gives them.
 
     Text counts on; a picture's tokens share one time and carry their row and column; after a picture the count goes

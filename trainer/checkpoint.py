@@ -71,11 +71,13 @@ def lineage(
     )  # fmt: skip
 
 
-def save_checkpoint(folder: str | Path, model: Any, processor: Processor, made: Lineage | Mapping[str, Any]) -> list[Path]:
+def save_checkpoint(
+    folder: str | Path, model: Any, processor: Processor, made: Lineage | Mapping[str, Any]
+) -> list[Path]:
     """Write a checkpoint; returns its files, sorted. The same weights give the same bytes."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with _quiet():
+    with quiet():
         model.save_pretrained(folder)
     save_processor(folder, processor)
     for name in ("config.json", "generation_config.json"):
@@ -106,7 +108,7 @@ def _tidy(path: Path) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No progress bars of transformers for models that load in milliseconds."""
     from transformers.utils import logging
 
@@ -138,7 +140,8 @@ def read_preset(folder: str | Path) -> Preset:
     plain = _read(Path(folder) / PRESET)
     try:
         if plain.get("shape") is not None:
-            plain["shape"] = Shape(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain["shape"].items()})
+            sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain["shape"].items()}
+            plain["shape"] = Shape(**sizes)
         return Preset(**plain)
     except TypeError as error:
         raise ValueError(f"{PRESET}: {error}") from error
@@ -168,7 +171,7 @@ def load_checkpoint(
 ) -> Checkpoint:
     """A Vesper checkpoint folder → model (sped up, eval mode), processor, lineage."""
     made, processor = read_lineage(folder), load_processor(folder)
-    with _quiet():
+    with quiet():
         model = load_model(folder, dtype, device).eval()
     return Checkpoint(model, processor, made, Path(folder))
 

@@ -36,6 +36,8 @@ class EvalConfig:
     max_new_tokens: int = 32
     batch_size: int = 64
     swapped: bool = True
+    threads: int = 2
+    """CPU threads; part of the config, since the order of additions depends on it."""
 
     def __post_init__(self) -> None:
         if min(self.grounding, self.navigation) < 0 or min(self.max_new_tokens, self.batch_size) < 1:
@@ -218,12 +220,11 @@ def compare(
     `name` limits it to a domain (`grounding`, `navigation/web`, or `navigation` for all platforms). The difference is
     outside chance if `low` > 0 or `high` < 0.
     """
+
     def wanted(record: Mapping[str, Any]) -> bool:
         inside = name is None or record["domain"] == name or record["domain"].startswith(f"{name}/")
         return inside and record.get(measure) is not None
 
     other = {r["sample_id"]: r for r in second if wanted(r)}
     both = [(r, other[r["sample_id"]]) for r in first if wanted(r) and r["sample_id"] in other]
-    return paired(
-        [a[measure] for a, _ in both], [b[measure] for _, b in both], [a["cluster"] for a, _ in both]
-    ).plain()
+    return paired([a[measure] for a, _ in both], [b[measure] for _, b in both], [a["cluster"] for a, _ in both]).plain()

@@ -32,7 +32,7 @@ DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class RlTask:
-    """A prompt with its checkable truth. `cluster` groups what isn't independent; `episode` and `step` may be None, -1."""
+    """A prompt with its checkable truth. `cluster` groups what isn't independent; `episode` may be None (unknown)."""
 
     row: Row
     truth: Truth

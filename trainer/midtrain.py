@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch.nn import functional
 
 from trainer.batches import BadSample, Batch, Processor, Row, SpanWeights
 from trainer.model import label_logits
@@ -33,8 +32,8 @@ OnEvent = Callable[[dict[str, Any]], None]
 class RowSource(Protocol):
     """Endless rows in an order that is a pure function of the position, and a name for that order."""
 
-    def rows(self, start: int) -> Iterator[Row]:
-        """Rows from global position `start` on, without end."""
+    def rows(self, start: int) -> Iterator[Row | None]:
+        """Rows from global position `start` on, without end; None is a position that is passed over."""
 
     def digest(self) -> str:
         """Changes whenever the order or the content does."""
@@ -90,7 +89,7 @@ class ListSource:
             raise ValueError("ListSource: expected rows, found none")
         self._rows, self._seed = rows, seed
 
-    def rows(self, start: int) -> Iterator[Row]:
+    def rows(self, start: int) -> Iterator[Row | None]:
         """See `RowSource`."""
         epoch, offset = divmod(start, len(self._rows))
         while True:
@@ -255,6 +254,8 @@ class _Counted:
         while len(good) < config.batch_size:
             row = next(self._rows)
             self.position += 1
+            if row is None:
+                continue
             try:
                 processor.prompt(row)
             except BadSample:
@@ -336,7 +337,7 @@ def config_from(plain: Mapping[str, Any]) -> MidtrainConfig:
     known = MidtrainConfig.__dataclass_fields__
     if unknown := set(plain) - set(known):
         raise ValueError(f"midtrain config: unknown {sorted(unknown)}; known are {sorted(known)}")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     if isinstance(values.get("spans"), Mapping):
         values["spans"] = SpanWeights(**values["spans"])
     return MidtrainConfig(**values)

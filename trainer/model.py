@@ -75,21 +75,21 @@ def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
 @torch.no_grad()
 def _smooth_numbers(model: Any, numbers: NumberIds | None, preset: Preset) -> None:
     """Number embeddings as smoothed noise along 0..1000, with the spread of the other embeddings (see `Shape`)."""
-    width = preset.shape.number_smoothing if preset.shape else 0.0
-    if numbers is None or width <= 0:
+    shape = preset.shape
+    if numbers is None or shape is None or shape.number_smoothing <= 0:
         return
     table = model.get_input_embeddings().weight
     units = torch.arange(LAST_NUMBER + 1, dtype=torch.float32)
-    kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * width**2))
+    kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * shape.number_smoothing**2))
     noise = kernel @ torch.randn(LAST_NUMBER + 1, table.shape[1])
-    table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * preset.shape.init
+    table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * shape.init
 
 
 def load_model(source: str | Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Any:
     """A checkpoint folder (or a published name) → model, sped up. The class follows its config (dense or MoE)."""
     from transformers import AutoModelForImageTextToText
 
-    model = AutoModelForImageTextToText.from_pretrained(str(source), dtype=dtype)
+    model: Any = AutoModelForImageTextToText.from_pretrained(str(source), dtype=dtype)
     return speed_up(model.to(device))
 
 
@@ -160,11 +160,11 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
     if batch.pixel_values is None:
         return {}
     seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
-    used = BaseModelOutputWithDeepstackFeatures(
-        last_hidden_state=None,
-        pooler_output=[seen.pooler_output[i] for i in batch.image_use],
-        deepstack_features=[[feature[i] for i in batch.image_use] for feature in seen.deepstack_features],
-    )
+    fields: dict[str, Any] = {  # as `get_image_features` fills them: one tensor per picture
+        "pooler_output": [seen.pooler_output[i] for i in batch.image_use],
+        "deepstack_features": [[feature[i] for i in batch.image_use] for feature in seen.deepstack_features],
+    }
+    used = BaseModelOutputWithDeepstackFeatures(**fields)
     return {"mm_encoder_outputs": {"image": used}}
 
 

@@ -46,7 +46,9 @@ class OfflineConfig:
 
     `prompts` × `group` replies an update; `updates` bounds the run; the peak is looked for every `eval_every` updates
     on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks, `held_out_samples`
-    replies each, before and after.
+    replies each, before and after. The peak is that of trace success where validation holds at least `min_traces`
+    whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere; `keep` "last" trains
+    to the bound instead.
     """
 
     domain: str
@@ -67,7 +69,8 @@ class OfflineConfig:
     held_out_samples: int = 4
     eval_every: int = 6
     patience: int = 2
-    min_traces: int = 8
+    min_traces: int = 20
+    keep: str = "peak"
     save_every: int = 4
     seed: int = 0
     threads: int = 2
@@ -78,6 +81,8 @@ class OfflineConfig:
         counts = (self.updates, self.prompts, self.iterations, self.micro_batch, self.eval_every, self.save_every)
         if min(counts) < 1 or self.group < 2:
             raise ValueError(f"offline RL: expected counts >= 1 and a group >= 2, found {self}")
+        if self.keep not in ("peak", "last"):
+            raise ValueError(f"offline RL: expected keep to be peak or last, found {self.keep!r}")
         if self.learning_rate <= 0 or self.max_grad_norm <= 0:
             raise ValueError(f"offline RL: expected learning_rate and max_grad_norm > 0, found {self}")
 
@@ -124,7 +129,8 @@ def train_offline(
     Rows are dicts of the Samples table with picture bytes; those of other domains are passed over.
     `validation_rows` find the peak; without any, a tenth of the training clusters is set aside. `state_dir` names a
     folder where progress is kept; with it, a killed run goes on exactly. `lengths` ("source/episode" → actions) tells
-    which episodes are whole. `on_event` receives dicts with a `kind` of start, held_out, update, look, saved, resumed, done.
+    which episodes are whole. `on_event` receives dicts with a `kind`: start, held_out, update, look, saved, resumed,
+    done.
     Raises `ValueError` when no training or held-out task is left, naming what was found.
     """
     emit = on_event or (lambda event: None)
@@ -331,13 +337,11 @@ class _Run:
             seed=self.config.seed + 29, config=self.config.rewards, lengths=self.lengths,
         )  # fmt: skip
         summary = found.summary()
-        # traces rule where there are enough of them; steps, then the expected reward, decide among equals
-        traces = summary["trace_success"] if len(found.traces) >= self.config.min_traces else 0.0
-        score = tuple(float(value or 0.0) for value in (traces, summary["step_success"], summary["reward"]))
-        if not found.traces:  # nothing whole to watch: the expected reward is the least noisy of what is left
-            score = (float(summary["reward"] or 0.0),)
+        # traces rule where there are enough of them; the expected reward, which is far less noisy, decides the rest
+        traces = summary["trace_success"] if len(found.traces) >= self.config.min_traces else None
+        score = (float(traces or 0.0), float(summary["reward"] or 0.0))
         state = self.state
-        if not state.peak or score > state.peak:
+        if not state.peak or score > state.peak or self.config.keep == "last":
             state.peak, state.peak_update, state.below = score, state.update, 0
             state.peak_weights = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         else:

@@ -44,7 +44,7 @@ class Shape:
                              f"found {self.mrope_section}")  # fmt: skip
         if self.heads % self.kv_heads or self.vision_hidden % self.vision_heads:
             raise ValueError("heads must be a multiple of kv_heads, vision_hidden of vision_heads")
-        if self.deepstack and max(self.deepstack) >= self.vision_depth or len(self.deepstack) > self.layers:
+        if max(self.deepstack, default=0) >= self.vision_depth or len(self.deepstack) > self.layers:
             raise ValueError(f"deepstack: expected layers below {self.vision_depth}, at most {self.layers} of them, "
                              f"found {self.deepstack}")  # fmt: skip
 

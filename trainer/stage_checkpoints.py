@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,21 @@ import torch
 
 from pipelines.manifest import Check
 from pipelines.prompts import prompt_text
-from schemas.ids import canonical_json
+from schemas.ids import canonical_json, digest
 from trainer import checkpoint as checkpoints
 from trainer.batches import Processor, image_processor
 from trainer.data import light_rows, pick, with_pictures
 from trainer.midtrain import config_from, train
 from trainer.model import build_model, parameter_count
-from trainer.stages import HELDOUT, SHARDS, SPECIALISTS, Context, Made, preset_from, training_source
+from trainer.stages import HELDOUT, MIXTURE, SHARDS, SPECIALISTS, Context, Made, preset_from
+from trainer.stream import MixtureSource, cluster_of, set_aside
 from trainer.tokenizer import train_tokenizer
 
 CURVE = "curve.json"
+MIN_VALIDATION = 16
+"""Fewer rows than this are no validation set: the specialist then takes one from its training rows."""
+MODEL = "model"
+"""The Hugging Face folder within a version; nothing but the checkpoint lies in it."""
 
 
 def base(context: Context, folder: Path) -> Made:
@@ -38,9 +43,13 @@ def base(context: Context, folder: Path) -> Made:
     model = build_model(preset, processor.tokenizer, seed)
     made = checkpoints.lineage("base", preset, parents=context.parents, config=dict(context.config),
                                seeds={"weights": seed})  # fmt: skip
-    checkpoints.save_checkpoint(folder, model, processor, made)
+    checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     count = parameter_count(model)
-    checks = [_finite(model), _loads(folder), Check("has texts", bool(texts), f"{len(texts)} texts", "at least 1")]
+    checks = [
+        _finite(model),
+        _loads(folder / MODEL),
+        Check("has texts", bool(texts), f"{len(texts)} texts", "at least 1"),
+    ]
     if preset.name == "nano" and not context.config["shape"]:
         checks.append(Check("nano size", 2e6 <= count <= 6e6, f"{count:,}", "2 to 6 million parameters"))
     return Made(folder, {"parameters": count, "vocabulary": len(processor.tokenizer), "texts": len(texts)}, checks)
@@ -50,11 +59,14 @@ def mid_trained(context: Context, folder: Path) -> Made:
     """Mid-training of base on the mixture."""
     start = checkpoints.load_checkpoint(context.folder("base"))
     config = config_from(context.config["midtrain"])
-    light = light_rows(context.inputs[SHARDS], ("validation",))
-    chosen = pick(light, int(context.config["validation_rows"]), config.seed, lambda row: row["objective"])
+    # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
+    aside = set_aside(light_rows(context.inputs[SHARDS], ("train",)), context.config["validation_share"])
+    chosen = pick(aside, int(context.config["validation_rows"]), config.seed, lambda row: row["objective"])
     validation = with_pictures(context.inputs[SHARDS], chosen)
+    without = [str(row["sample_id"]) for row in aside]
+    source = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
     curve = train(
-        start.model, start.processor, training_source(context), config, state_dir=context.state_dir,
+        start.model, start.processor, source, config, state_dir=context.state_dir,
         validation=validation, on_event=context.on_event, progress=context.progress,
     )  # fmt: skip
     steps = curve.steps
@@ -68,14 +80,14 @@ def mid_trained(context: Context, folder: Path) -> Made:
         "mid_trained", start.processor.preset, parents=context.parents, config=dict(context.config),
         seeds={"order": config.seed}, metrics=metrics,
     )  # fmt: skip
-    checkpoints.save_checkpoint(folder, start.model, start.processor, made)
+    checkpoints.save_checkpoint(folder / MODEL, start.model, start.processor, made)
     (folder / CURVE).write_text(canonical_json(curve.plain()) + "\n", encoding="utf-8")
     counts = {"steps": len(steps), "tokens": tokens, "samples": len(steps) * config.batch_size,
               "first_loss": first, "last_loss": last, "bad_rows": curve.bad_rows,
               "validation_rows": len(validation), "parameters": parameter_count(start.model)}  # fmt: skip
     counts |= {f"validation_{name}": value for name, value in (curve.validation or [{}])[-1].items() if name != "step"}
     return Made(folder, counts, [
-        _finite(start.model), _loads(folder),
+        _finite(start.model), _loads(folder / MODEL),
         Check("loss fell", last < first, f"{first:.3f} -> {last:.3f}", "last tenth below first tenth"),
         Check("all steps", len(steps) == config.steps, str(len(steps)), str(config.steps)),
     ])  # fmt: skip
@@ -91,17 +103,26 @@ def specialist(context: Context, folder: Path) -> Made:
     config = OfflineConfig(domain=domain, **_nested(settings))
     objective, platforms = DOMAINS[domain]
 
-    def rows(asset: str, splits: Sequence[str], limit: int) -> list[dict[str, Any]]:
-        light = light_rows(context.inputs[asset], splits)
-        mine = [row for row in light if row["objective"] == objective and row["platform"] in platforms]
-        # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
-        chosen = _by_cluster(mine, limit, config.seed)
-        return with_pictures(context.inputs[asset], chosen)
+    def mine(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        return [row for row in rows if row["objective"] == objective and row["platform"] in platforms]
 
+    def some(asset: str, rows: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, Any]]:
+        # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
+        return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed))
+
+    shards = light_rows(context.inputs[SHARDS], ("train",))
+    aside = set_aside(shards, context.config["validation_share"])
+    kept_out = {row["sample_id"] for row in aside}
+    train_rows = [row for row in mine(shards) if row["sample_id"] not in kept_out]
+    # no more rows than training can use: every row's picture is decoded
+    needed = min(config.train_limit, 2 * config.updates * config.prompts)
+    validation = mine(aside) if len(mine(aside)) >= MIN_VALIDATION else []
+    if not validation:  # the trainer then sets a tenth of what it gets aside
+        needed = min(config.train_limit, needed + 10 * config.validation_limit)
     result = train_offline(
-        context.folder("mid_trained"), rows(SHARDS, ("train",), config.train_limit),
-        rows(HELDOUT, ("test",), 2 * config.held_out_limit), folder, config,
-        validation_rows=rows(SHARDS, ("validation",), 2 * config.validation_limit) or None,
+        context.folder("mid_trained"), some(SHARDS, train_rows, needed),
+        some(HELDOUT, mine(light_rows(context.inputs[HELDOUT], ("test",))), 2 * config.held_out_limit), folder / MODEL,
+        config, validation_rows=some(SHARDS, validation, 2 * config.validation_limit) or None,
         state_dir=context.state_dir, parents=context.parents, on_event=context.on_event,
     )  # fmt: skip
     found = result.metrics
@@ -113,10 +134,11 @@ def specialist(context: Context, folder: Path) -> Made:
         "reward_after": found["after"]["reward"], "reward_gain": gain["mean"], "reward_gain_low": gain["low"],
         "reward_gain_high": gain["high"],
     }  # fmt: skip
-    share = found["zero_variance_share"]
+    fell = gain["high"] is not None and gain["high"] < 0
     return Made(folder, counts, [
-        _loads(folder),
-        Check("groups differ", share < 1, f"{share:.0%} without variance", "some groups with variance"),
+        _loads(folder / MODEL),
+        Check("held-out reward did not fall", not fell, f"gain {gain['mean']:.4f}, interval up to {gain['high']}",
+              "an interval that is not wholly below 0"),
         Check("weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"),
     ])  # fmt: skip
 
@@ -134,21 +156,17 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _by_cluster(rows: Sequence[dict[str, Any]], limit: int, seed: int) -> list[dict[str, Any]]:
-    """At most `limit` rows, whole parents together, parents in the order of a hash."""
-    from schemas.ids import digest
-
-    def parent(row: dict[str, Any]) -> str:
-        first = str((row.get("parents") or [row["sample_id"]])[0])
-        return first.rpartition("/")[0] if first.startswith("step:") else first
-
-    groups: dict[str, list[dict[str, Any]]] = {}
+def _by_cluster(rows: Sequence[Mapping[str, Any]], limit: int, seed: int) -> list[Mapping[str, Any]]:
+    """At most `limit` rows, whole episodes and screens together, these in the order of a hash."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(parent(row), []).append(row)
-    chosen: list[dict[str, Any]] = []
+        groups.setdefault(cluster_of(row), []).append(row)
+    chosen: list[Mapping[str, Any]] = []
     for name in sorted(groups, key=lambda name: digest([seed, name])):
         if len(chosen) + len(groups[name]) <= limit:
             chosen += groups[name]
+    if not chosen and groups:  # even the first is larger than the limit
+        chosen = groups[min(groups, key=lambda name: digest([seed, name]))][:limit]
     return chosen
 
 
@@ -160,17 +178,17 @@ def merged(context: Context, folder: Path) -> Made:
     method = "linear" if context.stage == "linear" else "ties"
     ties = {"density": settings["density"], "lam": settings["lambda"]} if method == "ties" else {}
     report = merge(
-        method, context.folder("mid_trained"), [context.folder(name) for name in SPECIALISTS], folder,
+        method, context.folder("mid_trained"), [context.folder(name) for name in SPECIALISTS], folder / MODEL,
         weights=settings["weights"], on_tensor=lambda tensor: None, **ties,
     )  # fmt: skip
     record = report.record()
-    preset = checkpoints.read_preset(folder)
+    preset = checkpoints.read_preset(folder / MODEL)
     made = checkpoints.lineage(context.stage, preset, parents=context.parents, config=dict(context.config),
                                metrics={"merge": record})  # fmt: skip
-    checkpoints.write_lineage(folder, made)
-    loaded = checkpoints.load_checkpoint(folder)
+    checkpoints.write_lineage(folder / MODEL, made)
+    loaded = checkpoints.load_checkpoint(folder / MODEL)
     counts = {"parameters": parameter_count(loaded.model), "models": len(SPECIALISTS), "method": method}
-    return Made(folder, counts, [_finite(loaded.model), _loads(folder)])
+    return Made(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])
 
 
 def _finite(model: Any) -> Check:
@@ -182,7 +200,9 @@ def _loads(folder: Path) -> Check:
     """Plain transformers reads the folder, without any of our code."""
     from transformers import AutoImageProcessor, AutoTokenizer, Qwen3VLForConditionalGeneration
 
-    model, info = Qwen3VLForConditionalGeneration.from_pretrained(folder, output_loading_info=True)
+    with checkpoints.quiet():
+        loaded: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder, output_loading_info=True)
+    model, info = loaded
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
     AutoImageProcessor.from_pretrained(str(folder))
     missing = sorted({*info["missing_keys"], *info["unexpected_keys"]})

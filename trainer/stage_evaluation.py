@@ -31,7 +31,7 @@ def evaluation(context: Context, folder: Path) -> Made:
     blind = BlindTable(light_rows(context.inputs[SHARDS], ("train",)))
     sources = sorted({str(row["source"]) for row in rows})
     elements = screen_elements(context.store, sources, {picture_key(row) for row in rows})
-    torch.set_num_threads(2)
+    torch.set_num_threads(config.threads)
     checkpoint = load_checkpoint(context.folder(context.stage.partition("/")[2]))
     report = evaluate(checkpoint, rows, config, blind=blind, elements=elements, on_event=context.on_event,
                       progress=context.progress)  # fmt: skip

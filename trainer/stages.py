@@ -18,15 +18,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import canonical_json, digest
 from trainer.presets import Preset, Shape, preset
-
-if TYPE_CHECKING:
-    from trainer.midtrain import RowSource
 
 OnEvent = Callable[[dict[str, Any]], None]
 CODE_VERSION = "1"
@@ -43,7 +40,8 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "tokenizer_texts": 20_000,
     "midtrain": {"steps": 400},
-    "validation_rows": 48,
+    "validation_share": 0.04,
+    "validation_rows": 32,
     "offline": {},
     "merge": {"density": 0.5, "lambda": 1.0, "weights": None},
     "evaluate": {},
@@ -52,8 +50,8 @@ DEFAULTS: dict[str, Any] = {
 
 KEYS: dict[str, tuple[str, ...]] = {
     "base": ("preset", "shape", "seed", "tokenizer_texts"),
-    "mid_trained": ("midtrain", "validation_rows"),
-    **dict.fromkeys(SPECIALISTS, ("offline",)),
+    "mid_trained": ("midtrain", "validation_share", "validation_rows"),
+    **dict.fromkeys(SPECIALISTS, ("offline", "validation_share")),
     "linear": ("merge",),
     "unified": ("merge",),
     "evaluations": ("evaluate",),
@@ -92,7 +90,7 @@ class Made:
 
 
 def checkpoint_folder(manifest: Manifest) -> Path:
-    """The Hugging Face folder of a committed checkpoint."""
+    """The Hugging Face folder of a committed checkpoint (`model/` of its version)."""
     return manifest.file("config.json").parent
 
 
@@ -210,7 +208,8 @@ def preset_from(config: Mapping[str, Any]) -> Preset:
     from dataclasses import replace
 
     found = preset(config["preset"])
-    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in config["shape"].items()}
+    given = config["shape"]
+    changes: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
     if not changes:
         return found
     if found.shape is None:
@@ -219,10 +218,3 @@ def preset_from(config: Mapping[str, Any]) -> Preset:
         raise ValueError(f"shape: unknown {sorted(unknown)}; known are {sorted(Shape.__dataclass_fields__)}")
     shape = replace(found.shape, **changes)
     return replace(found, shape=shape, max_pixels=shape.pixels)
-
-
-def training_source(context: Context) -> RowSource:
-    """The mixture as an endless stream of rows."""
-    from trainer.stream import MixtureSource
-
-    return MixtureSource(context.store, context.inputs[MIXTURE], seed=int(context.config["midtrain"].get("seed", 0)))

@@ -13,7 +13,7 @@ from schemas.tables import Pairs, Tasks
 HELDOUT = "evaluations/heldout"
 
 
-def stages(names: Sequence[str]) -> Iterator[Stage]:
+def stages(names: Sequence[str], owners: tuple[str, ...]) -> Iterator[Stage]:
     """The fan-in over the sources `names`. What has no gold yet is passed over, and shown as such."""
     gold = tuple(f"gold/{name}" for name in names)
 
@@ -23,7 +23,7 @@ def stages(names: Sequence[str]) -> Iterator[Stage]:
     def stage(
         key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest], description: str, **more: object
     ) -> Stage:
-        filled = {"kinds": ("parquet",), "code_version": "1", **more}
+        filled = {"kinds": ("parquet",), "code_version": "1", "owners": owners, **more}
         return Stage(key=key, deps=deps, job="build_corpus", run=run, description=description, **filled)  # type: ignore[arg-type]
 
     yield stage(

@@ -5,7 +5,7 @@ Without `from __future__ import annotations`: Dagster reads the parameters' type
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -14,9 +14,12 @@ from dagster_project import checks
 from dagster_project.automation import TAIL
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage
-from dagster_project.metadata import column_schema, describe
+from dagster_project.metadata import column_schema, describe, row_count
 from dagster_project.resources import JudgeResource, StoreResource, work
 from pipelines.manifest import Manifest
+
+listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
+"""Called with ("start" | "done" | "failed", key, facts) around each stage of this process; the demo prints them."""
 
 
 def asset_key(key: str) -> dg.AssetKey:
@@ -61,21 +64,32 @@ def _asset(stage: Stage) -> dg.AssetsDefinition:
         pool=stage.pool,
     )
     def made(context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource) -> Iterator[Any]:
-        if stage.external:
-            manifest = _in_own_process(stage, context, store, judge)
-        else:
-            manifest = stage.run(work(store, judge))
-        yield from _results(stage, manifest, store)
+        _tell("start", stage.key, {})
+        try:
+            if stage.external:
+                manifest = _in_own_process(stage, context, store, judge)
+            else:
+                manifest = stage.run(work(store, judge))
+        except Exception as error:
+            _tell("failed", stage.key, {"reason": f"{type(error).__name__}: {error}"})
+            raise
+        result = _result(stage, manifest, store)
+        _tell("done", stage.key, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
+        yield result
 
     return made
 
 
-def _results(stage: Stage, manifest: Manifest, store: StoreResource) -> Iterator[Any]:
-    result = checks.result(manifest)
-    yield dg.MaterializeResult(
+def _tell(what: str, key: str, facts: Mapping[str, Any]) -> None:
+    for listener in listeners:
+        listener(what, key, facts)
+
+
+def _result(stage: Stage, manifest: Manifest, store: StoreResource) -> dg.MaterializeResult:
+    return dg.MaterializeResult(
         metadata=describe(stage, manifest, store.open()),
         data_version=dg.DataVersion(manifest.data_version),
-        check_results=[result],
+        check_results=[checks.result(manifest)],
     )
 
 

@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
@@ -54,11 +55,11 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     tags |= {f"objective/{slug(name)}": "" for name in card.objectives}
     if settings.revision:
         tags["revision"] = slug(settings.revision)
-    common = {"job": "refresh_sources", "owners": owners, "tags": tags}
+    common: dict[str, Any] = {"job": "refresh_sources", "owners": owners, "tags": tags}
     raw = (f"raw/{card.id}", *(f"raw/{name}" for name in card.companions))
     step_source = "navigation" in card.objectives
     yield Stage(
-        key=f"raw/{card.id}", deps=raw[1:] if not _native(deployment, card.id) else (),
+        key=f"raw/{card.id}", deps=(),
         run=functools.partial(_raw, card.id), kinds=("file",), code_version="1",
         description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}", **common,
     )  # fmt: skip
@@ -89,10 +90,6 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._")[:63].strip("-._") or "unknown"
 
 
-def _native(deployment: Deployment, name: str) -> bool:
-    return deployment.native_folder(name) is not None
-
-
 def raw_folder(work: Work, name: str) -> Path:
     """Where a source's native files lie: the deployment's folder, else that of the embedded data."""
     return work.deployment.native_folder(name) or work.store.home / "raw" / name
@@ -113,7 +110,7 @@ def _raw(name: str, work: Work) -> Manifest:
     from generators.embedded import build_raw
 
     size = work.deployment.embedded_size
-    more = {} if size is None else {"size": size}
+    more: dict[str, Any] = {} if size is None else {"size": size}
     return build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded_seed, **more)
 
 

@@ -54,4 +54,6 @@ def trainer_config() -> dict[str, Any]:
 def _run(name: str, work: Work) -> Manifest:
     from trainer.stages import run_stage
 
-    return run_stage(name, work.store.home, trainer_config(), lambda event: work.on_event(event), progress=False)
+    return run_stage(
+        name, work.store.home, trainer_config(), lambda event: work.on_event(event), progress=work.progress
+    )

@@ -40,7 +40,8 @@ SOURCES = tuple(sorted(COUNTS["demo"]))
 PHONE = (
     "mail.star", "todo.add", "settings.two", "shop.add", "contacts.call", "mail.delete", "news.two", "settings.slider",
     "shop.search", "todo.tick", "mail.search", "contacts.favourite", "settings.choice", "shop.count", "mail.reply",
-    "todo.delete", "settings.switch", "shop.compare", "profile.fill", "news.save", "mail.archive", "todo.filter", "shop.checkout",
+    "todo.delete", "settings.switch", "shop.compare", "profile.fill", "news.save",
+    "mail.archive", "todo.filter", "shop.checkout",
 )  # fmt: skip
 WEB = (
     "profile.fill", "shop.add", "mail.search", "profile.fill", "shop.search", "todo.add", "mail.reply", "shop.checkout",
@@ -129,7 +130,7 @@ def _mind2web(root: Path, config: RawConfig) -> Made:
 
     def keep(episode: Episode) -> Episode | None:
         steps = tuple(step for step in episode.steps if step.act.kind != "wait")  # Mind2Web has no waiting
-        return replace(episode, steps=steps) if 3 <= len(steps) else None
+        return replace(episode, steps=steps) if len(steps) >= 3 else None
 
     kinds = tuple(k for k in defects.LOW_ITEM if k != "flipped_scroll")
     episodes, made = _episodes(
@@ -282,7 +283,11 @@ def _build(raw_dir: Path, config: RawConfig, wanted: str) -> dict[str, Any]:
         made = make(partial, config)
         files = {p.relative_to(partial).as_posix(): file_sha256(p) for p in sorted(partial.rglob("*")) if p.is_file()}
         defects.write_truth(_truth(raw_dir), made.truths)
-        receipt = {"config": wanted, "files": files, "counts": {"size": config.size, "seed": config.seed, **made.counts}}
+        receipt = {
+            "config": wanted,
+            "files": files,
+            "counts": {"size": config.size, "seed": config.seed, **made.counts},
+        }
         _receipt(raw_dir).parent.mkdir(parents=True, exist_ok=True)
         _receipt(raw_dir).unlink(missing_ok=True)
         if raw_dir.exists():

@@ -177,12 +177,20 @@ def _apply(kind: str, marked: Marked, i: int, rng: Random) -> bool:
     if kind == "off_by_one_screenshot":
         if i + 1 < len(steps) and steps[i + 1].png != step.png:
             after = steps[i + 1]
-            # a web step's HTML is recorded by itself; only its picture is that of the next step
-            new = replace(step, png=after.png) if step.web else replace(step, png=after.png, elements=after.elements)
+            if step.web is None or after.web is None:
+                new = replace(step, png=after.png, elements=after.elements)
+            elif after.web.height == step.web.height:
+                # its HTML is recorded by itself, only its picture is the next step's; a page of another height shows
+                new = replace(step, png=after.png)
     elif kind == "repeated_click":
         return _repeat(marked, i)
     else:
-        maker = {"shifted_point": _shifted, "wrong_element": _wrong_element, "flipped_scroll": _flipped, "wrong_text": _wrong_text}
+        maker = {
+            "shifted_point": _shifted,
+            "wrong_element": _wrong_element,
+            "flipped_scroll": _flipped,
+            "wrong_text": _wrong_text,
+        }
         new = maker[kind](step, episode, rng)
     if new is None:
         return False
@@ -203,7 +211,10 @@ def _repeat(marked: Marked, i: int) -> bool:
     extra = replace(after, act=steps[i].act, instruction=steps[i].instruction)
     steps.insert(i + 1, extra)
     marked.marks = {(at + 1 if at > i else at): mark for at, mark in marked.marks.items()}
-    marked.marks[i + 1] = ("repeated_click", {**act_json(after.act), "instruction": after.instruction, "extra_step": True})
+    marked.marks[i + 1] = (
+        "repeated_click",
+        {**act_json(after.act), "instruction": after.instruction, "extra_step": True},
+    )
     marked.episode = replace(marked.episode, steps=tuple(steps))
     return True
 
@@ -335,9 +346,7 @@ def _copies(
     exact = rng.sample(sound, min(len(sound), round(rates.duplicate * len(marked))))
     rest = [m for m in sound if m not in exact]
     reworded = rng.sample(rest, min(len(rest), round(rates.paraphrase * len(marked))))
-    found = [
-        (m.episode, Truth(m.episode.uid, None, "duplicate_record", {"of": m.episode.uid})) for m in exact
-    ]
+    found = [(m.episode, Truth(m.episode.uid, None, "duplicate_record", {"of": m.episode.uid})) for m in exact]
     for m in reworded:
         episode = m.episode
         uid = uid_of(episode.seed + COPY_SEEDS)

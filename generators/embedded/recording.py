@@ -191,7 +191,7 @@ class Recorder:
         self.page.mouse.move(0, 0)
 
     def type(self, key: str, text: str) -> None:
-        """On the web one step, as Mind2Web records it; elsewhere a tap on the field (unless it has focus), then text."""
+        """On the web one step, as Mind2Web records it; elsewhere a tap on the field (unless focused), then text."""
         element = self.reveal(key)
         if self.web:
             point = self.point_in(element)
@@ -218,7 +218,7 @@ class Recorder:
         left, top, right, bottom = element.box
         target = (round(left + (right - left) * percent / 100), round((top + bottom) / 2))
         if self.world.platform == "desktop":
-            now = int(self.page.evaluate("key => +document.querySelector(`[data-k=\"${key}\"]`).ariaValueNow", key))
+            now = int(self.page.evaluate('key => +document.querySelector(`[data-k="${key}"]`).ariaValueNow', key))
             start = (round(left + (right - left) * now / 100), target[1])
             self._note(self._aimed("drag", element, start, end=target))
             self.page.mouse.move(*start)
@@ -275,33 +275,12 @@ def lower(box: Box, down: float) -> Box:
 
 def read_web_page(world: World) -> WebPage:
     """HTML and nodes of the page in whole-page CSS pixels, in one call."""
-    raw = world.page.evaluate(_WEB_PAGE_JS)
+    raw = world.page.evaluate("vesperPage()")
     nodes = tuple(
         Node(n["uid"], n["tag"], n["attributes"], tuple(n["rect"]), n["key"], n["text"], n["clickable"])
         for n in raw["nodes"]
     )
     return WebPage(raw["width"], raw["height"], raw["raw"], raw["cleaned"], nodes)
-
-
-_WEB_PAGE_JS = """() => {
-  const nodes = []; let next = 1; const keep = ['id','class','name','type','role','aria-label','placeholder','value','aria-checked'];
-  const esc = (s) => s.replace(/&/g,'&amp;').replace(/"/g,'&quot;').replace(/</g,'&lt;').replace(/>/g,'&gt;');
-  function walk(n) {
-    if (n.nodeType === 3) { const t = n.nodeValue.replace(/\\s+/g,' ').trim(); return t ? `<text backend_node_id="${next++}">${esc(t)}</text>` : ''; }
-    if (n.nodeType !== 1 || n.tagName === 'SCRIPT' || n.tagName === 'LINK' || n.tagName === 'META' || n.tagName === 'TITLE') return '';
-    const uid = next++, b = n.getBoundingClientRect(), a = {};
-    for (const k of keep) if (n.getAttribute(k)) a[k.replace(/-/g,'_')] = n.getAttribute(k);
-    if (n.tagName === 'INPUT' && n.value) a.value = n.value;
-    n.setAttribute('backend_node_id', uid);
-    const tag = n.tagName.toLowerCase();
-    if (b.width > 0 && b.height > 0) nodes.push({ uid, tag, attributes: a, rect: [b.left + scrollX, b.top + scrollY, b.width, b.height], key: n.dataset.k || '', text: (n.innerText || n.value || '').replace(/\\s+/g,' ').trim(), clickable: n.dataset.k !== undefined });
-    if (tag === 'svg') return `<svg backend_node_id="${uid}"/>`;
-    const inner = [...n.childNodes].map(walk).join(''), attrs = Object.entries(a).filter(([k]) => k !== 'class').map(([k, v]) => ` ${k}="${esc(v)}"`).join('');
-    return `<${tag} backend_node_id="${uid}"${attrs}>${inner}</${tag}>`;
-  }
-  const cleaned = walk(document.documentElement);
-  return { width: document.documentElement.clientWidth, height: Math.max(document.documentElement.scrollHeight, innerHeight), raw: document.documentElement.outerHTML, cleaned, nodes };
-}"""
 
 
 @dataclass(frozen=True)
@@ -374,7 +353,7 @@ def record(world: World, plan: Plan, tally: Tally | None = None) -> list[Episode
 
 
 def split_of(index: int, count: int, validation: bool = True) -> str:
-    """The last 15 % of the episodes are test, the 10 % before them validation: whole episodes, so screens stay apart."""
+    """The last 15 % of the episodes are test, the 10 % before them validation: whole episodes, screens stay apart."""
     test = max(1, round(count * 0.15))
     held = test + (max(1, round(count * 0.1)) if validation and count > 3 else 0)
     if index >= count - test:

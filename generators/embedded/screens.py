@@ -64,6 +64,11 @@ def render_all(count: int, *, pictures: bool) -> list[StillScreen]:
     return known
 
 
+def picture_box(box: Sequence[float]) -> list[float]:
+    """A box of CSS pixels in pixels of the picture."""
+    return [side * RICO.scale for side in box]
+
+
 # --- what people would say about an element ---------------------------------------------------------------------------
 def nameable(screen: StillScreen) -> list[tuple[int, Element]]:
     """(index, element) of what can be named without doubt: one element of that name on the screen."""
@@ -123,20 +128,44 @@ def questions(screen: StillScreen, rng: Random) -> list[Question]:
 
     for i, e in enumerate(screen.elements):
         if e.role == "heading" and e.tag == "h1":
-            ask("What is the title of the screen?", "What does the heading say?", e.text, f'The title of the screen is "{e.text}".', i)
+            ask(
+                "What is the title of the screen?",
+                "What does the heading say?",
+                e.text,
+                f'The title of the screen is "{e.text}".',
+                i,
+            )
         elif e.role == "switch":
             state = "on" if e.checked else "off"
-            ask(f"What is the status of {e.name}?", f"Is {e.name} on or off?", state, f'The status of "{e.name}" is "{state}".', i)
+            ask(
+                f"What is the status of {e.name}?",
+                f"Is {e.name} on or off?",
+                state,
+                f'The status of "{e.name}" is "{state}".',
+                i,
+            )
         elif e.role == "checkbox" and not e.icon:
             state = "checked" if e.checked else "unchecked"
-            ask(f"Is {e.name} checked?", f"What is the state of the box for {e.name}?", state, f'"{e.name}" is {state}.', i)
+            ask(
+                f"Is {e.name} checked?",
+                f"What is the state of the box for {e.name}?",
+                state,
+                f'"{e.name}" is {state}.',
+                i,
+            )
         elif e.role == "text" and e.text.endswith("%") and " " in e.text:
             name, _, value = e.text.rpartition(" ")
             ask(f"What is the value of {name}?", f"How high is {name}?", value, f"The value of {name} is {value}.", i)
         elif e.role == "text" and e.text.startswith("$") and e.parent >= 0:
             name = screen.elements[e.parent].name
             if name and screen.elements[e.parent].role == "listitem":
-                ask(f"What is the price of the {name}?", f"How much does the {name} cost?", e.text, f"The price of the {name} is {e.text}.", i)
+                ask(
+                    f"What is the price of the {name}?",
+                    f"How much does the {name} cost?",
+                    e.text,
+                    f"The price of the {name} is {e.text}.",
+                    i,
+                )
         elif e.role == "text" and e.text.startswith(("Phone ", "City ", "From ")):
             word, _, value = e.text.partition(" ")
             thing = {"Phone": "phone number", "City": "city", "From": "sender"}[word]
@@ -144,9 +173,21 @@ def questions(screen: StillScreen, rng: Random) -> list[Question]:
         elif e.role == "text" and e.parent >= 0 and screen.app == "mail" and "sub" in e.classes:
             parent = screen.elements[e.parent]
             sender = parent.name.removesuffix(e.text).strip()
-            ask(f"What is the subject of the message from {sender}?", f"What did {sender} write about?", e.text, f'The subject is "{e.text}".', i)
+            ask(
+                f"What is the subject of the message from {sender}?",
+                f"What did {sender} write about?",
+                e.text,
+                f'The subject is "{e.text}".',
+                i,
+            )
         elif e.role == "textbox" and e.value:
-            ask(f"What is entered in the {e.name} field?", f"What stands in the field {e.name}?", e.value, f'"{e.value}" is entered.', i)
+            ask(
+                f"What is entered in the {e.name} field?",
+                f"What stands in the field {e.name}?",
+                e.value,
+                f'"{e.value}" is entered.',
+                i,
+            )
     for i, e in enumerate(screen.elements[:2]):
         if ":" in e.text and e.tag == "span":
             ask("What time is it on the phone?", "Which time does the status bar show?", e.text, f"It is {e.text}.", i)

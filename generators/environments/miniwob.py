@@ -25,7 +25,9 @@ NO_LIMIT_MS = 1_000_000_000  # setTimeout's limit is 2**31 - 1
 _CLOCK = """(() => {
   const Real = Date; let now = 1500000000000;
   window.vesperAdvance = (ms) => { now += ms; };
-  class Fake extends Real { constructor(...a) { if (a.length) super(...a); else super(now); } static now() { return now; } }
+  class Fake extends Real {
+    constructor(...a) { if (a.length) super(...a); else super(now); }
+    static now() { return now; } }
   window.Date = Fake;
 })();
 """
@@ -136,7 +138,11 @@ class Hand:
         """A button by its exact label, else by its label in any case."""
         wanted = label.strip().lower()
         return self.find(
-            lambda e: e.role in ("button", "link") and (e.name or e.value).strip().lower() == wanted or (e.tag == "input" and e.value.lower() == wanted),
+            lambda e: (
+                e.role in ("button", "link")
+                and (e.name or e.value).strip().lower() == wanted
+                or (e.tag == "input" and e.value.lower() == wanted)
+            ),
             f"button {label!r}",
         )
 

@@ -48,6 +48,21 @@ def unit_hash(seed: int, *parts: object) -> float:
     return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).digest()) / 2**64
 
 
+CONTAINERS = frozenset({"view", "viewgroup", "linearlayout", "framelayout", "relativelayout", "constraintlayout"})
+ROLE_WORDS = {
+    "textview": "text", "imageview": "image", "imagebutton": "image button", "edittext": "text field",
+    "seekbar": "slider", "textbox": "text field", "checkedtextview": "checkbox", "compoundbutton": "switch",
+    "radiobutton": "radio button", "togglebutton": "switch", "progressbar": "progress bar", "listitem": "list item",
+    "combobox": "drop-down", "img": "image", "menuitem": "menu item",
+}  # fmt: skip
+
+
+def role_word(role: str | None) -> str:
+    """`TEXT_INPUT` → "text input", `android.widget.TextView` → "text"; a bare layout container has no role to name."""
+    word = squash(role).rpartition(".")[2].replace("_", " ").lower()
+    return "" if word in CONTAINERS else ROLE_WORDS.get(word, word)
+
+
 def squash(text: str | None) -> str:
     """Text on one line, blanks squeezed; None is empty."""
     return " ".join((text or "").split())
@@ -95,6 +110,9 @@ class ScreenView:
     source: str
     split: str
     platform: str
+    key: tuple[str, int]
+    """(episode_id, step_index) of the first step that shows it, or (`sample/<id>`, 0) of the first native sample.
+    Not the picture's hash: a source's parts are derived one by one, and two of them may show the same picture."""
     parents: tuple[str, ...]
     elements: tuple[Element, ...]
 
@@ -170,9 +188,9 @@ def screen_candidate(
     screen: ScreenView, objective: str, deriver: str, version: int, k: int, text: str, answer: str,
     boxes: Sequence[Box] = (), rules: Sequence[str] = (),
 ) -> Candidate:  # fmt: skip
-    """A candidate whose key is the screen: episode `screen/<sha256>`, step 0."""
+    """A candidate of a screen, keyed by where the screen was shown first."""
     return Candidate(
-        screen.source, f"screen/{screen.sha256}", 0, deriver, version, k, screen.split, screen.platform, objective,
+        screen.source, *screen.key, deriver, version, k, screen.split, screen.platform, objective,
         screen.sha256, (screen.width_px, screen.height_px), text, answer, screen.parents, tuple(boxes), tuple(rules),
     )  # fmt: skip
 

@@ -32,7 +32,10 @@ def perception(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
         config.perception_per_screen,
         config.seed,
     )
-    if config.lists_per_screen and 2 <= len(known) == len(screen.elements) <= config.list_max_elements:
+    if (
+        config.lists_per_screen
+        and 2 <= len(known) == sum(bool(e.role) for e in screen.elements) <= config.list_max_elements
+    ):
         ordered = sorted(known, key=lambda e: (e.box[1], e.box[0], e.index))
         yield screen_candidate(screen, "perception", "perception_list", VERSION, 0, LIST_QUESTION,
                                "\n".join(describe(e) for e in ordered), [e.box for e in ordered])  # fmt: skip

@@ -21,11 +21,6 @@ APART = 20.0
 """Units between centres (or edges) from which "above" or "at the top" is beyond doubt."""
 
 
-def words(role: str) -> str:
-    """`TEXT_INPUT` → `text input`."""
-    return role.replace("_", " ").lower()
-
-
 def vqa(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[Candidate]:
     """At most `vqa_per_screen` questions; each rule below skips what its elements leave in doubt."""
     questions: list[Candidate] = []
@@ -45,7 +40,7 @@ def _by_role(screen: ScreenView) -> dict[str, list[Element]]:
     roles: dict[str, list[Element]] = {}
     for element in screen.elements:
         if element.role:
-            roles.setdefault(words(element.role), []).append(element)
+            roles.setdefault(element.role, []).append(element)
     return roles
 
 
@@ -78,7 +73,7 @@ def _role(screen: ScreenView, config: DeriveConfig) -> Iterator[tuple[int, str, 
     """The function of a uniquely named element: what type of element it is."""
     for element in screen.uniquely_named(config):
         if element.role:
-            yield element.index, f'What type of element is "{element.name}"?', words(element.role)
+            yield element.index, f'What type of element is "{element.name}"?', element.role
 
 
 def _above(screen: ScreenView, config: DeriveConfig) -> Iterator[tuple[int, str, str]]:

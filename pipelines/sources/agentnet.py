@@ -113,7 +113,7 @@ class AgentnetAdapter(Adapter):
         line: dict[str, Any] = record.payload
         if "traj" not in line and ("steps" in line or "user_task_description" in line):
             steps = line.get("steps")
-            raise RecordError("unknown_schema", "this is AgentNetBench, an evaluation set, not AgentNet: keep it out of "
+            raise RecordError("unknown_schema", "this is AgentNetBench, an evaluation set: keep it out of "
                               "the raw folder", items=len(steps) if isinstance(steps, list) else 1)  # fmt: skip
         traj = line.get("traj")
         if not isinstance(traj, list):
@@ -176,8 +176,14 @@ def _step(
         counted = error.word if isinstance(error, CallError) and word != SEVERAL else word
         builder.reject(error.reason, native=step, native_index=place, word=counted, detail=error.detail)
         return None
-    flags = [name for name, bad in (("last_step_correct=false", value.get("last_step_correct") is False),
-                                    ("last_step_redundant=true", value.get("last_step_redundant") is True)) if bad]  # fmt: skip
+    flags = [
+        name
+        for name, bad in (
+            ("last_step_correct=false", value.get("last_step_correct") is False),
+            ("last_step_redundant=true", value.get("last_step_redundant") is True),
+        )
+        if bad
+    ]
     builder.add(
         [action for gesture in made for action in gesture.actions], native=step, native_index=place, word=word,
         screen=screen, status="lossy" if any(gesture.lossy for gesture in made) else "kept",
@@ -200,7 +206,7 @@ def _text(value: dict[str, Any], name: str) -> str | None:
 
 
 def _picture(raw: Raw, name: Any) -> bytes | None:
-    """Bytes of the picture, None if it isn't there. Raises `RecordError("unsafe_path")` for a name that is no file name."""
+    """Bytes of the picture, None if it isn't there. Raises `RecordError("unsafe_path")` unless it is a file name."""
     if name is None:
         return None
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -222,7 +228,11 @@ def _outcome(line: dict[str, Any]) -> str | None:
         calls = parse_script(code) if isinstance(code, str) else []
     except CallError:
         return None
-    said = [call.kwargs.get("status", call.args[0] if call.args else "success") for call in calls if call.function == "terminate"]
+    said = [
+        call.kwargs.get("status", call.args[0] if call.args else "success")
+        for call in calls
+        if call.function == "terminate"
+    ]
     return {"success": "success", "failure": "failure"}.get(str(said[-1])) if said else None
 
 

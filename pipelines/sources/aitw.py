@@ -68,6 +68,8 @@ _KNOWN = frozenset(
 _IN_NATIVE = ("step_id", "results/action_type", "results/type_action", "results/yx_touch", "results/yx_lift",
               "current_activity", "device_type", "android_api_level")  # fmt: skip
 _BINARY = frozenset({"image/encoded"})
+_Numbered = list[tuple[int, dict[str, Any]]]
+"""(number of the record in the file, features of the step)"""
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?)$")
 
 DESCRIPTOR = Descriptor(
@@ -144,11 +146,11 @@ class AitwAdapter(Adapter):
 def _episodes(raw: Raw, file: str) -> Iterator[Record | Broken]:
     """Stream a file. A finished episode leaves when a step of another one arrives, so a repeated last step is seen
     with its episode; beyond `MAX_OPEN_EPISODES` the oldest leaves as it is (its rest becomes a record of its own)."""
-    open_steps: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    open_steps: dict[str, _Numbered] = {}
 
-    def leave(episode_id: str) -> Record:
-        numbered = open_steps.pop(episode_id)
-        return Record(file, f"record {numbered[0][0]}", {"steps": [step for _, step in numbered]}, episode_id)
+    def leave(episode_id: str) -> Iterator[Record]:
+        for take in _takes(open_steps.pop(episode_id)):
+            yield Record(file, f"record {take[0][0]}", {"steps": [step for _, step in take]}, episode_id)
 
     for frame in tfrecord.scan(raw.path(file)):
         locator = f"record {frame.index}"
@@ -166,15 +168,25 @@ def _episodes(raw: Raw, file: str) -> Iterator[Record | Broken]:
             yield Broken(file, locator, error.reason, error.detail, items=1, native=step)
             continue
         for other in [name for name, steps in open_steps.items() if name != episode_id and _is_complete(steps)]:
-            yield leave(other)
+            yield from leave(other)
         open_steps.setdefault(episode_id, []).append((frame.index, step))
         if len(open_steps) > MAX_OPEN_EPISODES:
-            yield leave(next(iter(open_steps)))
+            yield from leave(next(iter(open_steps)))
     for episode_id in list(open_steps):
-        yield leave(episode_id)
+        yield from leave(episode_id)
 
 
-def _is_complete(numbered: list[tuple[int, dict[str, Any]]]) -> bool:
+def _takes(numbered: _Numbered) -> list[_Numbered]:
+    """An episode that stands in the file twice is two records; single steps that stand twice stay with theirs."""
+    ids = [tuple(step.get("step_id", ())) for _, step in numbered]
+    length = len(set(ids))
+    if len(ids) % length or not _is_complete(numbered[:length]):
+        return [numbered]
+    takes = [numbered[at : at + length] for at in range(0, len(ids), length)]
+    return takes if all(_is_complete(take) for take in takes) else [numbered]
+
+
+def _is_complete(numbered: _Numbered) -> bool:
     ids = {tuple(step.get("step_id", ())) for _, step in numbered}
     return [len(ids)] == numbered[0][1].get("episode_length")
 
@@ -183,22 +195,29 @@ def _map_steps(
     builder: EpisodeBuilder, steps: list[dict[str, Any]], goal: str, length: int, found: list[tuple[str, str, Any]]
 ) -> None:
     """Add the steps in the order of their ids; mark holes; reject repeats and steps with no id of the episode."""
-    expected, seen = 0, set[int]()
+    expected = 0
+    seen: dict[int, dict[str, Any]] = {}
+    placeless: list[tuple[str, str, int, Any]] = []
     for number, step in sorted(((_step_id(step), step) for step in steps), key=lambda pair: pair[0]):
         native = {name: _bare(step[name]) for name in _IN_NATIVE if name in step}
-        problem = None
-        if number in seen:
-            problem = ("duplicate", f"step_id {number} stands twice in the episode")
-        elif not 0 <= number < length:
-            problem = ("bad_value", f"step_id {step.get('step_id')} in an episode of {length} steps")
-        if problem is not None:
-            builder.reject(problem[0], native=native, native_index=number, word="step", detail=problem[1])
+        if not 0 <= number < length:
+            detail = f"step_id {step.get('step_id')} in an episode of {length} steps"
+            placeless.append(("bad_value", detail, number, native))
             continue
-        seen.add(number)
+        if number in seen and seen[number] == step:
+            placeless.append(("duplicate", f"an exact repeat of step_id {number}", number, native))
+            continue
+        if number in seen:
+            detail = f"step_id {number} stands twice, with other content"
+            builder.reject("duplicate", native=native, native_index=number, word="step", detail=detail)
+            continue
+        seen[number] = step
         if number > expected:
             builder.gap(f"missing_steps {expected}..{number - 1}")
         expected = number + 1
         _map_step(builder, step, native, number, goal, found)
+    for reason, detail, number, native in placeless:  # last: there is no place where they would leave a gap
+        builder.reject(reason, native=native, native_index=number, word="step", detail=detail)
     if len(seen) < length:
         lost = [number for number in range(min(length, 1000)) if number not in seen]
         found.append(("missing_steps", f"{len(seen)} of {length} steps are in the file", {"missing": lost}))

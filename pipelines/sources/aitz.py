@@ -83,6 +83,9 @@ DESCRIPTOR = Descriptor(
     ),
 )
 
+_PATHS = ("image_path", "image_full_path")
+"""Where a copy of an episode lies says nothing about what it is."""
+
 
 class AitzAdapter(Adapter):
     """One record per episode file."""
@@ -111,7 +114,8 @@ class AitzAdapter(Adapter):
                 yield Broken(file, "file", "bad_value", detail, native=steps)
                 continue
             ids = {step["episode_id"] for step in steps if isinstance(step.get("episode_id"), str)}
-            yield Record(file, "file", steps, ids.pop() if len(ids) == 1 else None)
+            content = [{name: value for name, value in step.items() if name not in _PATHS} for step in steps]
+            yield Record(file, "file", steps, ids.pop() if len(ids) == 1 else None, content)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """Steps of one file → rows. Raises `RecordError` if the steps don't name one episode and one instruction."""

@@ -16,7 +16,7 @@ A raw row of `train.json` ({row id: relative paths}), and the files it names (ta
 |---|---|
 | a script line | the actions of `pipelines/pyautogui.py`; absolute pixels over the *picture's* size |
 | `moveTo` + `dragTo` (scroll, bare click) | one gesture, one action |
-| `scroll(n)` | `Scroll(direction)`; the pointer is taken to be at the centre of the picture (rule `pointer_at 500,500`) |
+| `scroll(n)` | `Scroll(direction)`; the pointer is taken to be at the centre (rule `pointer_at 500,500`) |
 | box entries with `valid` ≠ 0 | screens.elements: name = label, underscores as blanks |
 | ocr, color, icon | dropped: points without boxes |
 
@@ -52,7 +52,7 @@ DESCRIPTOR = Descriptor(
     language="en",
     objectives=("navigation",),
     size="9,799 rows: train 6,788, validation 991, test 2,020",
-    citation="Kapoor et al., OmniACT: A Dataset and Benchmark for Enabling Multimodal Generalist Agents, arXiv 2402.17553",
+    citation="Kapoor et al., OmniACT: A Dataset and Benchmark for Enabling Multimodal Generalist Agents, 2402.17553",
     frame="pixels of the screenshot, floats, x first, origin top left",
     record_unit="row",
     item_unit="gesture: a call, or a moveTo with the dragTo, scroll or bare click after it",
@@ -143,7 +143,9 @@ def _pointed(gesture: Gesture) -> bool:
     """A click (or drag) needs a point in the script: the centre is a fair guess for a wheel, not for a click."""
     if gesture.word not in ("click", "doubleClick", "tripleClick", "dragTo"):
         return True
-    return len(gesture.calls) == 2 or (gesture.word != "dragTo" and bool(gesture.calls[0].args or gesture.calls[0].kwargs))
+    return len(gesture.calls) == 2 or (
+        gesture.word != "dragTo" and bool(gesture.calls[0].args or "x" in gesture.calls[0].kwargs)
+    )
 
 
 def _path(row: dict[str, Any], name: str) -> str:
@@ -154,7 +156,7 @@ def _path(row: dict[str, Any], name: str) -> str:
 
 
 def _find(raw: Raw, path: str) -> bytes | None:
-    """Bytes of a file by the name the row gives it, or by the name it really has. Raises `RecordError("unsafe_path")`."""
+    """Bytes of a file by the name the row gives it, or by its real name. Raises `RecordError("unsafe_path")`."""
     head, _, name = path.rpartition("/")
     names = dict.fromkeys([name, re.sub(r"_(?=\d)", "", name), re.sub(r"(?<=[a-z])(?=\d)", "_", name, count=1)])
     for other in names:

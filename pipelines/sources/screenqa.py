@@ -5,7 +5,7 @@ Licence: CC-BY-4.0.
 
 A raw row (element of the JSON list `train.json`, `validation.json` or `test.json`; two more raters left out):
 
-    {"image_id": 5, "image_width": 1080, "image_height": 1920, "question": "How many exercises in total are there to do?",
+    {"image_id": 5, "image_width": 1080, "image_height": 1920, "question": "How many exercises in total ...?",
      "ground_truth": [{"full_answer": "There are 12 exercises in total to do.",
                        "ui_elements": [{"text": "12", "bounds": [509, 116, 569, 169], "vh_index": -1}]}]}
 
@@ -59,7 +59,12 @@ DESCRIPTOR = Descriptor(
     ),
     loss=(
         Loss(WORD, "vqa and grounding sample", "kept", "lossy where no rater boxed an element: grounding is a refusal"),
-        Loss("ground_truth of the other raters", "-", "lossy", "one rater is taken, not three rows; they stay in the raw file"),
+        Loss(
+            "ground_truth of the other raters",
+            "-",
+            "lossy",
+            "one rater is taken, not three rows; they stay in the raw file",
+        ),
         Loss("ui_elements.text, vh_index", "-", "lossy", "no column for them; they stay in the raw file"),
     ),
     companions=(COMPANION,),
@@ -103,9 +108,17 @@ class ScreenqaAdapter(Adapter):
         answer, boxes, boxed = _pick(raters, frame, found)
         screen = fitting_screen(raw.read_if_there(f"combined/{image_id}.jpg", COMPANION), frame)
         builder = SampleBuilder(self.descriptor, record, record_id=_id(row) or digest(row), split=_split(record.file))
-        builder.sample("vqa", question, answer, screen, native_index=0, word=WORD,
-                       status="kept" if boxed else "lossy", rules=["first_rater_with_elements" if boxes else "first_rater"])  # fmt: skip
-        asked = grounding_text(f"the answer to \"{question.strip().rstrip('?')}\"")
+        builder.sample(
+            "vqa",
+            question,
+            answer,
+            screen,
+            native_index=0,
+            word=WORD,
+            status="kept" if boxed else "lossy",
+            rules=["first_rater_with_elements" if boxes else "first_rater"],
+        )
+        asked = grounding_text(f'the answer to "{question.strip().rstrip("?")}"')
         if boxes:
             left, top, right, bottom = boxes[0]
             centre = point_answer(to_unit((left + right) / 2, 1000), to_unit((top + bottom) / 2, 1000))
@@ -132,7 +145,9 @@ def _split(file: str) -> str:
 def _frame(row: dict[str, Any]) -> tuple[int, int]:
     width, height = row.get("image_width"), row.get("image_height")
     if type(width) is not int or type(height) is not int or width <= 0 or height <= 0:
-        raise RecordError("bad_frame", f"image_width, image_height: expected positive ints, found {width!r}, {height!r}")
+        raise RecordError(
+            "bad_frame", f"image_width, image_height: expected positive ints, found {width!r}, {height!r}"
+        )
     return width, height
 
 
@@ -143,7 +158,9 @@ def _pick(
     answers: list[str] = []
     boxed = False
     for place, rater in enumerate(raters):
-        answer, listed = (rater.get("full_answer"), rater.get("ui_elements")) if isinstance(rater, dict) else (None, None)
+        answer, listed = (
+            (rater.get("full_answer"), rater.get("ui_elements")) if isinstance(rater, dict) else (None, None)
+        )
         if not isinstance(answer, str) or not isinstance(listed, list):
             raise RecordError("missing_field", f"rater {place}: expected full_answer and ui_elements")
         if not answer.strip():
@@ -158,7 +175,9 @@ def _pick(
     return answers[0], [], boxed
 
 
-def _boxes(listed: list[Any], frame: tuple[int, int], place: int, found: list[tuple[str, str, Any]]) -> list[list[float]]:
+def _boxes(
+    listed: list[Any], frame: tuple[int, int], place: int, found: list[tuple[str, str, Any]]
+) -> list[list[float]]:
     """Boxes of one rater in 0..1000; none of them if one is off the screen or has no area (noted as bad_box)."""
     boxes = []
     for element in listed:

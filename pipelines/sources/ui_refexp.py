@@ -99,7 +99,9 @@ class UiRefexpAdapter(Adapter):
                     yield Broken(file, locator, str(frame.reason), frame.detail, int(frame.partial), native)
                     continue
                 try:
-                    yield Record(file, locator, readable(tf_example.parse(frame.data)))
+                    features = dict(tf_example.parse(frame.data))
+                    # rows have no id of their own: image/id is the screen's
+                    yield Record(file, locator, readable(features), digest(features))
                 except ProtoError as error:
                     yield Broken(file, locator, "bad_proto", str(error), 1, {"bytes": len(frame.data)})
 
@@ -117,7 +119,7 @@ class UiRefexpAdapter(Adapter):
         found: list[tuple[str, str, Any]] = []
         data = raw.read_if_there(f"combined/{image_id}.jpg", COMPANION)
         screen = Screen.load(data, _elements(features, found), normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=digest(features), split=_split(record.file))
+        builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=_split(record.file))
         answer = point_answer(to_unit((box[0] + box[2]) / 2, 1000), to_unit((box[1] + box[3]) / 2, 1000))
         builder.sample(
             "grounding", grounding_text(expression or words), answer, screen, native_index=0, word="expression",

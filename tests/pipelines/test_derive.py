@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from goldmaker import elements, episodes, screen_row, step_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.derive import derive_samples
-from pipelines.derivers.base import DeriveConfig, Element, NamePool, ScreenView
+from pipelines.derivers.base import DeriveConfig, Element, NamePool, ScreenView, role_word
 from pipelines.derivers.grounding import expression
 from pipelines.prompts import prompt_text
 from pipelines.store import Store
 from schemas.actions import Click, Finished, Scroll, Type, parse_reply
 from schemas.coordinates import contains
 from schemas.tables import Samples, Screens, Steps
-from tests.goldmaker import elements, episodes, screen_row, step_row
 
 
-def derive(steps: list[dict], screens: list[dict], **more) -> list[dict]:  # noqa: ANN003
+def derive(steps: list[dict], screens: list[dict], **more) -> list[dict]:
     return derive_samples(Steps.table(steps), Screens.table(screens), licence="CC0-1.0", **more).to_pylist()
 
 
@@ -203,6 +203,21 @@ def test_a_screen_that_nothing_shows_is_skipped_unless_native_samples_show_it(st
     assert rows[0]["parents"] == [f"sample:{native[0]['sample_id']}"]
 
 
+def test_parts_that_show_one_picture_give_different_ids(store: Store) -> None:
+    screen = screen_row(store, 1)
+    one, two = (derive([step_row(name, 0, screen["screenshot_sha256"])], [screen]) for name in ("a", "b"))
+    assert not {row["sample_id"] for row in one} & {row["sample_id"] for row in two}
+
+
+@pytest.mark.parametrize(
+    ("native", "word"),
+    [("android.widget.TextView", "text"), ("TEXT_INPUT", "text input"), ("LinearLayout", ""), ("BUTTON", "button"),
+     (None, "")],
+)  # fmt: skip
+def test_roles_are_named_in_plain_words(native: str | None, word: str) -> None:
+    assert role_word(native) == word
+
+
 def test_choices_are_capped_per_screen_and_ids_are_unique(tmp_path: Path) -> None:
     steps, screens = episodes(Store(tmp_path), "toy", 10)
     config = DeriveConfig(grounding_per_screen=2, perception_per_screen=1, lists_per_screen=0, vqa_per_screen=3)
@@ -265,7 +280,7 @@ def test_any_elements_give_valid_samples_with_points_in_their_boxes(layouts: lis
 
 
 def test_name_pool_changes_few_draws_when_a_name_arrives() -> None:
-    view = ScreenView("0" * 64, 9, 9, "s", "train", "web", (), (Element(0, (0, 0, 9, 9), "R", "zzz", "zzz"),))
+    view = ScreenView("0" * 64, 9, 9, "s", "train", "web", ("e", 0), (), (Element(0, (0, 0, 9, 9), "R", "zzz", "zzz"),))
     pool, more = NamePool(), NamePool()
     for number in range(100):
         pool.add(f"name {number}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from goldmaker import gold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from pipelines.mixture import MIXTURE, SHARES, TARGET_SHARES, MixtureConfig, bui
 from pipelines.shards import INDEX, build_shards
 from pipelines.store import PartSpec, Store, StoreError
 from schemas.tables import OBJECTIVES
-from tests.goldmaker import gold
 
 
 def index(count: int, seed: int = 0, weights: tuple[float, ...] = (1, 1, 1, 1), start: int = 0) -> pa.Table:
@@ -22,7 +22,8 @@ def index(count: int, seed: int = 0, weights: tuple[float, ...] = (1, 1, 1, 1), 
     p = np.array(weights) / sum(weights)
     return pa.Table.from_pylist(
         [
-            {"sample_id": f"{seed}-{start + n}", "shard": "a", "row": n, "row_group": n // 16, "source": "s", "platform": "web",
+            {"sample_id": f"{seed}-{start + n}", "shard": "a", "row": n, "row_group": n // 16, "source": "s",
+             "platform": "web",
              "split": "train", "tokens": int(rng.integers(50, 150)), "objective": OBJECTIVES[rng.choice(4, p=p)]}
             for n in range(count)
         ],
@@ -144,7 +145,8 @@ def test_a_rerun_is_the_same_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{"shares": {"vqa": 0.5}}, {"shares": {"chess": 1.0}}, {"shares": {"vqa": 1.5, "grounding": -0.5}}, {"max_repeats": 0},
+    [{"shares": {"vqa": 0.5}}, {"shares": {"chess": 1.0}}, {"shares": {"vqa": 1.5, "grounding": -0.5}},
+     {"max_repeats": 0},
      {"budget_tokens": 0}],
 )  # fmt: skip
 def test_contradictory_configs_are_refused(bad: dict) -> None:

@@ -65,7 +65,7 @@ def test_prompt_text_refuses_what_is_no_chat() -> None:
             prompt_text(bad)
 
 
-def test_template_digest_changes_with_the_wording(tmp_path, monkeypatch) -> None:  # noqa: ANN001
+def test_template_digest_changes_with_the_wording(tmp_path, monkeypatch) -> None:
     before = prompts.template_digest()
     folder = tmp_path / prompts.PROMPT_VERSION
     folder.mkdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from goldmaker import gold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from pipelines.reader import BadSamples, Order, Reader, ShardError, permutation
 from pipelines.shard_files import ShardRows
 from pipelines.shards import ShardConfig, build_shards
 from pipelines.store import Store
-from tests.goldmaker import gold
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from goldmaker import commit_gold, gold
 
 from pipelines.shards import INDEX, ShardConfig, build_shards
 from pipelines.store import Store, StoreError
 from schemas.tables import Samples
-from tests.goldmaker import commit_gold, gold
 
 
 def rows(manifest) -> list[dict]:

@@ -76,7 +76,7 @@ class World:
         self.data[info.sha256] = data
         elements = [
             {
-                "box": [box[0] * 1000 / size[0], box[1] * 1000 / size[1], box[2] * 1000 / size[0], box[3] * 1000 / size[1]],
+                "box": [box[i] * 1000 / size[i % 2] for i in range(4)],
                 "role": "button", "text": label, "name": label,
             }
             for box, label in buttons

@@ -27,7 +27,9 @@ def test_a_point_in_an_element_speaks_for_the_step_and_blank_ground_against_it(w
 
 def test_without_elements_blank_ground_is_only_doubtful_and_drawn_ground_is_no_finding(world, buttons):
     bare = world.screen(_page(buttons), ())
-    assert ev.point_on_element(first(world.episode((BLANK, bare)))).cap == 4
+    other = world.page(buttons)
+    assert ev.point_on_element(first(world.episode((BLANK, bare), (Wait(), bare), (Wait(), other)))).cap == 4
+    assert ev.point_on_element(first(world.episode((BLANK, bare), (Wait(), other)))) is None
     assert ev.point_on_element(first(world.episode((Click((60, 180)), bare)))) is None
 
 
@@ -58,7 +60,9 @@ def test_the_element_that_the_step_names_must_hold_the_point(world, buttons):
 def test_a_click_must_change_the_frame_and_waiting_needn_t(world, buttons):
     page, other = world.page(buttons), world.page(buttons, note="saved")
     assert ev.frame_changes(first(world.episode((ON_SEARCH, page), (Wait(), other)))).cap == 9
-    assert ev.frame_changes(first(world.episode((ON_SEARCH, page), (Wait(), page)))).kind == "no_effect"
+    assert (
+        ev.frame_changes(first(world.episode((ON_SEARCH, page), (Wait(), page), (Wait(), other)))).kind == "no_effect"
+    )
     assert ev.frame_changes(first(world.episode((Wait(), page), (Wait(), page)))) is None
     assert ev.frame_changes(first(world.episode((ON_SEARCH, page)))) is None
 
@@ -99,11 +103,11 @@ def test_equal_rows_and_unrelated_pages_give_no_shift(scrolled):
 
 
 def test_repeating_an_action_on_an_unchanged_screen_is_found_and_waiting_isn_t(world, buttons):
-    page = world.page(buttons)
+    page, other = world.page(buttons), world.page(buttons, note="x")
     verdicts = {
         v.item_id: v
         for v in RulesJudge().judge(
-            [world.episode((ON_SEARCH, page), (ON_SEARCH, page), (Wait(), page), (Wait(), page))]
+            [world.episode((ON_SEARCH, page), (ON_SEARCH, page), (Wait(), page), (Wait(), page), (Wait(), other))]
         )
     }
     assert "repeated" in verdicts["step:made/e1/1"].kinds
@@ -240,3 +244,52 @@ def test_rules_judge_a_hundred_steps_a_second_a_core_with_each_picture_decoded_o
     seconds = time.thread_time() - start
     assert world.reads == len(shas)
     assert len(shas) / seconds > 60, f"{len(shas) / seconds:.0f} steps/s"  # 100 is the aim; others share this machine
+
+
+def test_a_box_that_cuts_through_what_is_drawn_is_found_without_any_elements(world, buttons):
+    bare = world.screen(_page(buttons), ())
+    rows = [world.sample("perception", "What is at [1,1]?", "x", bare, [box], k) for k, box in enumerate([
+        [50, 165, 250, 205], [80, 160, 250, 179]])]  # fmt: skip
+    framed, cut = RulesJudge().judge(world.samples(*rows))
+    assert "box_cuts" in cut.kinds and "box_cuts" not in framed.kinds
+
+
+def test_steps_on_one_shared_picture_say_nothing_about_effects(world, buttons):
+    page = world.page(buttons)
+    verdicts = RulesJudge().judge([world.episode((ON_SEARCH, page), (Type("x"), page), (Type("x"), page))])
+    assert not any(set(v.kinds) & {"no_effect", "repeated"} for v in verdicts)
+
+
+@pytest.mark.parametrize(
+    ("goal", "point", "kind"),
+    [
+        ("Open Save note", (500, 500), None),
+        ("Open Save note", ON_SETTINGS.box, "other_than_goal"),
+        ("Open Save note", (500, 600), "misses_goal"),
+    ],
+)
+def test_the_one_click_of_an_episode_is_compared_with_the_goal(world, buttons, goal, point, kind):
+    found = RulesJudge().judge([world.episode((Click(point), world.page(buttons)), instruction=goal)])[1]
+    assert (kind in found.kinds) if kind else found.score >= 9
+
+
+def test_another_choice_than_the_goal_s_and_an_early_end_are_found(world):
+    rows = [
+        ((20, 100 + 80 * k, 340, 160 + 80 * k), name) for k, name in enumerate(("Sam Novak", "Grace Lopez", "Ann Wu"))
+    ]
+    page, after = world.page(rows), world.page([((20, 400, 340, 450), "Save")], note="x")
+    steps = (
+        (Click((500, 203)), page),
+        (Type("abc"), after),
+        (ev_finished(), world.page([((20, 400, 340, 450), "Save")])),
+    )
+    right = RulesJudge().judge([world.episode(*steps[:2], instruction="Call Sam Novak")])[0]
+    wrong = RulesJudge().judge([world.episode(*steps[:2], instruction="Call Grace Lopez")])[0]
+    early = RulesJudge().judge([world.episode(*steps, instruction="Call Sam Novak")])[0]
+    assert right.reachability >= 8 and "chose_other" in wrong.kinds and "left_unconfirmed" in early.kinds
+
+
+def ev_finished():
+    from schemas.actions import Finished
+
+    return Finished()

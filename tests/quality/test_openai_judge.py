@@ -77,7 +77,8 @@ class FakeModel:
         names = body["response_format"]["json_schema"]["schema"]["required"]
         right = json.dumps({name: self.answer[name] for name in names})
         text = {
-            "prose": "I would give it an 8.", "extra": right[:-1] + ', "note": 1}', "eleven": right.replace("8", "11").replace("9", "11"),
+            "prose": "I would give it an 8.", "extra": right[:-1] + ', "note": 1}',
+            "eleven": right.replace("8", "11").replace("9", "11"),
             "cut": right, "float": right.replace("8", "8.0").replace("9", "9.0"),
         }.get(mode, right)  # fmt: skip
         if mode == "html":

@@ -1,59 +1,21 @@
-"""Tiny data and a tiny model: coloured rectangles on white, drawn with PIL."""
+"""A tiny model and processor for rows of coloured rectangles."""
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
+from drawn import draw, make_rows
 
-COLOURS = {"red": (220, 30, 30), "green": (20, 160, 40), "blue": (30, 60, 220), "black": (10, 10, 10)}
-
-
-def draw(boxes: dict[str, tuple[int, int, int, int]], size: tuple[int, int] = (224, 160)) -> bytes:
-    """Colour → box in pixels, on white; PNG bytes."""
-    from PIL import Image, ImageDraw
-
-    image = Image.new("RGB", size, "white")
-    pen = ImageDraw.Draw(image)
-    for colour, box in boxes.items():
-        pen.rectangle(box, fill=COLOURS[colour])
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG")
-    return buffer.getvalue()
+__all__ = ["draw", "make_rows"]
 
 
-def make_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Grounding and navigation rows over random screens of two or three rectangles."""
-    import random
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Matrices this small only wait for a second thread, the more so on a busy machine."""
+    import torch
 
-    from pipelines.prompts import grounding_text, messages, navigation_text, reply_text
-    from schemas.actions import Click, Scroll
-
-    rng = random.Random(seed)
-    rows: list[dict[str, Any]] = []
-    for index in range(count):
-        chosen = rng.sample(sorted(COLOURS), 2 + index % 2)
-        boxes = {c: (x := rng.randrange(0, 180), y := rng.randrange(0, 120), x + 40, y + 36) for c in chosen}
-        asked = chosen[0]
-        l, t, r, b = boxes[asked]
-        unit = [l / 0.224, t / 0.160, r / 0.224, b / 0.160]
-        x, y = round((unit[0] + unit[2]) / 2), round((unit[1] + unit[3]) / 2)
-        row = {"sample_id": f"{seed:04x}{index:028x}", "source": "drawn", "split": "train", "platform": "web",
-               "images": [draw(boxes)], "target_boxes": [unit], "licence": "CC0", "parents": [f"episode:drawn/{index}"]}
-        kind = index % 4
-        if kind == 3:
-            row |= {"objective": "navigation", "messages": messages("navigation", navigation_text("scroll on", [])),
-                    "answer": reply_text(Scroll(direction="down"), "web"), "target_boxes": []}
-        elif kind == 2:
-            row |= {"objective": "navigation",
-                    "messages": messages("navigation", navigation_text(f"click the {asked} box", [])),
-                    "answer": reply_text(Click((x, y)), "web")}
-        else:
-            row |= {"objective": "grounding", "messages": messages("grounding", grounding_text(f"the {asked} box")),
-                    "answer": f"[{x},{y}]"}
-        rows.append(row)
-    return rows
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -67,8 +29,20 @@ def tiny_preset() -> Any:
 
     from trainer.presets import Shape, preset
 
-    shape = Shape(vocab_size=1536, hidden=64, layers=2, heads=2, kv_heads=2, intermediate=128, vision_hidden=64,
-                  vision_depth=2, vision_heads=2, vision_intermediate=96, deepstack=(0,), pixels=96 * 128)
+    shape = Shape(
+        vocab_size=1536,
+        hidden=64,
+        layers=2,
+        heads=2,
+        kv_heads=2,
+        intermediate=128,
+        vision_hidden=64,
+        vision_depth=2,
+        vision_heads=2,
+        vision_intermediate=96,
+        deepstack=(0,),
+        pixels=96 * 128,
+    )
     return replace(preset("nano"), name="tiny", shape=shape, max_pixels=96 * 128)
 
 

@@ -6,15 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from drawn import draw
 
 from pipelines.prompts import grounding_text, messages
-from tests.trainer.conftest import draw
 from trainer.batches import BadSample, Processor, SpanWeights, row_images
 
 
 def grounding_row(answer: str = "[12,34]", text: str = "the red box") -> dict[str, Any]:
-    return {"sample_id": "s", "objective": "grounding", "messages": messages("grounding", grounding_text(text)),
-            "images": [draw({"red": (5, 5, 50, 50)})], "answer": answer, "platform": "web"}
+    return {
+        "sample_id": "s",
+        "objective": "grounding",
+        "messages": messages("grounding", grounding_text(text)),
+        "images": [draw({"red": (5, 5, 50, 50)})],
+        "answer": answer,
+        "platform": "web",
+    }
 
 
 def test_instruction_precedes_the_picture_and_the_answer_follows(processor: Any) -> None:
@@ -22,11 +28,15 @@ def test_instruction_precedes_the_picture_and_the_answer_follows(processor: Any)
     text = processor.tokenizer.decode(batch.input_ids[0])
     pads = batch.input_ids[0].eq(processor.image_id).sum().item()
     assert text == (
-        "<|im_start|>user\nWhere is the red box?<|vision_start|>" + "<|image_pad|>" * pads + "<|vision_end|><|im_end|>\n"
+        "<|im_start|>user\nWhere is the red box?<|vision_start|>"
+        + "<|image_pad|>" * pads
+        + "<|vision_end|><|im_end|>\n"
         "<|im_start|>assistant\n[12,34]<|im_end|>"
     )
-    assert pads == batch.image_grid_thw.prod().item() // 4 == processor.image_tokens(
-        processor.picture(draw({"red": (5, 5, 50, 50)}))
+    assert (
+        pads
+        == batch.image_grid_thw.prod().item() // 4
+        == processor.image_tokens(processor.picture(draw({"red": (5, 5, 50, 50)})))
     )
 
 
@@ -77,7 +87,9 @@ def test_one_picture_of_two_rows_is_processed_once(processor: Any) -> None:
     assert len(batch.model_inputs()["image_grid_thw"]) == 2  # what plain transformers gets
 
 
-def test_long_answers_are_cut_without_an_end_and_long_prompts_keep_head_and_tail(processor: Any, tiny_preset: Any) -> None:
+def test_long_answers_are_cut_without_an_end_and_long_prompts_keep_head_and_tail(
+    processor: Any, tiny_preset: Any
+) -> None:
     ids = processor.answer("word " * 200)
     assert len(ids) == tiny_preset.max_answer_tokens and ids[-1] != processor.end_id
     assert processor.answer("short")[-1] == processor.end_id

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import pytest
+from drawn import draw
 
 from pipelines.prompts import grounding_text, messages, navigation_text, reply_text
 from schemas.actions import Click, Scroll, Type
-from tests.trainer.conftest import draw
 from trainer.controls import BlindTable, picture_key, random_element, swap_screens
 from trainer.evaluate import EvalConfig, choose, cluster, compare, evaluate, judge, summarise
 from trainer.statistics import interval, paired, wilson
@@ -59,8 +59,8 @@ def test_the_blind_table_gives_the_most_frequent_reply_for_navigation() -> None:
 
 
 def test_random_element_counts_centres_in_the_target() -> None:
-    target, elements = [[0.0, 0.0, 100.0, 100.0]], [[0.0, 0.0, 100.0, 100.0], [40.0, 40.0, 60.0, 60.0],
-                                                    [90.0, 90.0, 190.0, 190.0], [500.0, 500.0, 600.0, 600.0]]  # fmt: skip
+    target = [[0.0, 0.0, 100.0, 100.0]]
+    elements = [[0, 0, 100, 100], [40, 40, 60, 60], [90, 90, 190, 190], [500, 500, 600, 600]]
     assert random_element(target, elements) == 0.5  # two of four centres: (50,50), (50,50), (140,140), (550,550)
     assert random_element(target, []) == pytest.approx(0.01)  # its share of the screen
     assert random_element([], elements) == 0.0  # a refusal
@@ -107,7 +107,9 @@ def test_clusters_are_screens_for_grounding_and_episodes_for_steps() -> None:
 
 
 def test_the_choice_is_the_same_in_any_order_and_moves_little() -> None:
-    rows = [ground(f"n{i}", "[5,5]", [0.0, 0.0, 9.0, 9.0]) for i in range(60)] + [act(f"g{i}", Click((1, 1))) for i in range(30)]
+    rows = [ground(f"n{i}", "[5,5]", [0.0, 0.0, 9.0, 9.0]) for i in range(60)] + [
+        act(f"g{i}", Click((1, 1))) for i in range(30)
+    ]
     config = EvalConfig(grounding=20, navigation=10)
     chosen = choose(rows, config)
     assert choose(rows[::-1], config) == chosen and len(chosen) == 30
@@ -176,13 +178,16 @@ def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPat
             act("go", Click((5, 5)), parents=("step:s/e/0",))]  # fmt: skip
 
     def scripted(model: Any, processor: Any, asked: Any, **_: Any) -> list[Completion]:
-        return [Completion(i, 0, text=row["answer"] if row["images"] == by_id[row["sample_id"]]["images"] else "[999,999]")
+        true = [row["images"] == by_id[row["sample_id"]]["images"] for row in asked]
+        return [Completion(i, 0, text=row["answer"] if true[i] else "[999,999]")
                 for i, row in enumerate(asked)]  # fmt: skip
 
     by_id = {row["sample_id"]: row for row in rows}
     monkeypatch.setattr(module, "generate", scripted)
     elements = {picture_key(rows[0]): [[45.0, 62.0, 268.0, 375.0], [500.0, 500.0, 600.0, 600.0]]}
-    report = evaluate(Checkpoint(None, processor, {}), rows, blind=BlindTable([rows[0]]), elements=elements, progress=False)
+    report = evaluate(
+        Checkpoint(None, processor, {}), rows, blind=BlindTable([rows[0]]), elements=elements, progress=False
+    )
     grounding = report["summary"]["grounding"]
     assert grounding["hit"]["mean"] == grounding["present"]["mean"] == grounding["absent"]["mean"] == 1.0
     assert grounding["controls"]["swapped"]["mean"] == 0.0 and grounding["minus_controls"]["swapped"]["mean"] == 1.0

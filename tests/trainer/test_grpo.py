@@ -145,8 +145,8 @@ class TestLoss:
             logprobs = data["logprobs"].clone().requires_grad_()
             losses = [
                 grpo_loss(
-                    logprobs[cut], data["old"][cut], data["mask"][cut], [trajectory[s] for s in cut], advantages, counts,
-                    CONFIG,
+                    logprobs[cut], data["old"][cut], data["mask"][cut], [trajectory[s] for s in cut], advantages,
+                    counts, CONFIG,
                 ).loss
                 for cut in cuts
             ]  # fmt: skip

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,20 @@ import pytest
 import torch
 
 from trainer.batches import BadSample
-from trainer.midtrain import ListSource, MidtrainConfig, batch_loss, config_from, learning_rate, sigma_at, token_losses
-from trainer.midtrain import train, validate
+from trainer.midtrain import (
+    ListSource,
+    MidtrainConfig,
+    batch_loss,
+    config_from,
+    learning_rate,
+    sigma_at,
+    token_losses,
+    train,
+    validate,
+)
 
-CONFIG = MidtrainConfig(steps=6, batch_size=4, warmup=2, save_every=2, validate_every=3, lr=3e-3)
+ROOT = Path(__file__).parents[2]
+CONFIG = MidtrainConfig(steps=6, batch_size=4, warmup=2, save_every=2, validate_every=3, lr=3e-3, threads=1)
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:
@@ -38,9 +47,7 @@ def test_overfits_a_handful_of_samples(model: Any, processor: Any, rows: list[di
     assert [c.text for c in generate(model, processor, few)] == [row["answer"] for row in few]
 
 
-def test_two_runs_have_the_same_curve_and_weights(
-    processor: Any, rows: list[dict[str, Any]], tiny_preset: Any
-) -> None:
+def test_two_runs_have_the_same_curve_and_weights(processor: Any, rows: list[dict[str, Any]], tiny_preset: Any) -> None:
     from trainer.model import build_model
 
     runs = []
@@ -69,7 +76,7 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from dataclasses import replace
-from tests.trainer.conftest import make_rows
+from drawn import make_rows
 from trainer.batches import Processor, image_processor
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.model import build_model
@@ -92,9 +99,10 @@ def event(e):
         print(e["step"], flush=True)
         time.sleep(pause)
 
-config = MidtrainConfig(steps=9, batch_size=4, warmup=2, save_every=2, validate_every=0)
+config = MidtrainConfig(steps=9, batch_size=4, warmup=2, save_every=2, validate_every=0, threads=1)
 train(model, processor, ListSource(rows), config, state_dir=folder / "state", on_event=event, progress=False)
-save_file({k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}, folder / "model.safetensors")
+weights = {k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}
+save_file(weights, folder / "model.safetensors")
 print("steps in this run", len(done))
 """
 
@@ -103,7 +111,7 @@ def run(folder: Path, pause: float) -> subprocess.Popen[str]:
     folder.mkdir(exist_ok=True)
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(folder), str(pause)], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": os.getcwd()}, cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/support'}"}, cwd=ROOT,
     )  # fmt: skip
 
 
@@ -156,7 +164,11 @@ def test_coordinate_targets_forgive_neighbours_more_than_strangers(
     wide, _, _ = token_losses(model, processor, batch, sigma=50.0)
     torch.testing.assert_close(plain, narrow)
     places = batch.coordinate[batch.labels != -100]
-    assert places.sum() == 4 and torch.equal(plain[~places], wide[~places]) and not torch.equal(plain[places], wide[places])
+    assert (
+        places.sum() == 4
+        and torch.equal(plain[~places], wide[~places])
+        and not torch.equal(plain[places], wide[places])
+    )
     config = MidtrainConfig(steps=11, warmup=1, sigma=(60.0, 15.0))
     assert [sigma_at(s, config) for s in (0, 5, 10)] == pytest.approx([60, 30, 15])  # geometric
 
@@ -190,5 +202,5 @@ def test_the_order_is_a_pure_function_of_the_position(rows: list[dict[str, Any]]
 def test_config_refuses_contradictions_and_unknown_keys() -> None:
     assert config_from({"steps": 3, "warmup": 1, "sigma": [5, 5], "spans": {"tag": 0.1}}).spans.tag == 0.1
     for wrong in ({"steps": 0}, {"steps": 3, "warmup": 9}, {"learning_rate": 1}):
-        with pytest.raises(ValueError, match="expected|unknown"):
+        with pytest.raises(ValueError, match=r"expected|unknown"):
             config_from(wrong)

@@ -14,8 +14,6 @@ from trainer.generation import generate
 from trainer.model import build_model, label_logits, parameter_count, reply_logprobs
 from trainer.presets import PRESETS, preset
 
-torch.set_num_threads(2)
-
 
 def test_nano_has_two_to_six_million_parameters_and_keeps_conv3d(processor: Any) -> None:
     from trainer.tokenizer import train_tokenizer
@@ -28,7 +26,12 @@ def test_nano_has_two_to_six_million_parameters_and_keeps_conv3d(processor: Any)
 
 
 def test_published_presets_are_configuration_only() -> None:
-    assert {p.name: bool(p.source) for p in PRESETS.values()} == {"nano": False, "2b": True, "8b": True, "30b-a3b": True}
+    assert {p.name: bool(p.source) for p in PRESETS.values()} == {
+        "nano": False,
+        "2b": True,
+        "8b": True,
+        "30b-a3b": True,
+    }
     assert "Moe" in PRESETS["30b-a3b"].architecture and "Moe" not in PRESETS["8b"].architecture
 
 
@@ -46,9 +49,8 @@ def test_sped_up_forward_equals_plain_transformers(
     model: Any, processor: Any, rows: list[dict[str, Any]], tmp_path: Any, tiny_preset: Any
 ) -> None:
     """Own patch embedding, vision attention, positions, shared pictures and head against the untouched class."""
+    from drawn import draw
     from transformers import Qwen3VLForConditionalGeneration
-
-    from tests.trainer.conftest import draw
 
     save_checkpoint(tmp_path, model, processor, lineage("test", tiny_preset))
     plain = Qwen3VLForConditionalGeneration.from_pretrained(tmp_path).eval()
@@ -128,11 +130,16 @@ def test_a_checkpoint_survives_a_round_trip_with_equal_bytes(
     loaded = load_checkpoint(tmp_path / "a")
     save_checkpoint(tmp_path / "b", loaded.model, loaded.processor, loaded.lineage)
     files = sorted(p.name for p in (tmp_path / "a").iterdir())
-    assert {"model.safetensors", "config.json", "tokenizer.json", "preprocessor_config.json", "lineage.json"} <= {*files}
+    assert {"model.safetensors", "config.json", "tokenizer.json", "preprocessor_config.json", "lineage.json"} <= {
+        *files
+    }
     assert files == sorted(p.name for p in (tmp_path / "b").iterdir())
     for name in files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
-    assert str(tmp_path) not in (tmp_path / "b" / "lineage.json").read_text() + (tmp_path / "b" / "config.json").read_text()
+    assert (
+        str(tmp_path)
+        not in (tmp_path / "b" / "lineage.json").read_text() + (tmp_path / "b" / "config.json").read_text()
+    )
     assert loaded.lineage == asdict(made)
     with torch.no_grad():
         batch = processor.training_batch(rows[:2])

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ from trainer.tensors import WeightFiles
 Rows = list[dict[str, Any]]
 
 CONFIG = OfflineConfig(
-    "web", updates=6, prompts=8, group=8, learning_rate=3e-4, warmup=1, validation_limit=8, validation_samples=2,
-    held_out_limit=24, held_out_samples=4, eval_every=3, patience=3, save_every=2,
+    "web", updates=4, prompts=4, group=4, learning_rate=3e-4, warmup=1, validation_limit=6, validation_samples=1,
+    held_out_limit=9, held_out_samples=1, eval_every=4, patience=3, save_every=2, keep="last", threads=1,
     grpo=GrpoConfig(max_completion_length=48),
 )  # fmt: skip
 
@@ -62,7 +63,16 @@ def navigation_rows(count: int, seed: int, *, habit: bool = False) -> Rows:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """A model this small gains nothing from threads, and loses much where cores are shared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor: Any) -> Path:
     """A checkpoint that has learned the form, and scrolls up as often as down."""
     from trainer.model import build_model
@@ -70,7 +80,8 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor:
     folder = tmp_path_factory.mktemp("start")
     model = build_model(tiny_preset, processor.tokenizer, seed=1)
     rows = navigation_rows(16, 1, habit=True) + make_rows(16, 1)
-    train(model, processor, ListSource(rows), MidtrainConfig(steps=120, batch_size=16, lr=4e-3, warmup=5), progress=False)
+    settings = MidtrainConfig(steps=120, batch_size=16, lr=4e-3, warmup=5, threads=1)
+    train(model, processor, ListSource(rows), settings, progress=False)
     save_checkpoint(folder, model, processor, lineage("mid_training", tiny_preset))
     return folder
 
@@ -81,8 +92,22 @@ def run(start: Path, out: Path, config: OfflineConfig, **options: Any) -> dict[s
 
 @pytest.fixture(scope="module")
 def trained(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], Rows]:
-    out, events = tmp_path_factory.mktemp("web") / "out", []
-    metrics = run(start, out, replace(CONFIG, updates=18, eval_every=6, warmup=3), on_event=events.append)
+    events: Rows = []
+    out = tmp_path_factory.mktemp("web") / "out"
+    config = replace(
+        CONFIG,
+        updates=18,
+        prompts=8,
+        group=8,
+        eval_every=6,
+        warmup=3,
+        keep="peak",
+        held_out_limit=24,
+        held_out_samples=4,
+        validation_limit=12,
+        validation_samples=2,
+    )
+    metrics = run(start, out, config, on_event=events.append)
     return out, metrics, events
 
 
@@ -132,7 +157,7 @@ class TestTraining:
 
 class TestRepeatable:
     def test_the_same_seed_gives_the_same_bytes_and_another_does_not(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=3)
+        config = replace(CONFIG, updates=2)
         first, second = run(start, tmp_path / "a", config), run(start, tmp_path / "b", config)
         assert first == second
         assert WeightFiles(tmp_path / "a").digest() == WeightFiles(tmp_path / "b").digest()
@@ -146,7 +171,7 @@ class TestRepeatable:
             from trainer.offline_rl import train_offline
             start, out, config, rows, held_out, state = pickle.loads(sys.stdin.buffer.read())
             def die(event):
-                if event["kind"] == "update" and event["update"] == 5:  # saved after 4
+                if event["kind"] == "update" and event["update"] == 3:  # saved after 2
                     os.kill(os.getpid(), signal.SIGKILL)
             train_offline(start, rows, held_out, out, config, state_dir=state, on_event=die)
         """)
@@ -155,14 +180,14 @@ class TestRepeatable:
         arguments = (start, tmp_path / "out", CONFIG, navigation_rows(24, 2), navigation_rows(8, 3), tmp_path / "state")
         died = subprocess.run(
             [sys.executable, "-c", script], input=pickle.dumps(arguments), check=False, capture_output=True,
-            cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "2"},
+            cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
         assert not (tmp_path / "out" / "lineage.json").exists()
         events: list[dict[str, Any]] = []
         resumed = run(start, tmp_path / "out", CONFIG, state_dir=tmp_path / "state", on_event=events.append)
-        assert [event["update"] for event in events if event["kind"] == "resumed"] == [4]
-        assert [event["update"] for event in events if event["kind"] == "update"] == [5, 6]
+        assert [event["update"] for event in events if event["kind"] == "resumed"] == [2]
+        assert [event["update"] for event in events if event["kind"] == "update"] == [3, 4]
         assert resumed == whole
         assert WeightFiles(tmp_path / "out").digest() == WeightFiles(tmp_path / "whole").digest()
         assert not list((tmp_path / "state").iterdir())
@@ -187,7 +212,7 @@ class TestRepeatable:
 
 class TestStopping:
     def test_a_ruinous_learning_rate_is_stopped_and_undone(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=20, eval_every=1, patience=2, learning_rate=3.0)
+        config = replace(CONFIG, updates=20, eval_every=1, patience=2, learning_rate=3.0, keep="peak")
         metrics = run(start, tmp_path / "out", config)
         assert metrics["stopped_early"] and metrics["peak_update"] == 0 and metrics["updates"] == 2
         assert metrics["weight_delta"] == 0 and metrics["reward_gain"]["mean"] == 0
@@ -201,7 +226,7 @@ class TestStopping:
 
     @pytest.mark.parametrize("grpo", [{"beta": 0.1}, {"entropy_coef": 0.05}, {"importance_sampling_level": "sequence"}])
     def test_options_change_the_outcome(self, start: Path, tmp_path: Path, grpo: dict[str, Any]) -> None:
-        config = replace(CONFIG, updates=2, iterations=2, eval_every=2, validation_limit=2, held_out_limit=3)
+        config = replace(CONFIG, updates=1, group=8, iterations=2, validation_limit=3, held_out_limit=3)
         run(start, tmp_path / "plain", config)
         run(start, tmp_path / "other", replace(config, grpo=replace(config.grpo, **grpo)))
         first, other = (load_checkpoint(tmp_path / name).folder for name in ("plain", "other"))
@@ -278,5 +303,5 @@ def test_a_task_needs_no_episode() -> None:
 
 def test_threads_are_given_back(start: Path, tmp_path: Path) -> None:
     before = torch.get_num_threads()
-    run(start, tmp_path / "out", replace(CONFIG, updates=1, threads=1, held_out_limit=3, validation_limit=3))
+    run(start, tmp_path / "out", replace(CONFIG, updates=1, threads=before + 1, held_out_limit=3, validation_limit=3))
     assert torch.get_num_threads() == before and not torch.are_deterministic_algorithms_enabled()

@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.tokenizer import ARGUMENTS, LAST_NUMBER, SPECIAL, TAGS, VERBS, decode, encode_text, load_tokenizer
-from trainer.tokenizer import number_ids, train_tokenizer
+from trainer.tokenizer import (
+    ARGUMENTS,
+    LAST_NUMBER,
+    SPECIAL,
+    TAGS,
+    VERBS,
+    decode,
+    encode_text,
+    load_tokenizer,
+    number_ids,
+    train_tokenizer,
+)
 
 TEXTS = ["Goal: click the blue button", "Where is Submit order?", "History:\n1. Click(box=(1,2))"] * 9
 TOKENIZER = train_tokenizer(TEXTS, 1536)

@@ -28,7 +28,8 @@ def code(act: Act, width: int, height: int) -> str:
     if act.kind == "drag":
         return f"pyautogui.moveTo({at(act.point)})\npyautogui.dragTo({at(act.end)}, button='left')"
     if act.kind == "wheel":
-        return f"pyautogui.moveTo({at(act.point)})\npyautogui.scroll({act.amount if act.direction == 'up' else -act.amount})"
+        notches = act.amount if act.direction == "up" else -act.amount
+        return f"pyautogui.moveTo({at(act.point)})\npyautogui.scroll({notches})"
     if act.kind == "type":
         return f"pyautogui.write(message={act.text!r})"
     if act.kind == "hotkey":
@@ -44,13 +45,17 @@ def image_name(episode: Episode, index: int) -> str:
     return f"{episode.uid}_{index}.png"
 
 
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
 def line(episode: Episode) -> dict[str, Any]:
     """One episode, with the judgements of the release (the annotator's word, not the truth)."""
     traj = []
     for i, step in enumerate(episode.steps):
         value = {
             "code": code(step.act, episode.width, episode.height),
-            "thought": f"To {episode.goal[0].lower() + episode.goal[1:]}, the next thing is: {step.instruction.lower()}.",
+            "thought": f"To {_lower(episode.goal)}, the next thing is: {_lower(step.instruction)}.",
             "action": step.instruction,
             "observation": f"A desktop with the {episode.app} window open.",
             "reflection": None,

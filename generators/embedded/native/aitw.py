@@ -38,7 +38,12 @@ def example(episode: Episode, index: int) -> bytes:
     positions: list[float] = []
     for element, _, _ in seen:
         left, top, right, bottom = element.box
-        positions += [top / episode.height, left / episode.width, (bottom - top) / episode.height, (right - left) / episode.width]
+        positions += [
+            top / episode.height,
+            left / episode.width,
+            (bottom - top) / episode.height,
+            (right - left) / episode.width,
+        ]
     home = index == 0 and episode.task.entry
     return tf_example.serialise(
         {

@@ -38,7 +38,8 @@ def thought(episode: Episode, index: int) -> str:
     step = episode.steps[index]
     shown = [e.text for e in step.elements if e.role in ("heading", "text") and len(e.text) > 3][:3]
     seen = ", ".join(shown) or "no text"
-    return f"The screen shows {seen}. The task is to {episode.goal[0].lower() + episode.goal[1:]}. Next: {step.instruction.lower()}."
+    goal, then = (text[0].lower() + text[1:] for text in (episode.goal, step.instruction))
+    return f"The screen shows {seen}. The task is to {goal}. Next: {then}."
 
 
 def step_json(episode: Episode, index: int, folder: str, subset: str) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def step_json(episode: Episode, index: int, folder: str, subset: str) -> dict[st
         "result_lift_yx": json.dumps(lift),
         "image_path": image,
         "image_full_path": f"android-in-the-wild/aitw_with_gpt/{split}/{image}",
-        "coat_screen_desc": f"This screenshot shows a screen of the {episode.app} app with {len(step.elements)} elements.",
+        "coat_screen_desc": f"This is a screen of the {episode.app} app with {len(step.elements)} elements.",
         "coat_action_think": thought(episode, index),
         "coat_action_desc": describe(step.act),
         "coat_action_result": f"By doing so, the next step is possible: {after.lower()}.",
@@ -76,7 +77,7 @@ def step_json(episode: Episode, index: int, folder: str, subset: str) -> dict[st
 def write(root: Path, episodes: Sequence[Episode]) -> None:
     """`train|test/<subset>/<SUBSET-id>/<SUBSET-id>.json` and `_<n>.png`. An exact copy stands in another subset."""
     seen: set[str] = set()
-    for i, episode in enumerate(episodes):
+    for episode in episodes:
         own = SUBSETS[episode.seed % len(SUBSETS)]
         subset = own if episode.uid not in seen else SUBSETS[(SUBSETS.index(own) + 1) % len(SUBSETS)]
         seen.add(episode.uid)

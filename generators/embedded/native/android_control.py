@@ -53,13 +53,16 @@ def forest(elements: Sequence[Element], app: str) -> bytes:
             accessibility.Node(
                 unique_id=i + 2, bounds=(left, top, right, bottom), class_name=common.android_class(e),
                 package_name="com.android.systemui" if e.system else common.PACKAGES[app], text=own,
-                content_description=e.name if e.name != own else "", hint_text=e.text if e.editable and not e.value else "",
+                content_description=e.name if e.name != own else "",
+                hint_text=e.text if e.editable and not e.value else "",
                 is_checkable=e.checkable, is_checked=e.checked, is_clickable=e.clickable, is_editable=e.editable,
                 is_enabled=True, is_focusable=e.clickable, is_focused=e.focused, is_visible_to_user=True,
                 child_ids=tuple(children.get(i, ())), depth=e.depth,
             )
         )  # fmt: skip
-    window = accessibility.Window(nodes=tuple(nodes), bounds=bounds, id=1, layer=1, title=app, type=1, is_active=True, is_focused=True)
+    window = accessibility.Window(
+        nodes=tuple(nodes), bounds=bounds, id=1, layer=1, title=app, type=1, is_active=True, is_focused=True
+    )
     return accessibility.encode([window])
 
 

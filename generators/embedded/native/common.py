@@ -15,19 +15,23 @@ from generators.embedded.recording import Episode
 from generators.environments.pages import Element
 
 T = TypeVar("T")
-PACKAGES = {app: f"org.vesper.{app}" for app in ("contacts", "mail", "news", "profile", "settings", "shop", "todo", "tools")}
+PACKAGES = {
+    app: f"org.vesper.{app}" for app in ("contacts", "mail", "news", "profile", "settings", "shop", "todo", "tools")
+}
 ICONS = {
     "back": "ICON_V_BACKWARD", "home": "ICON_HOME", "square": "ICON_NAV_BAR_RECT", "circle": "ICON_NAV_BAR_CIRCLE",
     "search": "ICON_MAGNIFYING_GLASS", "star": "ICON_STAR", "delete": "ICON_DELETE", "cart": "ICON_SHOPPING_CART",
     "plus": "ICON_PLUS", "close": "ICON_X", "check": "ICON_CHECK", "mail": "ICON_ENVELOPE", "person": "ICON_PERSON",
     "settings": "ICON_SETTINGS", "list": "ICON_LIST", "heart": "ICON_HEART", "right": "ICON_V_FORWARD",
     "down": "ICON_V_DOWNWARD", "phone": "ICON_CALL", "camera": "ICON_CAMERA", "share": "ICON_SHARE",
-    "edit": "ICON_EDIT", "send": "ICON_SEND", "bell": "ICON_NOTIFICATIONS", "menu": "ICON_THREE_BARS", "play": "ICON_PLAY",
+    "edit": "ICON_EDIT", "send": "ICON_SEND", "bell": "ICON_NOTIFICATIONS", "menu": "ICON_THREE_BARS",
+    "play": "ICON_PLAY",
 }  # fmt: skip
 ANDROID = {
     "button": "android.widget.Button", "link": "android.widget.Button", "textbox": "android.widget.EditText",
     "checkbox": "android.widget.CheckBox", "radio": "android.widget.RadioButton", "switch": "android.widget.Switch",
-    "slider": "android.widget.SeekBar", "combobox": "android.widget.Spinner", "option": "android.widget.CheckedTextView",
+    "slider": "android.widget.SeekBar", "combobox": "android.widget.Spinner",
+    "option": "android.widget.CheckedTextView",
     "tab": "android.widget.TextView", "listitem": "android.widget.LinearLayout", "icon": "android.widget.ImageView",
     "image": "android.widget.ImageView", "heading": "android.widget.TextView", "text": "android.widget.TextView",
 }  # fmt: skip
@@ -83,8 +87,11 @@ def ocr(elements: Sequence[Element]) -> list[tuple[Element, str, str]]:
     for e in elements:
         if is_icon(e):
             found.append((e, "", ICONS.get(e.icon, "ICON_" + e.icon.upper())))
-        elif e.role in ("text", "heading") and e.text:
-            found.append((e, e.text, "TEXT"))
-        elif e.text and e.role in ("button", "option", "tab", "combobox", "textbox", "link", "radio"):
+        elif (
+            e.role in ("text", "heading")
+            and e.text
+            or e.text
+            and e.role in ("button", "option", "tab", "combobox", "textbox", "link", "radio")
+        ):
             found.append((e, e.text, "TEXT"))
     return found

@@ -111,7 +111,9 @@ def _damage(kind: str, demo: Demo, which: int, rng: Random) -> Demo | None:
         words = [w for w in miniwob._quoted(data["utterance"]) if len(w) > 1]
         if not words:
             return None
-        data["utterance"] = data["utterance"].replace(words[-1], words[-1][::-1] if words[-1][::-1] != words[-1] else words[-1] + "s")
+        data["utterance"] = data["utterance"].replace(
+            words[-1], words[-1][::-1] if words[-1][::-1] != words[-1] else words[-1] + "s"
+        )
     elif kind == "premature_finish":
         if len(demo.acts) < 2:
             return None
@@ -158,7 +160,9 @@ def plant(demos: Sequence[Demo], rates: DefectRates, seed: int) -> tuple[list[De
                 continue
             out[i] = new
             whole = kind in ("near_miss_instruction", "premature_finish")
-            original = {"utterance": demo.data["utterance"], "act": demo.acts[which], "acts": len(demo.acts)}
+            original: dict[str, Any] = {"text": "", **demo.acts[which], "utterance": demo.data["utterance"]}
+            if whole:
+                original = {"goal": demo.data["utterance"], "acts": len(demo.acts)}
             truths.append(Truth(demo.name, None if whole else which, kind, original))
             near -= kind == "near_miss_instruction"
             early -= kind == "premature_finish"

@@ -19,12 +19,13 @@ TEMPLATES = {
     "write": ('Enter "{text}" in the {name} field', 'Type "{text}" into {name}', 'Fill {name} with "{text}"'),
     "doubleClick": ("Double click on {name}", "Open {name} with a double click", "Click {name} twice"),
     "moveTo": ("Hover over {name}", "Move the mouse over {name}", "Point at {name}"),
-    "dragTo": ("Drag the {name} slider to its end", "Set {name} to the maximum by dragging", "Pull the {name} knob to the right end"),
+    "dragTo": ("Drag the {name} slider to its end", "Drag {name} to the maximum", "Pull the {name} knob to the end"),
     "scroll": ("Scroll down the page", "Show what lies below", "Scroll down"),
     "hotkey": ("Copy the selected text", "Use the copy shortcut", "Copy with the keyboard"),
     "press": ("Press the tab key", "Go to the next field with tab", "Hit tab"),
 }  # fmt: skip
 TYPED = ("Mira Stone", "hello", "Berlin", "42", "Blue door")
+ITEM_OF = {"near_miss_instruction": None, "wrong_text": 1, "empty_text": 1}  # script line; None = the whole row
 DOMAINS = ("desktop", "web")
 
 
@@ -90,7 +91,11 @@ def script(verb: str, element: Element, text: str) -> str:
         left, top, right, bottom = element.box
         y = round((top + bottom) / 2, 1)
         return f"pyautogui.moveTo({round((left + right) / 2, 1)},{y})\npyautogui.dragTo({round(right - 2, 1)},{y})"
-    fixed = {"scroll": "pyautogui.scroll(-10)", "hotkey": 'pyautogui.hotkey("ctrl","c")', "press": 'pyautogui.press("tab")'}
+    fixed = {
+        "scroll": "pyautogui.scroll(-10)",
+        "hotkey": 'pyautogui.hotkey("ctrl","c")',
+        "press": 'pyautogui.press("tab")',
+    }
     return fixed.get(verb, f"pyautogui.{verb}({at})")
 
 
@@ -122,7 +127,10 @@ def _damage(kind: str, row: Row, rng: Random) -> Row | None:
         x, y = row.element.centre
         return replace(row, script=row.script.replace(point(row.element), f"{round(x + size[0], 1)},{round(y, 1)}"))
     if kind == "unknown_action" and aimed:
-        return replace(row, script=row.script.replace(f"pyautogui.{row.verb if row.verb != 'write' else 'click'}(", "pyautogui.swirl("))
+        return replace(
+            row,
+            script=row.script.replace(f"pyautogui.{row.verb if row.verb != 'write' else 'click'}(", "pyautogui.swirl("),
+        )
     if kind == "wrong_text" and row.verb == "write":
         wrong = rng.choice([t for t in TYPED if t != row.text])
         return replace(row, script=script(row.verb, row.element, wrong))
@@ -136,7 +144,9 @@ def _damage(kind: str, row: Row, rng: Random) -> Row | None:
     if kind == "shifted_point":
         x, y = row.element.centre
         moved = shift_point((int(x), int(y)), row.element.box, size, rng)
-        return replace(row, script=row.script.replace(point(row.element), f"{moved[0]}.0,{moved[1]}.0")) if moved else None
+        return (
+            replace(row, script=row.script.replace(point(row.element), f"{moved[0]}.0,{moved[1]}.0")) if moved else None
+        )
     if not others:
         return None
     other = rng.choice(others)
@@ -165,15 +175,27 @@ def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row
             if new is not None and (new.script, new.goal) != (found[i].script, found[i].goal):
                 out[i] = new
                 row = found[i]
-                marks[i] = (kind, {"goal": row.goal, "script": row.script, "box": row.element.box, "name": row.element.name})
+                marks[i] = (kind, _original(kind, row, new))
                 low, bad = (low - 1, bad) if low else (low, bad - 1)
                 break
     ids = row_ids(out)
     truths = [
-        Truth(ids[i], None if marks[i][0] == "near_miss_instruction" else (1 if marks[i][0] in ("wrong_text", "empty_text") else 0), *marks[i])
+        Truth(ids[i], ITEM_OF.get(marks[i][0], 0), *marks[i])
         for i in sorted(marks)
     ]  # fmt: skip
     return out, truths
+
+
+def _original(kind: str, row: Row, new: Row) -> dict[str, Any]:
+    """What a repair is judged by: the goal where the goal is wrong, else the action in pixels."""
+    if kind == "near_miss_instruction":
+        names = [e.name for e in row.screen.elements if e.clickable and e.name and e.name in new.goal]
+        return {"goal": row.goal, "true": row.element.name, "untrue": max(names, key=len, default="")}
+    x, y = row.element.centre
+    return {
+        "kind": row.verb, "point": [x, y], "box": row.element.box, "name": row.element.name, "text": row.text,
+        "direction": "down" if row.verb == "scroll" else "", "script": row.script,
+    }  # fmt: skip
 
 
 def row_ids(found: Sequence[Row]) -> list[str]:
@@ -216,7 +238,9 @@ def write(root: Path, found: Sequence[Row]) -> None:
         common.write(root / task, f"Task: {row.goal}\nOutput Script:\n{row.script}\n")
         common.write(root / f"data/data/{place}/{stored}.png", s.png)
         common.write(root / f"data/metadata/{s.domain}/boxes/{s.app}/{stored}.json", common.dump(boxes(s)))
-        words = {e.text: [round(v, 1) for v in e.centre] for e in s.elements if e.text and e.role in ("text", "heading")}
+        words = {
+            e.text: [round(v, 1) for v in e.centre] for e in s.elements if e.text and e.role in ("text", "heading")
+        }
         icons = {e.name: [[round(v, 1) for v in e.centre]] for e in s.elements if e.icon and not e.text}
         common.write(root / f"ocr/{place}/{stored}.json", common.dump(words))
         common.write(root / f"detact_icon/{place}/{stored}.json", common.dump(icons))

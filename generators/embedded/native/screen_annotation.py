@@ -12,12 +12,14 @@ from random import Random
 from generators.browser import RICO
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
-from generators.embedded.screens import StillScreen
+from generators.embedded.screens import StillScreen, picture_box
 
 CLASSES = {
-    "listitem": "LIST_ITEM", "button": "BUTTON", "link": "BUTTON", "tab": "BUTTON", "image": "IMAGE", "icon": "PICTOGRAM",
-    "textbox": "TEXT_INPUT", "combobox": "TEXT_INPUT", "checkbox": "CHECKBOX", "radio": "RADIO_BUTTON", "switch": "SWITCH",
-    "option": "LIST_ITEM", "text": "TEXT", "heading": "TEXT", "slider": "SWITCH",
+    "listitem": "LIST_ITEM", "button": "BUTTON", "link": "BUTTON", "tab": "BUTTON", "image": "IMAGE",
+    "icon": "PICTOGRAM",
+    "textbox": "TEXT_INPUT", "combobox": "TEXT_INPUT", "checkbox": "CHECKBOX", "radio": "RADIO_BUTTON",
+    "switch": "SWITCH",
+    "option": "LIST_ITEM", "text": "TEXT", "heading": "TEXT", "slider": "SLIDER",
 }  # fmt: skip
 SPLIT_FILES = {"train": "train", "validation": "valid", "test": "test"}
 
@@ -134,7 +136,14 @@ def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[l
 
     def note(a: int, i: int, kind: str) -> None:
         part = found[a].parts[i]
-        truths.append(Truth(str(found[a].screen.number), i, kind, {"class": part.kind, "text": part.text, "box": part.box}))
+        truths.append(
+            Truth(
+                str(found[a].screen.number),
+                i,
+                kind,
+                {"class": part.kind, "text": part.text, "box": picture_box(part.box)},
+            )
+        )
 
     moved = 0
     while order and moved < low * 2 / 3:

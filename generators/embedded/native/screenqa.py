@@ -12,6 +12,7 @@ from generators.browser import RICO
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
 from generators.embedded.screens import Question, StillScreen, questions
+from schemas.ids import digest
 
 WIDTH, HEIGHT = round(RICO.width * RICO.scale), round(RICO.height * RICO.scale)
 SPLIT_FILES = {"train": "train", "validation": "validation", "test": "test"}
@@ -34,7 +35,8 @@ def rate(screen: StillScreen, question: Question, rng: Random) -> tuple[dict[str
             left, top, right, bottom = (round(side * RICO.scale) for side in screen.elements[i].box)
             near = [rng.randint(-3, 3) for _ in range(4)]
             bounds = [
-                max(0, left + near[0]), max(0, top + near[1]), min(WIDTH, right + near[2]), min(HEIGHT, bottom + near[3]),
+                max(0, left + near[0]), max(0, top + near[1]), min(WIDTH, right + near[2]),
+                min(HEIGHT, bottom + near[3]),
             ]  # fmt: skip
             text = screen.elements[i].text or question.answer
             shown.append({"text": text, "bounds": bounds, "vh_index": i if rng.random() < 0.56 else -1})
@@ -62,8 +64,8 @@ def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[Row]:
 
 
 def native_id(row: Row) -> str:
-    """ScreenQA gives no row ids: the screen and the question as asked."""
-    return f"{row.screen.number}/{row.text}"
+    """ScreenQA gives no row ids: the screen, and a digest of the question as asked."""
+    return f"{row.screen.number}-{digest(row.text)[:12]}"
 
 
 def row_json(row: Row) -> dict[str, Any]:
@@ -83,7 +85,10 @@ def _edit(row: Row, **changes: Any) -> tuple[dict[str, Any], ...]:
             new["ui_elements"] = [{**u, "text": changes["answer"]} for u in rating["ui_elements"]]
         if "by" in changes:
             dx, dy = changes["by"]
-            moved = [[u["bounds"][0] + dx, u["bounds"][1] + dy, u["bounds"][2] + dx, u["bounds"][3] + dy] for u in rating["ui_elements"]]
+            moved = [
+                [u["bounds"][0] + dx, u["bounds"][1] + dy, u["bounds"][2] + dx, u["bounds"][3] + dy]
+                for u in rating["ui_elements"]
+            ]
             new["ui_elements"] = [{**u, "bounds": b} for u, b in zip(rating["ui_elements"], moved, strict=True)]
         found.append(new)
     return tuple(found)
@@ -105,7 +110,7 @@ def _damage(kind: str, row: Row, answers: Sequence[str], rng: Random) -> Row | N
         return None
     new = _edit(row, by=(point[0] - centre[0], point[1] - centre[1]))
     inside = all(
-        0 <= u["bounds"][0] and 0 <= u["bounds"][1] and u["bounds"][2] <= WIDTH and u["bounds"][3] <= HEIGHT
+        u["bounds"][0] >= 0 and u["bounds"][1] >= 0 and u["bounds"][2] <= WIDTH and u["bounds"][3] <= HEIGHT
         for rating in new for u in rating["ui_elements"]
     )  # fmt: skip
     return replace(row, ratings=new) if inside else None
@@ -125,7 +130,12 @@ def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row
             new = _damage(kind, found[i], answers, rng)
             if new is not None:
                 out[i] = new
-                original = {"question": found[i].text, "answer": found[i].question.answer, "ratings": list(found[i].ratings)}
+                first = found[i].ratings[0]
+                original: dict[str, Any] = {"question": found[i].text}
+                if kind == "wrong_text":
+                    original["answer"] = first["full_answer"]
+                elif first["ui_elements"]:
+                    original["box"] = first["ui_elements"][0]["bounds"]
                 truths.append(Truth(native_id(new), 0, kind, original))
                 break
     rest = [i for i in free if found[i].screen.split == "train"]

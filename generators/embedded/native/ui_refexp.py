@@ -10,15 +10,17 @@ from random import Random
 from generators.browser import RICO
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
-from generators.embedded.screens import StillScreen, expression, nameable
+from generators.embedded.screens import StillScreen, expression, nameable, picture_box
 from generators.environments.pages import Element
 from pipelines import tf_example, tfrecord
 from schemas.ids import digest
 
 CLASSES = {
-    "android.widget.TextView": "TEXT_VIEW", "android.widget.Button": "TEXT_BUTTON", "android.widget.ImageButton": "IMAGE_BUTTON",
+    "android.widget.TextView": "TEXT_VIEW", "android.widget.Button": "TEXT_BUTTON",
+    "android.widget.ImageButton": "IMAGE_BUTTON",
     "android.widget.EditText": "EDIT_TEXT", "android.widget.CheckBox": "CHECK_BOX", "android.widget.Switch": "SWITCH",
-    "android.widget.RadioButton": "RADIO_BUTTON", "android.widget.SeekBar": "SLIDER", "android.widget.ImageView": "IMAGE_VIEW",
+    "android.widget.RadioButton": "RADIO_BUTTON", "android.widget.SeekBar": "SLIDER",
+    "android.widget.ImageView": "IMAGE_VIEW",
 }  # fmt: skip
 SPLIT_FILES = {"train": "train", "validation": "dev", "test": "test"}
 Box = tuple[float, float, float, float]
@@ -70,7 +72,9 @@ def example(row: Row) -> bytes:
     tree = row.screen.elements
     for prefix, boxes in (("image/object", row.boxes), ("image/view_hierarchy", tuple(e.box for e in tree))):
         for at, side in enumerate(("xmin", "ymin", "xmax", "ymax")):
-            features[f"{prefix}/bbox/{side}"] = [box[at] / (RICO.width if at % 2 == 0 else RICO.height) for box in boxes]
+            features[f"{prefix}/bbox/{side}"] = [
+                box[at] / (RICO.width if at % 2 == 0 else RICO.height) for box in boxes
+            ]
     names = [CLASSES.get(common.android_class(e), "View") for e in tree]
     known = sorted(set(CLASSES.values()) | {"View"})
     features |= {
@@ -133,18 +137,22 @@ def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row
             if new is not None:
                 out[i] = new
                 element = found[i].screen.elements[found[i].target]
-                original = {"text": found[i].text, "label": found[i].label, "box": element.box, "name": element.name}
+                original = {"expression": found[i].text, "label": found[i].label, "box": picture_box(element.box)}
                 truths.append(Truth(native_id(new), None if kind == "near_miss_instruction" else 0, kind, original))
                 break
     rest = [i for i in free if found[i].screen.split == "train"]
     for i in rest[: round(rates.duplicate * len(order))]:
         out.append(found[i])
-        truths.append(Truth(native_id(found[i]), None, "duplicate_record", {"text": found[i].text}))
+        truths.append(Truth(native_id(found[i]), None, "duplicate_record", {"expression": found[i].text}))
     for i in rest[round(rates.duplicate * len(order)) :][: round(rates.paraphrase * len(order))]:
         element = found[i].screen.elements[found[i].target]
         copy = replace(found[i], text=expression(element, found[i].template + 1))
         out.append(copy)
-        truths.append(Truth(native_id(copy), None, "paraphrased_duplicate", {"of": native_id(found[i]), "text": found[i].text}))
+        truths.append(
+            Truth(
+                native_id(copy), None, "paraphrased_duplicate", {"of": native_id(found[i]), "expression": found[i].text}
+            )
+        )
     return out, truths
 
 

@@ -94,7 +94,7 @@ class World:
 
 @contextmanager
 def open_pages(platform: str, viewport: Viewport | None = None) -> Iterator[World]:
-    """A World for `phone`, `desktop` or `web` (a page that scrolls as a whole). Works from file://, without a network."""
+    """A World for `phone`, `desktop` or `web` (a page that scrolls as a whole). It needs no network."""
     viewport = viewport or VIEWPORTS[platform]
     with open_browser(viewport) as context:
         page = context.pages[0] if context.pages else context.new_page()

@@ -33,3 +33,23 @@ window.vesperRead = function () {
   walk(document.body, [0, 0, W, H], -1, 0);
   return out;
 };
+// HTML and nodes of the whole page, numbered as a browser numbers them, for sources that carry HTML.
+window.vesperPage = function () {
+  const nodes = []; let next = 1; const keep = ['id','class','name','type','role','aria-label','placeholder','value','aria-checked'];
+  const esc = (s) => s.replace(/&/g,'&amp;').replace(/"/g,'&quot;').replace(/</g,'&lt;').replace(/>/g,'&gt;');
+  function walk(n) {
+    if (n.nodeType === 3) { const t = n.nodeValue.replace(/\s+/g,' ').trim(); return t ? `<text backend_node_id="${next++}">${esc(t)}</text>` : ''; }
+    if (n.nodeType !== 1 || n.tagName === 'SCRIPT' || n.tagName === 'LINK' || n.tagName === 'META' || n.tagName === 'TITLE') return '';
+    const uid = next++, b = n.getBoundingClientRect(), a = {};
+    for (const k of keep) if (n.getAttribute(k)) a[k.replace(/-/g,'_')] = n.getAttribute(k);
+    if (n.tagName === 'INPUT' && n.value) a.value = n.value;
+    n.setAttribute('backend_node_id', uid);
+    const tag = n.tagName.toLowerCase();
+    if (b.width > 0 && b.height > 0) nodes.push({ uid, tag, attributes: a, rect: [b.left + scrollX, b.top + scrollY, b.width, b.height], key: n.dataset.k || '', text: (n.innerText || n.value || '').replace(/\s+/g,' ').trim(), clickable: n.dataset.k !== undefined });
+    if (tag === 'svg') return `<svg backend_node_id="${uid}"/>`;
+    const inner = [...n.childNodes].map(walk).join(''), attrs = Object.entries(a).filter(([k]) => k !== 'class').map(([k, v]) => ` ${k}="${esc(v)}"`).join('');
+    return `<${tag} backend_node_id="${uid}"${attrs}>${inner}</${tag}>`;
+  }
+  const cleaned = walk(document.documentElement);
+  return { width: document.documentElement.clientWidth, height: Math.max(document.documentElement.scrollHeight, innerHeight), raw: document.documentElement.outerHTML, cleaned, nodes };
+};

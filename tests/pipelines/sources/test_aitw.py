@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfrecords import Unified, aitw_features, gradient, small_aitw, unify, write_examples
+from tfrecords import Unified, aitw_features, gradient, small_aitw, unify, without, write_examples
 
 from pipelines import tf_example, tfrecord
 from pipelines.android import SplitListError
@@ -125,24 +125,21 @@ def test_outcome_follows_the_status_codes(tmp_path: Path) -> None:
         ({"results__action_type": ["4"]}, "bad_value"),
         ({"code": 3, "results__type_action": [b"\xff\xfe"]}, "bad_value"),
         ({"goal_info": ["Something else"]}, "bad_value"),
-        ({"step_id": [2]}, "duplicate"),
+        ({"step_id": [2]}, "duplicate"),  # of step 2, with another code
         ({"step_id": None}, "bad_value"),
         ({"step_id": [99]}, "bad_value"),
     ],
 )  # fmt: skip
 def test_a_bad_step_is_quarantined_alone_and_leaves_a_gap(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
-    arguments = {"step_id": 1, "length": 3} | changes
-    arguments["step_id"] = arguments["step_id"] if isinstance(arguments["step_id"], int) else 1
-    step = small_aitw(**{k: v for k, v in arguments.items() if k != "step_id"}, step_id=arguments["step_id"])
-    if "step_id" in changes:
-        step = {**step, "step_id": changes["step_id"]}
-        step = {name: value for name, value in step.items() if value is not None}
+    named = {name: value for name, value in changes.items() if name != "step_id"}
+    step = small_aitw(1, 3, **named)
+    step = without(step | {"step_id": changes.get("step_id", [1])})
     result = run(tmp_path, small_aitw(0, 3), small_aitw(2, 3, code=10), step)
     assert result.actions == ["PressHome()", "Finished(content='')"]
     (row,) = [row for row in result.quarantine if row["items"]]
     assert row["reason"] == reason and row["unit"] == "item" and result.reasons[reason] == 1
     gaps = [json.loads(step["provenance"]).get("gap_at") for step in result.steps]
-    assert gaps[1] == 1 or reason == "duplicate" or changes.get("step_id") == [99]
+    assert gaps == [None, 1]  # step 1 is lost, whatever the reason
 
 
 def test_steps_are_sorted_and_a_hole_is_a_named_gap(tmp_path: Path) -> None:
@@ -170,6 +167,20 @@ def test_an_episode_that_stands_twice_is_a_duplicate(tmp_path: Path) -> None:
     result = run(tmp_path, *once, *other, *once)
     assert len(result.steps) == 3
     assert [(row["reason"], row["items"]) for row in result.quarantine] == [("duplicate", 2)]
+
+
+def test_an_episode_that_follows_its_own_copy_is_a_duplicate_too(tmp_path: Path) -> None:
+    once = [small_aitw(0, 2), small_aitw(1, 2, code=10)]
+    result = run(tmp_path, *once, *once)
+    assert [(row["reason"], row["items"], row["unit"]) for row in result.quarantine] == [("duplicate", 2, "record")]
+    assert len(result.steps) == 2
+
+
+def test_a_step_that_stands_twice_is_a_duplicate_without_a_gap(tmp_path: Path) -> None:
+    result = run(tmp_path, small_aitw(0, 2), small_aitw(0, 2), small_aitw(1, 2, code=10))
+    assert result.actions == ["PressHome()", "Finished(content='')"]
+    assert [(row["reason"], row["items"], row["unit"]) for row in result.quarantine] == [("duplicate", 1, "item")]
+    assert all("gap_at" not in json.loads(row["provenance"]) for row in result.steps)
 
 
 def test_pixels_of_the_wrong_number_cost_the_picture_not_the_step(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tfrecords import Unified, png, unify, without, write_examples
 
+from pipelines import tf_example
 from pipelines.prompts import prompt_text
+from schemas.ids import digest
 
 # Rico id, index of the target, its raw box times 1000, and the answer: the box's centre rounded half up
 # (the exact centre stands behind each line).
@@ -179,6 +181,11 @@ def test_an_unseen_feature_is_named_and_the_row_kept(tmp_path: Path) -> None:
 def test_broken_view_lists_cost_the_elements_only(tmp_path: Path) -> None:
     result = run(tmp_path, row(image__view_hierarchy__text=["a", "b"]))
     assert len(result.samples) == 1 and result.reasons == {"bad_elements": 1}
+
+
+def test_the_id_of_a_row_is_the_digest_of_its_features(tmp_path: Path) -> None:
+    (sample,) = run(tmp_path, row()).samples
+    assert json.loads(sample["provenance"])["record"] == digest(tf_example.parse(tf_example.serialise(row())))
 
 
 def test_an_exact_repeat_is_a_duplicate(tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ def _commit(store: Store, asset: str, tables: dict[str, pa.Table], parts: int) -
     specs = [PartSpec(f"{n:04d}", f"{n}/{parts}/{[_fingerprint(t) for t in tables.values()]}") for n in range(parts)]
     with store.build(asset, code_version="1", parts=specs) as build:
         for number, spec in enumerate(specs):
-            cut = {name: table.take(pa.array(range(number, table.num_rows, parts), pa.int64())) for name, table in tables.items()}
+            mine = {name: pa.array(range(number, table.num_rows, parts), pa.int64()) for name, table in tables.items()}
+            cut = {name: table.take(mine[name]) for name, table in tables.items()}
             build.run_part(spec, lambda out, cut=cut: [out.table(name, table) for name, table in cut.items()] and {})
         return build.commit(checks=[Check("made", True, "yes", "yes")])
 

@@ -1,0 +1,58 @@
+"""The `vesper` command. Commands are loaded on use, so that `vesper unify` starts without Dagster and without torch."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "run the whole graph on embedded data and print what improved"),
+    "sources": ("sources", "list the datasets, or pull one's native files"),
+    "unify": ("data", "native files to steps, samples and screens in one action space"),
+    "judge": ("data", "score every step and sample, 0 to 10"),
+    "refine": ("data", "judge, repair, judge again; write what is gold"),
+    "dedup": ("data", "semantic duplicates of any list of texts"),
+    "shard": ("data", "samples to shards that `datasets` opens with pictures"),
+    "train": ("training", "make a checkpoint from a store's corpus"),
+    "eval": ("training", "held-out figures of a checkpoint, beside their controls"),
+    "merge": ("training", "several checkpoints into one, linear or TIES"),
+    "lineage": ("lineage", "what a checkpoint or asset was made from, back to the native files"),
+}
+"""Command → (module in `dagster_project.commands`, what it does)."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Exit code 0, 1 if its work failed, 2 on bad input (with one line that says why)."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    name = next((word for word in given if not word.startswith("-")), None)
+    parser = argparse.ArgumentParser(
+        prog="vesper",
+        description="From raw GUI datasets to a trained, merged and evaluated GUI agent.",
+        epilog="example: vesper unify aitw --raw ~/data/aitw --out out/aitw\n"
+        "`vesper COMMAND --help` shows an example of each.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command, (module, told) in COMMANDS.items():
+        sub = subparsers.add_parser(
+            command, help=told, description=told[0].upper() + told[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        if command == name:
+            importlib.import_module(f"dagster_project.commands.{module}").configure(command, sub)
+    options = parser.parse_args(given)
+    try:
+        return int(options.run(options) or 0)
+    except KeyboardInterrupt:
+        print("vesper: stopped", file=sys.stderr)
+        return 130
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        line = " ".join(str(error).split()) or type(error).__name__
+        print(f"vesper {options.command}: {line}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""`vesper unify | judge | refine | dedup | shard`: the pipeline's steps on plain folders, without a store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = {
+    "unify": "vesper unify aitw --raw ~/data/aitw --out out/aitw",
+    "judge": "vesper judge out/aitw --out out/aitw-judged --judge rules",
+    "refine": "vesper refine out/aitw --out out/aitw-gold",
+    "dedup": "vesper dedup tasks.jsonl --threshold 0.9 --out out/dedup",
+    "shard": "vesper shard out/aitw-gold --out out/shards",
+}
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = f"example: {EXAMPLES[command]}"
+    fill: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+        "unify": _unify_arguments, "judge": _judge_arguments, "refine": _refine_arguments,
+        "dedup": _dedup_arguments, "shard": _shard_arguments,
+    }  # fmt: skip
+    fill[command](parser)
+
+
+def _unify_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="ID", help="a source of `vesper sources list`")
+    parser.add_argument("--raw", type=Path, required=True, help="folder of native files")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="steps*.parquet, samples*.parquet, screens/, report.json"
+    )
+    parser.add_argument("--companion", action="append", default=[], metavar="ID=PATH",
+                        help="folder of a companion, such as rico=~/data/rico")  # fmt: skip
+    parser.add_argument("--runner", help="a Beam runner (default: FnApiRunner, in this process)")
+    parser.add_argument(
+        "--beam-option", action="append", default=[], metavar="--FLAG=VALUE", help="more flags for Beam"
+    )
+    parser.set_defaults(run=unify)
+
+
+def _judge_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--judge", choices=("rules", "openai"), default="rules", help="rules need no model (default)")
+    parser.add_argument("--base-url", metavar="URL", help="of a server that speaks the OpenAI protocol")
+    parser.add_argument("--model", metavar="NAME", help="the model to ask there")
+
+
+def _judge_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
+    parser.add_argument("--out", type=Path, required=True, help="verdicts.parquet, costs.parquet, report.json")
+    _judge_options(parser)
+    parser.set_defaults(run=judge)
+
+
+def _refine_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
+    parser.add_argument("--out", type=Path, required=True, help="gold tables, rejects, verdicts, report.json")
+    parser.add_argument("--max-rounds", type=int, default=3, help="how often a repaired item is judged again (3)")
+    _judge_options(parser)
+    parser.set_defaults(run=refine)
+
+
+def _dedup_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="parquet or JSONL with columns id and text")
+    parser.add_argument(
+        "--threshold", type=float, required=True, help="cosine similarity from which two are duplicates"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="pairs.parquet and kept.parquet")
+    parser.add_argument("--model", help="a sentence-transformers model by name or path (default: the embedded one)")
+    parser.set_defaults(run=dedup)
+
+
+def _shard_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper refine` (or unify) wrote")
+    parser.add_argument("--out", type=Path, required=True, help="shards, their index, report.json")
+    parser.add_argument("--split", action="append", choices=("train", "validation", "test"),
+                        help="may be given more than once (default: train)")  # fmt: skip
+    parser.set_defaults(run=shard)
+
+
+def unify(options: argparse.Namespace) -> int:
+    """Native files → unified tables."""
+    from pipelines.adapter import Raw
+    from pipelines.export import unify_directory
+
+    companions = {}
+    for text in options.companion:
+        name, sign, path = text.partition("=")
+        if not sign or not Path(path).expanduser().is_dir():
+            raise ValueError(f"--companion: expected ID=PATH with an existing folder, found {text!r}")
+        companions[name] = Path(path).expanduser()
+    flags = ([f"--runner={options.runner}"] if options.runner else []) + options.beam_option
+    report = unify_directory(options.source, Raw(options.raw.expanduser(), companions), options.out, beam_options=flags)
+    items = report["items"]
+    print(f"{options.source}: {items['in']} {items['unit']}s in, {items['mapped']} mapped, "
+          f"{items['quarantined']} quarantined; report in {options.out / 'report.json'}")  # fmt: skip
+    failed = [name for name, passed in report["checks"].items() if not passed]
+    if failed:
+        raise ValueError(f"checks failed: {', '.join(failed)}; see {options.out / 'report.json'}")
+    return 0
+
+
+def judge(options: argparse.Namespace) -> int:
+    """Unified tables → verdicts."""
+    from quality.commands import judge_directory
+
+    report = judge_directory(options.input, options.out, options.judge, options.base_url, options.model)
+    return _told(report, ("items", "keep", "rewrite", "reconstruct", "review", "share_keep"), options.out)
+
+
+def refine(options: argparse.Namespace) -> int:
+    """Unified tables → gold."""
+    from quality.commands import refine_directory
+
+    if options.max_rounds < 1:
+        raise ValueError(f"--max-rounds: expected at least 1, found {options.max_rounds}")
+    report = refine_directory(
+        options.input, options.out, options.judge, options.base_url, options.model, options.max_rounds
+    )
+    return _told(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)
+
+
+def dedup(options: argparse.Namespace) -> int:
+    """A list of texts → its duplicates."""
+    from quality.dedup_files import dedup_file
+
+    more = {"model": options.model} if options.model else {}
+    report = dedup_file(options.file, options.threshold, options.out, **more)
+    (options.out / "report.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return _told(report, ("rows", "pairs", "kept", "displaced"), options.out)
+
+
+def shard(options: argparse.Namespace) -> int:
+    """Samples and screens → shards."""
+    from dagster_project.commands.shard import shard_directory
+
+    report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))
+    return _told(report, ("samples", "shards", "tokens"), options.out)
+
+
+def _told(report: dict[str, Any], names: tuple[str, ...], out: Path) -> int:
+    shown = ((name, report[name]) for name in names if name in report)
+    told = ", ".join(f"{n.replace('_', ' ')} {v:.3f}" if isinstance(v, float) else f"{n} {v}" for n, v in shown)
+    print(f"{told}; report in {out / 'report.json'}")
+    return 0

@@ -1,0 +1,149 @@
+"""`vesper train | eval | merge`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = {
+    "train": "vesper train mid_trained --preset nano --data .vesper --out out/mid_trained",
+    "eval": "vesper eval out/mid_trained --suite heldout --data .vesper",
+    "merge": "vesper merge --method ties --base out/mid --model out/a --model out/b --density 0.5 --out out/merged",
+}
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = f"example: {EXAMPLES[command]}"
+    {"train": _train_arguments, "eval": _eval_arguments, "merge": _merge_arguments}[command](parser)
+
+
+def _home() -> Path:
+    return Path(os.environ.get("VESPER_HOME", ".vesper"))
+
+
+def _train_arguments(parser: argparse.ArgumentParser) -> None:
+    from trainer.stages import CHECKPOINTS
+
+    parser.add_argument("stage", metavar="STAGE", choices=CHECKPOINTS, help=f"one of {', '.join(CHECKPOINTS)}")
+    parser.add_argument(
+        "--preset", default="nano", choices=("nano", "2b", "8b", "30b-a3b"), help="what to train (nano)"
+    )
+    parser.add_argument("--data", type=Path, default=_home(), help="a store with shards and mixture ($VESPER_HOME)")
+    parser.add_argument("--out", type=Path, help="folder for a copy of the checkpoint (it stays in the store as well)")
+    parser.add_argument("--config", default="{}", metavar="JSON", help="settings, as in trainer.stages.DEFAULTS")
+    parser.set_defaults(run=train)
+
+
+def _eval_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", metavar="CKPT", type=Path, help="a checkpoint folder")
+    parser.add_argument("--suite", choices=("heldout",), default="heldout", help="what to evaluate on (heldout)")
+    parser.add_argument("--data", type=Path, default=_home(), help="a store with held-out shards ($VESPER_HOME)")
+    parser.add_argument("--out", type=Path, help="write the whole report here as JSON")
+    parser.set_defaults(run=evaluate)
+
+
+def _merge_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--method", choices=("ties", "linear"), required=True, help="how")
+    parser.add_argument("--base", type=Path, required=True, help="the common ancestor (the mid-trained checkpoint)")
+    parser.add_argument("--model", type=Path, action="append", required=True, help="a specialist; give one or more")
+    parser.add_argument("--out", type=Path, required=True, help="a new folder")
+    parser.add_argument(
+        "--density", type=float, action="append", help="share of changes to keep: one, or one a model (1)"
+    )
+    parser.add_argument("--weight", type=float, action="append", help="one a model (ties 1, linear 1/n)")
+    parser.add_argument("--lambda", dest="lam", type=float, default=1.0, help="scale of the merged change (1)")
+    parser.set_defaults(run=merge)
+
+
+def train(options: argparse.Namespace) -> int:
+    """One stage of the trainer."""
+    from trainer.checkpoint import LINEAGE
+    from trainer.stages import checkpoint_folder, run_stage
+
+    try:
+        config = json.loads(options.config)
+    except ValueError as error:
+        raise ValueError(f"--config: expected JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"--config: expected a JSON object, found {options.config[:60]!r}")
+    if options.out and (options.out / LINEAGE).exists():
+        raise ValueError(f"--out {options.out} already holds a checkpoint; give a new folder")
+    config.setdefault("preset", options.preset)
+    manifest = run_stage(options.stage, _store_home(options.data), config, progress=sys.stderr.isatty())
+    if options.out:
+        shutil.copytree(checkpoint_folder(manifest), options.out, dirs_exist_ok=True)
+    print(f"{manifest.asset} {manifest.version}: {_figures(manifest.counts)}")
+    failed = [f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed]
+    if failed:
+        print(f"vesper train: checks failed: {'; '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    """Held-out figures of any checkpoint folder, beside their controls."""
+    if not (options.checkpoint / "config.json").is_file():
+        raise ValueError(f"{options.checkpoint}: expected a checkpoint folder with config.json, found none")
+    from dagster_project.report import interval
+    from pipelines.store import Store
+    from trainer import evaluate as evaluation
+    from trainer.checkpoint import load_checkpoint
+    from trainer.controls import BlindTable, picture_key
+    from trainer.data import light_rows, screen_elements, with_pictures
+    from trainer.stages import HELDOUT, SHARDS
+
+    store = Store(_store_home(options.data))
+    heldout, shards = store.require(HELDOUT), store.require(SHARDS)
+    config = evaluation.EvalConfig()
+    rows = with_pictures(heldout, evaluation.choose(light_rows(heldout, ("test",)), config))
+    if not rows:
+        raise ValueError(f"{options.data}: the held-out shards have no sample that can be checked")
+    names = sorted({str(row["source"]) for row in rows})
+    report = evaluation.evaluate(
+        load_checkpoint(options.checkpoint), rows, config, blind=BlindTable(light_rows(shards, ("train",))),
+        elements=screen_elements(store, names, {picture_key(row) for row in rows}), progress=sys.stderr.isatty(),
+    )  # fmt: skip
+    for name, found in report["summary"].items():
+        for measure in ("present", "absent") if name == "grounding" else ("step", "type", "format"):
+            print(f"{name:22} {measure:16} {interval(found[measure]):>24}")
+        for control, value in found["controls"].items():
+            print(f"{name:22} control: {control:16} {interval(value):>15}")
+    if options.out:
+        options.out.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return 0
+
+
+def merge(options: argparse.Namespace) -> int:
+    """Checkpoints → one checkpoint."""
+    for folder in (options.base, *options.model):
+        if not (folder / "config.json").is_file():
+            raise ValueError(f"{folder}: expected a checkpoint folder with config.json, found none")
+    from trainer.merge import merge as merge_checkpoints
+
+    density: Any = options.density or [1.0]
+    report = merge_checkpoints(
+        options.method, options.base, options.model, options.out,
+        density=density[0] if len(density) == 1 else density, weights=options.weight, lam=options.lam,
+    )  # fmt: skip
+    total = report.total
+    print(f"{len(report.tensors)} tensors merged into {options.out}: change {total.delta_norm:.4g}, "
+          f"conflicting signs {100 * total.conflicts:.1f} %")  # fmt: skip
+    return 0
+
+
+def _store_home(path: Path) -> Path:
+    if not (path / "assets").is_dir():
+        raise ValueError(
+            f"--data {path}: expected a store (a $VESPER_HOME with assets/), found none; run `vesper demo`"
+        )
+    return path
+
+
+def _figures(counts: dict[str, Any]) -> str:
+    shown = [(k, v) for k, v in counts.items() if isinstance(v, int | float) and not isinstance(v, bool)][:8]
+    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in shown)

@@ -1,0 +1,84 @@
+"""What a task on our own pages is: a goal in words, a plan for the oracle, and the state that proves success.
+
+A task is made from the page's own model, so every name in its goal is really on the screen somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+State = dict[str, Any]
+Intent = tuple[
+    str, ...
+]  # ("tap", key) ("type", key, text) ("select", key, option) ("enter",) ("back",) ("slide", key, percent)
+TITLES = {
+    "mail": "Mail", "todo": "Tasks", "news": "News", "contacts": "Contacts",
+    "settings": "Settings", "profile": "Profile", "shop": "Shop", "tools": "Tools",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Task:
+    """`templates[template]` formatted with `slots` is the goal; `others` are untrue values a slot could have had."""
+
+    family: str
+    app: str
+    templates: tuple[str, ...]
+    template: int
+    slots: dict[str, str]
+    others: dict[str, tuple[str, ...]]
+    plan: tuple[Intent, ...]
+    checks: tuple[tuple[str, Any], ...]  # (dotted path in vesperState(), value)
+    entry: bool = False  # starts outside the app, so the first step opens it
+
+    @property
+    def goal(self) -> str:
+        return self.phrase(self.template)
+
+    def phrase(self, template: int) -> str:
+        """The goal in the words of another template."""
+        text = self.templates[template % len(self.templates)].format(**self.slots)
+        return text[0].upper() + text[1:]
+
+    def near_miss(self, rng: Random) -> tuple[str, str, str] | None:
+        """(goal with one entity changed, the true word, the untrue word), or None if nothing can change."""
+        slots = [slot for slot in sorted(self.others) if any(o != self.slots[slot] for o in self.others[slot])]
+        if not slots:
+            return None
+        slot = rng.choice(slots)
+        wrong = rng.choice([o for o in self.others[slot] if o != self.slots[slot]])
+        changed = replace(self, slots={**self.slots, slot: wrong})
+        return changed.goal, self.slots[slot], wrong
+
+
+def lookup(state: State, path: str) -> Any:
+    """Follow a dotted path; list positions are numbers, `-1` the last. None where the path ends early."""
+    value: Any = state
+    for part in path.split("."):
+        if isinstance(value, list):
+            index = int(part)
+            if not -len(value) <= index < len(value):
+                return None
+            value = value[index]
+        elif isinstance(value, dict):
+            value = value.get(part)
+        else:
+            return None
+    return value
+
+
+def holds(state: State, checks: tuple[tuple[str, Any], ...]) -> bool:
+    """True if the state has every value that the task asks for."""
+    return all(lookup(state, path) == value for path, value in checks)
+
+
+Maker = Callable[[State, Random], Task | None]
+
+
+def new_task(rng: Random, family: str, templates: tuple[str, ...], slots: dict[str, str], others: dict[str, Any],
+          plan: list[Intent], checks: list[tuple[str, Any]]) -> Task:  # fmt: skip
+    return Task(family, family.split(".")[0], templates, rng.randrange(len(templates)), slots,
+                {k: tuple(dict.fromkeys(v)) for k, v in others.items()}, tuple(plan), tuple(checks))  # fmt: skip

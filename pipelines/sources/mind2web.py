@@ -1,0 +1,281 @@
+"""Mind2Web (text release): demonstrations on real sites, as candidates of the DOM with boxes in the full page.
+
+Link: https://huggingface.co/datasets/osunlp/Mind2Web
+Licence: CC-BY-4.0 (its authors ask not to redistribute the test split in clear text).
+
+A raw row (element of the JSON array `data/train/train_0.json`; html and most candidates left out):
+
+    {"annotation_id": "725d96cd-...", "website": "thumbtack", "domain": "Service", "subdomain": "Home",
+     "confirmed_task": "View the profile of a Wedding Photographer near 10203 ...", "action_reprs": [...],
+     "actions": [{"action_uid": "c69cbea4-...", "raw_html": "...", "cleaned_html": "...",
+       "operation": {"op": "CLICK", "original_op": "CLICK", "value": ""},
+       "pos_candidates": [{"tag": "button", "is_original_target": true, "is_top_level_target": true, "attributes":
+          "{\\"bounding_box_rect\\": \\"587,596.59375,93,54\\", ...}", "backend_node_id": "8635"}],
+       "neg_candidates": [{"tag": "html", "attributes": "{\\"bounding_box_rect\\": \\"0,0,1280,7411.7\\", ...}"}]}]}
+
+| native (`original_op`, else `op`) | unified |
+|---|---|
+| CLICK | `Click(centre of the target's box)` |
+| TYPE | `Click`, `Type(value)` on one screen |
+| SELECT | `Click`, `Type(value)`, lossy: where the option stands isn't known |
+| HOVER | `Hover(centre)` (its `op` says CLICK) |
+| ENTER | `PressEnter` (its `op` says CLICK) |
+| end of the list | nothing; with `synthesise_finish = True` a `Finished` by the rule `finish_synthesised` |
+
+The frame is the *full page* of that step: the box of its html (else body) candidate. The target is the candidate with
+`is_original_target`, else with `is_top_level_target`; without one the action is rejected (`no_target`).
+The release has no pictures. Full-page ones may lie in `screenshots/<annotation_id>-<action_uid>.jpg|png`; one whose
+sides don't have the page's ratio (a viewport crop) is refused (`image_misfit`), for its coordinates would be others.
+Splits follow the path: `test_task`, `test_website`, `test_domain` → test, else train.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from pipelines import json_array
+from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.android import ItemError, notices, unknown_fields
+from pipelines.builders import EpisodeBuilder
+from pipelines.frames import fitting_screen
+from schemas.actions import Action, Click, Finished, Hover, PressEnter, Type
+from schemas.coordinates import OffScreen, box_to_unit, to_unit
+
+_KNOWN = frozenset({"annotation_id", "website", "domain", "subdomain", "confirmed_task", "action_reprs", "actions"})
+_KNOWN_ACTION = frozenset({"action_uid", "raw_html", "cleaned_html", "operation", "pos_candidates", "neg_candidates"})
+_ID = re.compile(r"[\w-]{1,100}", re.ASCII)
+_OPS = ("CLICK", "TYPE", "SELECT", "HOVER", "ENTER")
+
+DESCRIPTOR = Descriptor(
+    id="mind2web",
+    title="Mind2Web",
+    origin="https://huggingface.co/datasets/osunlp/Mind2Web",
+    licence="CC-BY-4.0",
+    platforms=("web",),
+    language="en",
+    objectives=("navigation",),
+    size="2,350 tasks on 137 sites; train 1,009 tasks",
+    citation="Deng et al., Mind2Web: Towards a Generalist Agent for the Web, arXiv 2306.06070",
+    frame="CSS pixels of the full page (mostly 1280 wide), x, y, width, height, origin top left of the page",
+    record_unit="episode",
+    item_unit="action",
+    known_problems=(
+        "236 of 1,009 train episodes have a step without a positive candidate",
+        "several positives per step (nested elements)",
+        "no pictures; redistributed screenshots are viewport crops with other coordinates",
+        "the start URL is not stored, only the site's name",
+    ),
+    loss=(
+        Loss("CLICK", "Click", "kept", "centre of the target's box"),
+        Loss("TYPE", "Click, Type", "kept", "empty text is quarantined"),
+        Loss("SELECT", "Click, Type", "lossy", "the option's place is unknown; its text is typed"),
+        Loss("HOVER", "Hover", "kept", "from original_op; op says CLICK"),
+        Loss("ENTER", "PressEnter", "kept", "from original_op; op says CLICK; needs no target"),
+        Loss("other operations", "-", "dropped", "unknown_action:<op>, or no operation at all"),
+        Loss(
+            "raw_html, cleaned_html, neg_candidates",
+            "screens.elements",
+            "lossy",
+            "boxes and names only, and only with a picture; the rest stays in the raw file",
+        ),
+        Loss("action_reprs", "-", "lossy", "kept in native_action: a notation, no sentence"),
+    ),
+)
+
+
+class Mind2webAdapter(Adapter):
+    """One record per episode."""
+
+    descriptor = DESCRIPTOR
+    version = 1
+    synthesise_finish: ClassVar[bool] = False
+    """Whether an episode whose last action is mapped gets a `Finished`: the source says nothing of the end."""
+
+    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+        """One part per shard."""
+        return [(name,) for name in raw.files("**/*.json")]
+
+    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        """One episode at a time, off the stream."""
+        for file in files:
+            for index, episode in json_array.elements(raw.path(file)):
+                where = f"episode {index}"
+                if isinstance(episode, json_array.Damage):
+                    items = episode.rest.count('"action_uid"')
+                    yield Broken(file, where, episode.reason, episode.detail, items, {"text": episode.rest[:2000]})
+                    break
+                native_id = episode.get("annotation_id") if isinstance(episode, dict) else None
+                yield Record(file, where, episode, native_id if isinstance(native_id, str) else None)
+
+    def map(self, record: Record, raw: Raw) -> Mapped:
+        """One episode → step rows. Raises `RecordError`: missing_field, bad_value, empty_text."""
+        episode = record.payload
+        if not isinstance(episode, dict):
+            raise RecordError("bad_value", f"expected an object, found {type(episode).__name__}")
+        actions = episode.get("actions")
+        if not isinstance(actions, list):
+            raise RecordError("missing_field", f"actions: expected a list, found {actions!r:.60}")
+        for name in ("annotation_id", "confirmed_task"):
+            if not isinstance(episode.get(name), str):
+                raise RecordError("missing_field", f"{name}: expected a text", items=len(actions))
+            if not episode[name].strip():
+                raise RecordError("empty_text", name, items=len(actions))
+        site = episode.get("website")
+        builder = EpisodeBuilder(
+            self.descriptor, record, episode_id=episode["annotation_id"], instruction=episode["confirmed_task"],
+            platform="web", split="test" if "test" in record.file.lower() else "train",
+            app=site if isinstance(site, str) and site else None,
+        )  # fmt: skip
+        found = unknown_fields(episode, _KNOWN)
+        reprs = episode.get("action_reprs")
+        complete = False
+        for place, action in enumerate(actions):
+            said = reprs[place] if isinstance(reprs, list) and place < len(reprs) else None
+            complete = _map_action(builder, action, place, said, episode["annotation_id"], raw)
+            found += unknown_fields(action, _KNOWN_ACTION) if isinstance(action, dict) else []
+        if self.synthesise_finish and complete:
+            builder.terminal(Finished(""), None, ["finish_synthesised"])
+        return notices(builder.finish(), found)
+
+
+def _map_action(builder: EpisodeBuilder, action: Any, place: int, said: Any, episode: str, raw: Raw) -> bool:
+    """Add or reject one action; whether it was mapped."""
+    word = "other operations"
+    native = {"action_repr": said} if not isinstance(action, dict) else {
+        "action_uid": action.get("action_uid"), "operation": action.get("operation"),
+        "pos_candidates": action.get("pos_candidates"), "action_repr": said,
+    }  # fmt: skip
+    try:
+        word = _operation(action)
+        frame = _page(action, word)
+        target = _target(action, word) if word != "ENTER" else None
+        made, box = _actions(word, action["operation"].get("value"), target, frame)
+        screen = _screen(raw, action, frame, episode)
+    except (ItemError, RecordError) as error:
+        builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
+        return False
+    builder.add(
+        made, native=native, native_index=place, word=word, screen=screen, target_box=box,
+        status="lossy" if word == "SELECT" else "kept", rules=["centre_of_target", "full_page_frame"] if box else [],
+    )  # fmt: skip
+    return True
+
+
+def _operation(action: Any) -> str:
+    operation = action.get("operation") if isinstance(action, dict) else None
+    if not isinstance(operation, dict):
+        raise ItemError("missing_field", f"operation: expected an object, found {operation!r:.60}")
+    word = operation.get("original_op") or operation.get("op")
+    if word is None:
+        raise ItemError("missing_field", "expected operation.original_op or operation.op")
+    if word not in _OPS:
+        raise ItemError(f"unknown_action:{str(word)[:60]}", f"expected one of {_OPS}")
+    return str(word)
+
+
+def _attributes(candidate: Any) -> dict[str, Any]:
+    """Attributes are JSON in a string (before June 2023 an object). Raises `ItemError("bad_value")`."""
+    attributes = candidate.get("attributes") if isinstance(candidate, dict) else None
+    try:
+        decoded = json.loads(attributes) if isinstance(attributes, str) else attributes
+    except (ValueError, RecursionError) as error:
+        raise ItemError("bad_value", f"attributes: {error}") from error
+    if not isinstance(decoded, dict):
+        raise ItemError("bad_value", f"attributes: expected a JSON object, found {attributes!r:.60}")
+    return decoded
+
+
+def _rect(candidate: Any) -> tuple[float, float, float, float]:
+    """`bounding_box_rect` "x,y,w,h" → left, top, right, bottom in page pixels. Raises `ItemError`."""
+    text = _attributes(candidate).get("bounding_box_rect")
+    try:
+        x, y, width, height = (float(part) for part in str(text).split(","))
+    except ValueError as error:
+        raise ItemError("bad_value", f"bounding_box_rect: expected 'x,y,w,h', found {text!r:.60}") from error
+    if not (width > 0 and height > 0 and all(map(math.isfinite, (x, y, width, height)))):
+        raise ItemError("bad_box", f"bounding_box_rect {text!r:.60} has no area: the element isn't drawn")
+    return x, y, x + width, y + height
+
+
+def _candidates(action: dict[str, Any]) -> list[Any]:
+    lists = (action.get("pos_candidates"), action.get("neg_candidates"))
+    return [candidate for listed in lists if isinstance(listed, list) for candidate in listed]
+
+
+def _page(action: dict[str, Any], word: str) -> tuple[float, float] | None:
+    """Width and height of the page, of its html (else body) candidate. Raises `ItemError("bad_frame")`."""
+    for tag in ("html", "body"):
+        for candidate in _candidates(action):
+            if isinstance(candidate, dict) and candidate.get("tag") == tag:
+                try:
+                    return _rect(candidate)[2:]
+                except ItemError:
+                    continue
+    if word == "ENTER":
+        return None
+    raise ItemError("bad_frame", "no html or body candidate with a box: the size of the page isn't known")
+
+
+def _target(action: dict[str, Any], word: str) -> dict[str, Any]:
+    positives = action.get("pos_candidates")
+    if not isinstance(positives, list):
+        raise ItemError("missing_field", f"pos_candidates: expected a list, found {positives!r:.60}")
+    for flag in ("is_original_target", "is_top_level_target"):
+        for candidate in positives:
+            if isinstance(candidate, dict) and candidate.get(flag) is True:
+                return candidate
+    raise ItemError("no_target", f"{word}: none of {len(positives)} positive candidates is the target")
+
+
+def _actions(
+    word: str, value: Any, target: dict[str, Any] | None, frame: tuple[float, float] | None
+) -> tuple[list[Action], list[float] | None]:
+    if target is None or frame is None:
+        return [PressEnter()], None
+    left, top, right, bottom = rect = _rect(target)
+    try:
+        point = (to_unit((left + right) / 2, frame[0]), to_unit((top + bottom) / 2, frame[1]))
+        box = box_to_unit(rect, frame)
+    except OffScreen as error:
+        raise ItemError("off_screen", str(error)) from error
+    if word in ("CLICK", "HOVER"):
+        return [Click(point) if word == "CLICK" else Hover(point)], box
+    if not isinstance(value, str):
+        raise ItemError("missing_field", f"{word}: expected a text in operation.value, found {value!r:.60}")
+    if not value:
+        raise ItemError("empty_text", f"{word} without text")
+    try:
+        return [Click(point), Type(value)], box
+    except ValueError as error:
+        raise ItemError("bad_value", str(error)) from error
+
+
+def _screen(raw: Raw, action: dict[str, Any], frame: tuple[float, float] | None, episode: str) -> Screen | None:
+    """The page, with its picture and (if there is one) its elements. Raises `RecordError("unsafe_path")`."""
+    if frame is None:
+        return None
+    uid = action.get("action_uid")
+    if not isinstance(uid, str) or not _ID.fullmatch(uid) or not _ID.fullmatch(episode):
+        raise RecordError("unsafe_path", f"annotation_id, action_uid: {episode[:60]!r}, {str(uid)[:60]!r}")
+    names = (f"screenshots/{episode}-{uid}.{ext}" for ext in ("jpg", "png"))
+    data = next((found for name in names if (found := raw.read_if_there(name)) is not None), None)
+    size = (max(1, round(frame[0])), max(1, round(frame[1])))
+    return fitting_screen(data, size, _elements(action, frame) if data is not None else ())
+
+
+def _elements(action: dict[str, Any], frame: tuple[float, float]) -> list[dict[str, Any]]:
+    """Candidates that are drawn on the page; their names are what their attributes say."""
+    found = []
+    for candidate in _candidates(action):
+        try:
+            attributes, box = _attributes(candidate), box_to_unit(_rect(candidate), frame)
+        except (ItemError, OffScreen):
+            continue
+        names = (attributes.get(name) for name in ("aria_label", "title", "alt", "placeholder", "label", "name"))
+        name = next((str(value).strip() for value in names if value), "")
+        found.append({"box": box, "role": str(candidate.get("tag") or ""), "text": "", "name": name})
+    return found

@@ -1,0 +1,282 @@
+"""ScreenAI Screen Annotation: nested lists of the elements of Rico screens, with captions, as one line of text.
+
+Link: https://github.com/google-research-datasets/screen_annotation
+Licence: CC-BY-4.0.
+
+A raw row of `valid.csv` (header `screen_id,screen_annotation`; shortened):
+
+    11107,"PICTOGRAM three bars 0 132 30 109, TOOLBAR 0 999 31 109 (TEXT Account 171 352 54 84), ..."
+
+An element is `CLASS TEXT x_min x_max y_min y_max` (the x pair first), its children follow in parentheses. Texts hold
+commas, parentheses and digits: an element ends at the first four integers after which the syntax goes on.
+
+| native | unified |
+|---|---|
+| whole row | a perception sample "List the elements.": `CLASS text`, one line an element, parents before children |
+| element, innermost at its own centre | a perception sample "What is at [x,y]?" → `CLASS text` |
+| TEXT, BUTTON whose text is unique on the screen | a grounding sample "Where is <text>?" → its centre |
+| every element | screens.elements: role = class in lower case, name = text = caption |
+| element with a side below 0, above 999, swapped or of no length | rejected (`bad_box`), its children are kept |
+
+The grid 0..999 is kept as it is, not stretched to 1000. Pictures come from the companion `rico`
+(`combined/<screen_id>.jpg`); without it the samples are kept without a picture (`image_missing`).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.builders import SampleBuilder
+from pipelines.prompts import LIST_QUESTION, grounding_text, point_answer, point_text
+from schemas.coordinates import contains
+
+COMPANION = "rico"
+COLUMNS = ("screen_id", "screen_annotation")
+CLASSES = (
+    "PICTOGRAM", "TEXT_INPUT", "TEXT", "LIST_ITEM", "BUTTON", "IMAGE", "LABEL", "TOOLBAR", "NAVIGATION_BAR",
+    "CHECKBOX", "RADIO_BUTTON", "SWITCH", "PAGER_INDICATOR", "KEYBOARD", "MAP", "ADVERTISEMENT", "VIDEO", "SLIDER",
+    "PROGRESS_BAR", "SPINNER", "DATE_PICKER", "RATING_BAR", "WEB_VIEW", "CARD", "MODAL", "DRAWER", "TABLE",
+)  # fmt: skip
+"""The 14 classes seen, and classes that may turn up: a word in capitals that isn't listed would be taken for text."""
+_CLASS = rf"(?:{'|'.join(CLASSES)})"
+_ELEMENT = re.compile(
+    rf"({_CLASS})\b(.*?) (-?\d{{1,9}}) (-?\d{{1,9}}) (-?\d{{1,9}}) (-?\d{{1,9}})"
+    rf"(?=\s*$|, ?{_CLASS}\b| \({_CLASS}\b|\)+(?:\s*$|, ?{_CLASS}\b))",
+    re.DOTALL,
+)
+_START = re.compile(rf"(?:^|(?<=[(,] )|(?<=[(,])){_CLASS}\b")
+MAX_CHARS = 100_000
+GRID_MAX = 999
+
+DESCRIPTOR = Descriptor(
+    id="screen_annotation",
+    title="ScreenAI Screen Annotation",
+    origin="https://github.com/google-research-datasets/screen_annotation",
+    licence="CC-BY-4.0",
+    platforms=("mobile",),
+    language="en",
+    objectives=("perception", "grounding"),
+    size="15,743 / 2,364 / 4,310 screens (train / validation / test) by its README; valid.csv has 2,311 rows",
+    citation="Baechler et al., ScreenAI: A Vision-Language Model for UI and Infographics Understanding, 2402.04615",
+    frame="a grid of 0..999 on both axes, x_min x_max y_min y_max, origin top left",
+    record_unit="screen",
+    item_unit="element",
+    known_problems=(
+        "captions of pictograms and images are written by a model, some are absurd",
+        "negative and degenerate boxes",
+        "fewer rows than the README says",
+    ),
+    loss=(
+        Loss(
+            "element",
+            "perception sample",
+            "kept",
+            "asked by its centre; TEXT and BUTTON with a unique text also by name",
+        ),
+        Loss(
+            "element/listed",
+            "line of the element list",
+            "kept",
+            "another element covers its centre, or TEXT without text",
+        ),
+        Loss("element/bad", "-", "dropped", "bad_box: a side is below 0, above 999, swapped or of no length"),
+        Loss(
+            "element/unread",
+            "-",
+            "dropped",
+            "bad_value: the text can't be read from here on; its elements are counted by their class words",
+        ),
+        Loss("nesting", "order of the list", "lossy", "parents stand before their children; the depth is not written"),
+    ),
+    companions=(COMPANION,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One element as written. `box` is left, top, right, bottom on the grid; `depth` 0 is the screen's own list."""
+
+    kind: str
+    text: str
+    box: tuple[int, int, int, int]
+    depth: int
+
+    @property
+    def area(self) -> int:
+        return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
+
+    @property
+    def centre(self) -> tuple[int, int]:
+        return (self.box[0] + self.box[2] + 1) // 2, (self.box[1] + self.box[3] + 1) // 2
+
+    @property
+    def line(self) -> str:
+        """`CLASS text`"""
+        return f"{self.kind} {self.text}".strip()
+
+    @property
+    def sound(self) -> bool:
+        left, top, right, bottom = self.box
+        return 0 <= left < right <= GRID_MAX and 0 <= top < bottom <= GRID_MAX
+
+
+def parse_annotation(text: str) -> tuple[list[Node], str]:
+    """The elements of an annotation, parents before children, and what could not be read ("" if all was).
+
+    A stack holds the open parentheses. Reading stops where the syntax breaks: at a text without four integers, a `)`
+    too many, or an end with parentheses open (then all elements are returned, and the rest is the missing `)`).
+    """
+    nodes: list[Node] = []
+    stack: list[Node] = []
+    at, end = 0, len(text.rstrip())
+    if end > MAX_CHARS:
+        return [], text
+    while at < end:
+        match = _ELEMENT.match(text, at)
+        if match is None:
+            return nodes, text[at:]
+        kind, words = match.group(1), match.group(2)
+        left, right, top, bottom = (int(value) for value in match.groups()[2:])
+        nodes.append(Node(kind, " ".join(words.split()), (left, top, right, bottom), len(stack)))
+        at = match.end()
+        if text.startswith(" (", at):
+            stack.append(nodes[-1])
+            at += 2
+            continue
+        while at < end and text[at] == ")":
+            if not stack:
+                return nodes, text[at:]
+            stack.pop()
+            at += 1
+        if at < end:  # the pattern allows only a comma here
+            at += 2 if text.startswith(", ", at) else 1
+    return nodes, ")" * len(stack)
+
+
+class ScreenAnnotationAdapter(Adapter):
+    """One record per screen."""
+
+    descriptor = DESCRIPTOR
+    version = 1
+
+    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+        """One part per CSV file."""
+        return [(name,) for name in raw.files("**/*.csv")]
+
+    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        """One row at a time; a row that is no UTF-8 or has another number of columns is broken on its own."""
+        for file in files:
+            with raw.path(file).open(encoding="utf-8", errors="surrogateescape", newline="") as lines:
+                yield from _rows(file, csv.reader(lines, strict=True))
+
+    def map(self, record: Record, raw: Raw) -> Mapped:
+        """One screen → perception and grounding samples. Raises `RecordError`: unsafe_path, empty_text, bad_value."""
+        row: dict[str, str] = record.payload
+        text, screen_id = row["screen_annotation"], row["screen_id"]
+        expected = max(len(_START.findall(text)), 1)
+        if not text.strip():
+            raise RecordError("empty_text", "the annotation is empty")
+        if not re.fullmatch(r"[0-9]{1,12}", screen_id):
+            raise RecordError("unsafe_path", f"screen_id: expected digits, found {screen_id[:60]!r}", items=expected)
+        nodes, rest = parse_annotation(text)
+        if not nodes:
+            raise RecordError("bad_value", f"no element could be read: {text[:80]!r}", items=expected)
+        sound = [node for node in nodes if node.sound]
+        elements = [
+            {"box": [float(side) for side in node.box], "role": node.kind.lower(), "text": node.text, "name": node.text}
+            for node in sound
+        ]
+        screen = Screen.load(raw.read_if_there(f"combined/{screen_id}.jpg", COMPANION), elements, normalised=True)
+        builder = SampleBuilder(self.descriptor, record, record_id=screen_id, split=_split(record.file))
+        listed = _emit(builder, nodes, sound, screen)
+        if rest.strip(")"):
+            missing = max(len(_START.findall(rest)), 1)
+            builder.reject("bad_value", native=rest, native_index=len(nodes), word="element/unread", items=missing,
+                           detail="expected CLASS text and four integers, or a parenthesis too many")  # fmt: skip
+        mapped = builder.finish()
+        mapped.items += listed
+        mapped.mapped += listed
+        if listed:
+            mapped.losses["element/listed", "kept"] += listed
+        return mapped
+
+
+def _rows(file: str, reader: Any) -> Iterator[Record | Broken]:
+    try:
+        header = [name.lstrip("\ufeff") for name in next(reader, [])]
+        if missing := [name for name in COLUMNS if name not in header]:
+            yield Broken(file, "header", "missing_field", f"expected columns {COLUMNS}, missing {missing}", 0, header)
+            return
+        for name in sorted(set(header) - set(COLUMNS)):
+            yield Broken(file, "header", f"unknown_field:{name[:60]}", "the rows are mapped without it", 0, header)
+        for number, cells in enumerate(reader, 1):
+            yield _row(file, f"row {number}", header, cells)
+    except csv.Error as error:
+        yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1, None)
+
+
+def _row(file: str, locator: str, header: list[str], cells: list[str]) -> Record | Broken:
+    whole = ",".join(cells)
+    items = max(len(_START.findall(whole)), 1)
+    shown = whole.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:2000]
+    if any("\ud800" <= char <= "\udfff" for char in whole):
+        return Broken(file, locator, "bad_value", "not UTF-8", items, shown)
+    if len(cells) != len(header):
+        return Broken(
+            file, locator, "truncated_record", f"{len(cells)} cells in a table of {len(header)}", items, shown
+        )
+    row = dict(zip(header, cells, strict=True))
+    return Record(file, locator, row, row["screen_id"])
+
+
+def _split(file: str) -> str:
+    name = file.rpartition("/")[2].lower()
+    return "validation" if name.startswith(("val", "dev")) else "test" if name.startswith("test") else "train"
+
+
+def _emit(builder: SampleBuilder, nodes: list[Node], sound: list[Node], screen: Screen) -> int:
+    """The samples; returns how many elements stand only in the list."""
+    listed = 0
+    names = Counter(node.text.casefold() for node in nodes)
+    for index, node in enumerate(nodes):
+        if not node.sound:
+            native = {"class": node.kind, "text": node.text, "box": list(node.box)}
+            builder.reject("bad_box", native=native, native_index=index, word="element/bad", detail=f"{node.box}")
+            continue
+        box = [float(side) for side in node.box]
+        if _innermost(node, sound) and (node.text or node.kind != "TEXT"):
+            builder.sample("perception", point_text(*node.centre), node.line, screen, native_index=index,
+                           word="element", target_boxes=[box], rules=["innermost_at_its_centre"])  # fmt: skip
+        else:
+            listed += 1
+        if node.kind in ("TEXT", "BUTTON") and node.text and names[node.text.casefold()] == 1:
+            builder.sample(
+                "grounding",
+                grounding_text(node.text),
+                point_answer(*node.centre),
+                screen,
+                k=1,
+                count=False,
+                native_index=index,
+                word="element",
+                target_boxes=[box],
+                rules=["unique_text", "centre_of_box"],
+            )
+    if sound:
+        builder.sample("perception", LIST_QUESTION, "\n".join(node.line for node in sound), screen, k=2, count=False,
+                       native_index=len(nodes), word="element", target_boxes=[[float(v) for v in n.box] for n in sound],
+                       rules=["native_order"])  # fmt: skip
+    return listed
+
+
+def _innermost(node: Node, nodes: list[Node]) -> bool:
+    """Whether no other element of the same or a smaller size holds the centre."""
+    return not any(
+        other is not node and other.area <= node.area and contains(other.box, node.centre) for other in nodes
+    )

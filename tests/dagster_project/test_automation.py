@@ -1,0 +1,143 @@
+"""What starts by itself, and when."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_project import automation, definitions, deployment
+
+
+@pytest.fixture
+def raw_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VESPER_HOME", str(tmp_path))
+    (tmp_path / "incoming").mkdir()
+    return tmp_path / "incoming"
+
+
+@pytest.fixture
+def loaded(raw_root: Path) -> dg.Definitions:
+    return definitions.build(deployment.load())
+
+
+def _tick(loaded: dg.Definitions, cursor: str | None) -> tuple[list[dg.RunRequest], str | None]:
+    sensor = loaded.resolve_sensor_def("new_raw_files")
+    context = dg.build_sensor_context(cursor=cursor, instance=dg.DagsterInstance.ephemeral())
+    tick = sensor.evaluate_tick(context)
+    return list(tick.run_requests or []), tick.cursor
+
+
+def test_new_files_refresh_their_source_alone_and_once(loaded: dg.Definitions, raw_root: Path) -> None:
+    requests, cursor = _tick(loaded, None)
+    assert requests == []
+    (raw_root / "aitw").mkdir()
+    (raw_root / "aitw" / "a.tfrecord").write_bytes(b"x")
+    requests, cursor = _tick(loaded, cursor)
+    assert requests == [], "a copy may be under way: look twice"
+    requests, cursor = _tick(loaded, cursor)
+    assert [request.tags["source"] for request in requests] == ["aitw"]
+    keys = {key.to_user_string() for key in requests[0].asset_selection or []}
+    assert keys == {"raw/aitw", "unified/aitw", "verdicts/aitw", "gold/aitw"}
+    requests, cursor = _tick(loaded, cursor)
+    assert requests == []
+
+
+def test_a_growing_file_is_waited_for(loaded: dg.Definitions, raw_root: Path) -> None:
+    file = raw_root / "mind2web" / "a.json"
+    file.parent.mkdir()
+    cursor = None
+    for size in range(1, 4):
+        file.write_bytes(b"x" * size)
+        requests, cursor = _tick(loaded, cursor)
+        assert requests == []
+        assert json.loads(cursor or "")["mind2web"]["done"] == ""
+
+
+def test_new_companion_files_refresh_the_sources_that_use_them(loaded: dg.Definitions, raw_root: Path) -> None:
+    (raw_root / "rico").mkdir()
+    (raw_root / "rico" / "1.jpg").write_bytes(b"x")
+    _, cursor = _tick(loaded, None)
+    requests, _ = _tick(loaded, cursor)
+    keys = {key.to_user_string() for key in requests[0].asset_selection or []}
+    assert {"raw/rico", "unified/screenqa", "gold/screenqa"} <= keys and "unified/aitw" not in keys
+
+
+def test_the_requested_run_exists_in_the_job(loaded: dg.Definitions) -> None:
+    """A sensor that asks for assets outside its job's selection would fail only at night."""
+    keys = {k.to_user_string() for k in loaded.resolve_job_def("refresh_sources").asset_layer.executable_asset_keys}
+    assert {"raw/aitw", "gold/aitw", "raw/rico"} <= keys
+    assert not any(key.startswith(("mid_training/", "checkpoints/")) for key in keys)
+
+
+def test_nightly_refresh_runs_at_the_hour_that_is_set(monkeypatch: pytest.MonkeyPatch, raw_root: Path) -> None:
+    monkeypatch.setenv("VESPER_NIGHTLY_CRON", "30 4 * * *")
+    schedule = definitions.build(deployment.load()).resolve_schedule_def("nightly_refresh")
+    assert schedule.cron_schedule == "30 4 * * *"
+    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+    context = dg.build_schedule_context(instance=dg.DagsterInstance.ephemeral())
+    assert len(schedule.evaluate_tick(context).run_requests or []) == 1
+
+
+def test_a_bad_cron_is_refused(monkeypatch: pytest.MonkeyPatch, raw_root: Path) -> None:
+    monkeypatch.setenv("VESPER_NIGHTLY_CRON", "every night")
+    with pytest.raises(dg.DagsterInvalidDefinitionError):
+        definitions.build(deployment.load())
+
+
+@pytest.mark.parametrize("word", ["succeeded", "failed", "canceled"])
+def test_the_corpus_follows_a_refresh_however_it_ended(loaded: dg.Definitions, word: str) -> None:
+    sensor = loaded.resolve_sensor_def(f"corpus_after_refresh_{word}")
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+    assert sensor.job_name == "build_corpus"
+
+    @dg.op
+    def nothing() -> None: ...
+
+    @dg.job
+    def refresh_sources() -> None:
+        nothing()
+
+    instance = dg.DagsterInstance.ephemeral()
+    run = refresh_sources.execute_in_process(instance=instance)
+    context = dg.build_run_status_sensor_context(sensor.name, run.get_run_success_event(), instance, run.dagster_run)
+    request = sensor(context)
+    assert isinstance(request, dg.RunRequest) and request.run_key == f"corpus-after-{run.run_id}"
+
+
+def _conditions(loaded: dg.Definitions) -> set[str]:
+    return {k.to_user_string() for a in loaded.assets or [] for k, c in a.automation_conditions_by_key.items() if c}
+
+
+def test_the_tail_is_automated_and_only_the_tail(loaded: dg.Definitions) -> None:
+    found = _conditions(loaded)
+    assert "checkpoints/unified" in found and "evaluations/unified" in found
+    assert all(key.startswith(("checkpoints/", "evaluations/")) and key != "evaluations/heldout" for key in found)
+
+
+def test_the_tail_fires_on_new_data_and_not_on_the_same_again() -> None:
+    """The shipped condition on a toy graph: re-materialising equal data asks for nothing."""
+
+    @dg.asset
+    def corpus() -> None: ...
+
+    @dg.asset(deps=[corpus], automation_condition=automation.TAIL)
+    def checkpoint() -> None: ...
+
+    instance = dg.DagsterInstance.ephemeral()
+    toy = dg.Definitions([corpus, checkpoint])
+
+    def look(cursor, version):  # type: ignore[no-untyped-def]
+        if version:
+            instance.report_runless_asset_event(
+                dg.AssetMaterialization("corpus", tags={"dagster/data_version": version})
+            )
+        return dg.evaluate_automation_conditions(toy, instance=instance, cursor=cursor)
+
+    first = look(None, "a")
+    second = look(first.cursor, "b")
+    assert second.total_requested == 1
+    third = look(second.cursor, "b")
+    assert third.total_requested == 0

@@ -1,0 +1,180 @@
+"""The graph is the one that was designed: keys, edges, checks, and what loading it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_project import checks, definitions, deployment, graph
+from dagster_project.assets import sources
+from pipelines.sources import registry
+from pipelines.store import Check, PartSpec, Store
+
+ROOT = Path(__file__).parents[2]
+TEN = {
+    "aitw", "android_control", "aitz", "mind2web", "miniwob_demos", "agentnet", "omniact", "ui_refexp",
+    "screen_annotation", "screenqa",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def settings() -> deployment.Deployment:
+    return deployment.Deployment(raw_root=Path("/nowhere"))
+
+
+@pytest.fixture(scope="module")
+def stages(settings: deployment.Deployment) -> dict[str, graph.Stage]:
+    return graph.stages(settings)
+
+
+@pytest.fixture(scope="module")
+def loaded(settings: deployment.Deployment) -> dg.Definitions:
+    return definitions.build(settings)
+
+
+def test_ten_sources_have_whole_chains(stages: dict[str, graph.Stage]) -> None:
+    assert set(registry()) >= TEN
+    for name in TEN:
+        assert stages[f"verdicts/{name}"].deps == (f"unified/{name}",)
+        assert stages[f"gold/{name}"].deps == (f"unified/{name}", f"verdicts/{name}")
+        assert f"raw/{name}" in stages[f"unified/{name}"].deps
+
+
+def test_companions_feed_the_sources_that_name_them(stages: dict[str, graph.Stage]) -> None:
+    for name, adapter in registry().items():
+        wanted = {f"raw/{name}", *(f"raw/{companion}" for companion in adapter.descriptor.companions)}
+        assert set(stages[f"unified/{name}"].deps) == wanted
+    assert "raw/rico" in stages["unified/screenqa"].deps
+
+
+def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
+    gold = {key for key in stages if key.startswith("gold/")}
+    specialists = {f"checkpoints/offline_{name}" for name in ("grounding", "mobile", "web")}
+    assert set(stages["hygiene/duplicates"].deps) == gold
+    assert set(stages["mid_training/shards"].deps) == gold
+    assert set(stages["mid_training/mixture"].deps) == {"mid_training/shards", "hygiene/duplicates"}
+    assert set(stages["task_pool/shards"].deps) == {"task_pool/static", "task_pool/dynamic"}
+    assert {"checkpoints/base", "mid_training/mixture"} <= set(stages["checkpoints/mid_trained"].deps)
+    for name in specialists:
+        assert "checkpoints/mid_trained" in stages[name].deps
+    for name in ("linear", "unified"):
+        assert set(stages[f"checkpoints/{name}"].deps) == specialists | {"checkpoints/mid_trained"}
+    for name in ("base", "mid_trained", "linear", "unified", *(s.partition("/")[2] for s in specialists)):
+        assert {f"checkpoints/{name}", "evaluations/heldout"} <= set(stages[f"evaluations/{name}"].deps)
+
+
+def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, graph.Stage]) -> None:
+    raw = {key for key in stages if key.startswith("raw/")}
+    assert raw >= {f"raw/{name}" for name in TEN}
+    assert raw <= graph.upstream(stages, "checkpoints/unified")
+
+
+def test_no_judgement_or_training_reads_a_held_out_sample(stages: dict[str, graph.Stage]) -> None:
+    assert "evaluations/heldout" not in graph.upstream(stages, "checkpoints/mid_trained")
+
+
+def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dict[str, graph.Stage]) -> None:
+    assets = loaded.resolve_asset_graph()
+    assert {key.to_user_string() for key in assets.get_all_asset_keys()} == set(stages)
+    for key, stage in stages.items():
+        node = assets.get(dg.AssetKey(key.split("/")))
+        assert {parent.to_user_string() for parent in node.parent_keys} == set(stage.deps)
+        assert node.group_name == key.partition("/")[0]
+        assert node.owners and node.kinds and node.description
+
+
+def test_every_asset_has_a_blocking_check(loaded: dg.Definitions, stages: dict[str, graph.Stage]) -> None:
+    specs = [spec for asset in loaded.assets or [] for spec in asset.check_specs]
+    assert {spec.asset_key.to_user_string() for spec in specs} == set(stages)
+    assert all(spec.blocking for spec in specs)
+
+
+def test_no_asset_has_both_a_schedule_and_a_condition(loaded: dg.Definitions) -> None:
+    scheduled = loaded.resolve_job_def("refresh_sources").asset_layer.executable_asset_keys
+    conditioned = {key for a in loaded.assets or [] for key, c in a.automation_conditions_by_key.items() if c}
+    assert conditioned and not (set(scheduled) & conditioned)
+
+
+def test_a_switched_off_source_stays_visible_outside_the_fan_in() -> None:
+    off = deployment.Deployment(Path("/nowhere"), sources={"aitw": deployment.SourceSettings(enabled=False)})
+    stages = graph.stages(off)
+    assert not [key for key in stages if key.endswith("/aitw")]
+    assert "gold/aitw" not in stages["mid_training/shards"].deps
+    assets = definitions.build(off).resolve_asset_graph()
+    assert assets.get(dg.AssetKey(["raw", "aitw"])).is_external
+
+
+def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("sources: {aitw: {enable: false}}\n")
+    with pytest.raises(deployment.DeploymentError, match="unknown 'enable'"):
+        deployment.load(path)
+    with pytest.raises(ValueError, match="unknown source 'nope'"):
+        sources.enabled(deployment.Deployment(Path("/x"), sources={"nope": deployment.SourceSettings()}))
+
+
+def _timed(code: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_definitions_load_fast_and_without_the_heavy_libraries() -> None:
+    code = """
+import sys, time
+began = time.process_time()
+from dagster_project.definitions import defs
+defs().get_repository_def()
+heavy = ("torch", "transformers", "faiss", "matplotlib", "apache_beam", "playwright")
+print(time.process_time() - began, *[name for name in heavy if name in sys.modules])
+"""
+    seconds, *heavy = _timed(code)
+    assert float(seconds) < 3
+    assert heavy == []
+
+
+def test_dg_check_defs_passes(tmp_path: Path) -> None:
+    dg_command = Path(sys.executable).with_name("dg")
+    done = subprocess.run([str(dg_command), "check", "defs"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_failed_manifest_blocks_what_comes_after(tmp_path: Path) -> None:
+    """The real check on a real manifest: downstream isn't run, and the store doesn't make it current."""
+    ran: list[str] = []
+    store = Store(tmp_path)
+
+    def build(passed: bool):  # type: ignore[no-untyped-def]
+        with store.build("raw/x", code_version="1", config={"passed": passed}, parts=[]) as made:
+            spec = PartSpec("a", str(passed))
+            made.run_part(spec, lambda out: out.bytes("a.txt", b"x"))
+            return made.commit(checks=[Check("nothing_lost", passed, "3 of 4", "4 of 4")])
+
+    def graph_of(passed: bool) -> list[dg.AssetsDefinition]:
+        key = dg.AssetKey(["raw", "x"])
+
+        @dg.asset(key=key, check_specs=[checks.spec(key)])
+        def raw():  # type: ignore[no-untyped-def]
+            return dg.MaterializeResult(check_results=[checks.result(build(passed))])
+
+        @dg.asset(deps=[raw])
+        def after() -> None:
+            ran.append("after")
+
+        return [raw, after]
+
+    instance = dg.DagsterInstance.ephemeral()
+    result = dg.materialize(graph_of(False), instance=instance, raise_on_error=False)
+    assert not result.success and ran == [] and store.current("raw/x") is None
+    evaluation = result.get_asset_check_evaluations()[0]
+    assert not evaluation.passed and "found 3 of 4, expected 4 of 4" in (evaluation.description or "")
+    assert dg.materialize(graph_of(True), instance=instance).success and ran == ["after"]
+
+
+def test_a_manifest_without_checks_does_not_pass(tmp_path: Path) -> None:
+    with Store(tmp_path).build("raw/x", code_version="1") as made:
+        manifest = made.commit()
+    assert not checks.result(manifest).passed

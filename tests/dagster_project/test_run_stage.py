@@ -1,0 +1,104 @@
+"""The external process: it dies with its parent, takes its children along, and holds its output's lock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_project import instance
+from dagster_project.run_stage import Reporter, output_lock
+
+ROOT = Path(__file__).parents[2]
+CHILD = """
+import subprocess, sys, time
+from pathlib import Path
+from dagster_project.run_stage import output_lock, own_group
+own_group()
+with output_lock(Path(sys.argv[1]), "checkpoints/x"):
+    grandchild = subprocess.Popen(["sleep", "60"])
+    Path(sys.argv[1], "pids").write_text(f"{__import__('os').getpid()} {grandchild.pid}")
+    while True:
+        time.sleep(0.05)
+"""
+PARENT = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[2], sys.argv[1]]).wait()"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _started(folder: Path) -> list[int]:
+    for _ in range(200):
+        if (folder / "pids").exists() and (text := (folder / "pids").read_text()):
+            return [int(word) for word in text.split()]
+        time.sleep(0.05)
+    raise AssertionError("the child didn't start")
+
+
+def _gone(pids: list[int]) -> bool:
+    for _ in range(100):
+        if not any(_alive(pid) for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_killing_the_run_worker_ends_the_trainer_and_its_children(tmp_path: Path, how: signal.Signals) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), CHILD], cwd=ROOT)
+    pids = _started(tmp_path)
+    with (
+        pytest.raises(RuntimeError, match=f"process {pids[0]} is making it already"),
+        output_lock(tmp_path, "checkpoints/x"),
+    ):
+        pass
+    parent.send_signal(how)
+    parent.wait(10)
+    assert _gone(pids)
+    with output_lock(tmp_path, "checkpoints/x"):
+        pass
+
+
+def test_an_unknown_stage_fails_and_says_so(tmp_path: Path) -> None:
+    """Through Pipes, as an asset does it: the process's failure is the asset's."""
+
+    @dg.asset
+    def made(context):  # type: ignore[no-untyped-def]
+        command = [sys.executable, "-m", "dagster_project.run_stage", "checkpoints/nope"]
+        environment = {**os.environ, "VESPER_HOME": str(tmp_path)}
+        return dg.PipesSubprocessClient().run(command=command, context=context, env=environment).get_results()
+
+    result = dg.materialize([made], instance=dg.DagsterInstance.ephemeral(), raise_on_error=False)
+    assert not result.success
+
+
+def test_rare_events_are_all_logged_and_steps_now_and_then() -> None:
+    lines: list[str] = []
+    report = Reporter(lines.append)
+    report({"kind": "stage", "stage": "base"})
+    for step in range(100):
+        report({"kind": "step", "step": step, "loss": 0.123456})
+    report({"kind": "validation", "loss": 1.0})
+    assert [line.partition(":")[0] for line in lines] == ["stage", "validation"]
+
+
+def test_the_shipped_instance_settings_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    folder = instance.prepare(tmp_path)
+    with dg.DagsterInstance.from_config(str(folder)) as found:
+        assert not found.telemetry_enabled
+        assert found.get_concurrency_config().pool_config.default_pool_limit == 1
+    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    instance.prepare(tmp_path)
+    assert (folder / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n", "an edited copy is left alone"

@@ -1,0 +1,126 @@
+"""The stages on a small store: every checkpoint and its evaluation, committed once, with inputs recorded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from goldmaker import gold
+
+from pipelines.mixture import build_mixture
+from pipelines.shards import build_shards
+from pipelines.store import Store, StoreError
+from trainer.stages import CHECKPOINTS, DEFAULTS, STAGES, checkpoint_folder, run_stage, stage_config
+
+CONFIG: dict[str, Any] = {
+    "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
+              "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0], "vocab_size": 1536,
+              "pixels": 12288},
+    "midtrain": {"steps": 8, "batch_size": 8, "warmup": 2, "save_every": 4, "validate_every": 0, "threads": 1},
+    "validation_share": 0.15,
+    "offline": {"threads": 1, "updates": 1, "prompts": 3, "group": 4, "held_out_limit": 8, "held_out_samples": 1,
+                "validation_limit": 4, "validation_samples": 1},
+    "evaluate": {"threads": 1, "grounding": 6, "navigation": 4, "max_new_tokens": 8},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = gold(tmp_path_factory.mktemp("stages"), count=20, parts=2)
+    build_shards(store, ["toy"])
+    build_shards(store, ["toy"], "evaluations/heldout", splits=("test",))
+    build_mixture(store)
+    return store
+
+
+@pytest.fixture(scope="module")
+def made(store: Store) -> dict[str, Any]:
+    """All stages, in order."""
+    return {stage: run_stage(stage, store.home, CONFIG, progress=False) for stage in STAGES}
+
+
+def test_every_stage_is_committed_with_checks_passed_and_inputs_recorded(store: Store, made: dict[str, Any]) -> None:
+    for stage, manifest in made.items():
+        assert manifest.checks_passed, (stage, [c for c in manifest.checks if not c.passed])
+        assert manifest.checks and store.require(manifest.asset).version == manifest.version
+        for asset, version in manifest.inputs.items():
+            assert store.require(asset).version == version
+    assert set(made["unified"].inputs) == {"checkpoints/mid_trained", "checkpoints/offline_grounding",
+                                           "checkpoints/offline_mobile", "checkpoints/offline_web"}  # fmt: skip
+
+
+def test_checkpoints_load_plainly_and_lineage_leads_back_to_the_shards(store: Store, made: dict[str, Any]) -> None:
+    from transformers import AutoTokenizer, Qwen3VLForConditionalGeneration
+
+    for name in CHECKPOINTS:
+        folder = checkpoint_folder(made[name])
+        model = Qwen3VLForConditionalGeneration.from_pretrained(folder)
+        assert len(AutoTokenizer.from_pretrained(str(folder))) == model.config.text_config.vocab_size == 1536
+        found = json.loads((folder / "lineage.json").read_text())
+        assert found["stage"] == name and found["action_space"] == "v1.5" and found["prompt_version"]
+        assert found["parents"] == made[name].inputs
+    seen, ahead = set(), ["checkpoints/unified"]
+    while ahead:
+        asset = ahead.pop()
+        seen.add(asset)
+        ahead += [parent for parent in store.require(asset).inputs if parent not in seen]
+    assert {"checkpoints/base", "mid_training/shards", "mid_training/mixture", "gold/toy"} <= seen
+
+
+def test_a_second_run_does_nothing_and_says_so(store: Store, made: dict[str, Any]) -> None:
+    for stage, manifest in made.items():
+        events: list[dict[str, Any]] = []
+        again = run_stage(stage, store.home, CONFIG, events.append, progress=False)
+        assert again.version == manifest.version and again.data_version == manifest.data_version
+        assert [event["kind"] for event in events] == ["stage", "committed"] and events[-1]["skipped"]
+    assert not list((store.home / "cache/training").glob("*"))  # no state of finished runs is left
+
+
+def test_the_same_inputs_give_the_same_bytes_elsewhere(made: dict[str, Any], tmp_path: Path) -> None:
+    other = gold(tmp_path, count=20, parts=2)
+    build_shards(other, ["toy"])
+    build_mixture(other)
+    for stage in ("base", "mid_trained"):
+        assert run_stage(stage, tmp_path, CONFIG, progress=False).data_version == made[stage].data_version
+
+
+def test_evaluations_have_controls_and_records_of_the_same_samples(made: dict[str, Any]) -> None:
+    from trainer.evaluate import compare
+    from trainer.stage_evaluation import read_records
+
+    records = {name: read_records(made[f"evaluations/{name}"].paths("records")[0]) for name in CHECKPOINTS}
+    ids = {name: [record["sample_id"] for record in listed] for name, listed in records.items()}
+    assert all(listed == ids["base"] for listed in ids.values()) and len(ids["base"]) > 4
+    report = json.loads(made["evaluations/unified"].file("evaluation.json").read_text())
+    controls = report["summary"]["grounding"]["controls"]
+    assert controls["blind"]["n"] == controls["swapped"]["n"] == controls["random_element"]["n"] > 0
+    assert report["summary"]["grounding"]["elements_known"] in (0.0, 1.0)  # the toy gold has no unified screens: 0
+    assert compare(records["mid_trained"], records["base"], "format")["n"] == len(ids["base"])
+
+
+def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
+    changed = {**CONFIG, "evaluate": {"grounding": 9}}
+    same = {s for s in STAGES if stage_config(s, changed) == stage_config(s, CONFIG)}
+    assert same == set(CHECKPOINTS)
+    own = stage_config("offline_web", {"offline": {"updates": 3, "offline_web": {"updates": 5}, "offline_mobile": {}}})
+    assert own["offline"] == {"updates": 5}
+    assert stage_config("base", {})["preset"] == DEFAULTS["preset"]
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, store: Store) -> None:
+    for words, message in (
+        (["base", "--home", str(tmp_path)], "mid_training/shards: nothing committed yet"),
+        (["nonsense", "--home", str(tmp_path)], "stage: expected one of base"),
+        (["base", "--home", str(store.home), "--config", '{"presets": "nano"}'], "unknown ['presets']"),
+        (["base", "--home", str(store.home), "--config", '{"preset": "9b"}'], "expected one of nano, 2b, 8b, 30b-a3b"),
+        (["base", "--home", str(store.home), "--config", "{"], "trainer:"),
+    ):
+        done = subprocess.run([sys.executable, "-m", "trainer", *words], capture_output=True, text=True, timeout=60,
+                              cwd=Path(__file__).parents[2])  # fmt: skip
+        assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    with pytest.raises(StoreError, match="nothing committed"):
+        run_stage("unified", tmp_path)
