@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,7 @@ def _execute(progress: Progress) -> None:
     from dagster_project import definitions
     from dagster_project.assets import factory
 
+    warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     loaded = definitions.build(deployment.load())
     factory.listeners.append(progress)
     quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

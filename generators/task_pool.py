@@ -253,6 +253,9 @@ class TaskPool:
         self.strata = {name: [row for row in rows if row["stratum"] == name] for name in STRATA}
         self.seed = seed
         self.size = len(rows)
+        # A lap over the pool, the strata spread evenly through it: the j-th of m tasks stands at (j + 1/2) / m.
+        spread = [((j + 0.5) / len(own), name, j) for name, own in self.strata.items() for j in range(len(own))]
+        self._lap = [(name, j) for _, name, j in sorted(spread)]
 
     @classmethod
     def open(cls, store: Store, seed: int = 0) -> TaskPool:
@@ -260,24 +263,16 @@ class TaskPool:
         return cls(store.require(SHARDS).read("tasks", Tasks.schema), seed)
 
     def batch(self, number: int, size: int) -> list[dict[str, Any]]:
-        """Batch `number` of `size` tasks; over many batches each stratum gets its share and each task its turn."""
+        """Batch `number` of `size` tasks: laps over the pool, cut into batches, so each task gets its turn."""
+        orders: dict[tuple[int, str], list[dict[str, Any]]] = {}
         drawn = []
-        for name, rows in self.strata.items():
-            start, stop = (self._due(name, k * size) for k in (number, number + 1))
-            drawn += [self._at(name, rows, place) for place in range(start, stop)]
+        for place in range(number * size, (number + 1) * size):
+            lap, offset = divmod(place, self.size)
+            name, j = self._lap[offset]
+            if (lap, name) not in orders:
+                orders[lap, name] = self._order(lap, name)
+            drawn.append(orders[lap, name][j])
         return drawn
 
-    def _due(self, name: str, total: int) -> int:
-        """Tasks of a stratum among the first `total` drawn: cumulative rounding, so the strata's sums add up."""
-        before = 0
-        for other in STRATA:
-            after = before + len(self.strata[other])
-            if other == name:
-                return total * after // self.size - total * before // self.size
-            before = after
-        raise ValueError(f"task pool: unknown stratum {name!r}")
-
-    def _at(self, name: str, rows: list[dict[str, Any]], place: int) -> dict[str, Any]:
-        lap, offset = divmod(place, len(rows))
-        order = sorted(range(len(rows)), key=lambda i: digest([self.seed, name, lap, rows[i]["task_id"]]))
-        return rows[order[offset]]
+    def _order(self, lap: int, name: str) -> list[dict[str, Any]]:
+        return sorted(self.strata[name], key=lambda row: digest([self.seed, name, lap, row["task_id"]]))

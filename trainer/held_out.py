@@ -176,7 +176,7 @@ def succeeds(text: str, truth: Truth, config: RewardConfig) -> bool:
     reply = read_reply(text)
     if truth.action is None:
         return point_hit(reply.point, truth.boxes, truth.refusal)
-    return step_success(reply.action, truth.action, truth.boxes[0] if truth.boxes else None, config)
+    return any(step_success(reply.action, truth.action, box, config) for box in truth.boxes or (None,))
 
 
 def reward_bounds(domain: str, config: RewardConfig) -> tuple[float, float]:

@@ -355,7 +355,7 @@ def _write_lineage(
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     before = {key: value for key, value in before.items() if key in _LINEAGE_KEPT}
     lineage = {
-        "preset": {},
+        "preset": "",
         **before,
         "stage": report.method,
         "parents": dict(parents or _parents(base, digests)),

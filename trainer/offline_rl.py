@@ -25,13 +25,14 @@ from typing import Any
 import torch
 
 from schemas.ids import canonical_json, digest
-from trainer.batches import Batch, Processor, Row
+from trainer.batches import Processor, Row
 from trainer.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
 from trainer.generation import Completion, generate
 from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, group_advantages, grpo_loss
 from trainer.held_out import Measure, RlTask, choose, measure, reward_bounds, tasks_of
 from trainer.merge import layer_of
 from trainer.model import reply_logprobs
+from trainer.replies import ended_at_control, padded, reply_batch
 from trainer.rewards import RewardConfig, reward
 from trainer.statistics import paired
 from trainer.tensors import WeightFiles
@@ -297,10 +298,10 @@ class _Run:
         parts: list[tuple[int, LossParts]] = []
         for cut in range(0, len(live), self.config.micro_batch):
             some = live[cut : cut + self.config.micro_batch]
-            batch = _reply_batch(self.processor, [tasks[replies[i].row].row for i in some], [replies[i] for i in some])
+            batch = reply_batch(self.processor, [tasks[replies[i].row].row for i in some], [replies[i] for i in some])
             batch = batch.to(next(self.model.parameters()).device)
             found = reply_logprobs(self.model, batch)
-            old = _padded([replies[i].logprobs for i in some], found.logprobs)
+            old = padded([replies[i].logprobs for i in some], found.logprobs)
             reference = None
             if self.reference is not None:
                 with torch.no_grad():
@@ -394,41 +395,6 @@ class _Run:
         moved, whole = (math.fsum(pair[i] for pair in squares.values()) for i in (0, 1))
         layers = {name: math.sqrt(pair[0] / pair[1]) if pair[1] else 0.0 for name, pair in sorted(squares.items())}
         return {"relative": math.sqrt(moved / whole), "norm": math.sqrt(moved), "layers": layers}
-
-
-def ended_at_control(reply: Completion, processor: Processor) -> Completion:
-    """A sampled control token (an image place, say) ends the reply: what comes after it was read from nothing.
-
-    The token stays as the reply's last, so that training can push it down.
-    """
-    control = set(processor.tokenizer.all_special_ids)
-    place = next((i for i, token in enumerate(reply.token_ids) if token in control), None)
-    if place is None or reply.token_ids[place] == processor.end_id:
-        return reply
-    return replace(
-        reply, token_ids=reply.token_ids[: place + 1], logprobs=reply.logprobs[: place + 1],
-        text=processor.text(reply.token_ids[:place]), finished=False,
-    )  # fmt: skip
-
-
-def _reply_batch(processor: Processor, rows: Sequence[Row], replies: Sequence[Completion]) -> Batch:
-    """`reply_batch`, with the end token as the input of every last reply token and that token itself as its label.
-
-    No later token reads that input; but an image place without a picture among the inputs can't be laid out.
-    """
-    batch = processor.reply_batch(rows, [[*reply.token_ids[:-1], processor.end_id] for reply in replies])
-    for index, reply in enumerate(replies):
-        last = int((batch.labels[index] != -100).nonzero()[-1])
-        batch.labels[index, last] = reply.token_ids[-1]
-    return batch
-
-
-def _padded(rows: Sequence[Sequence[float]], like: torch.Tensor) -> torch.Tensor:
-    """Lists → [S, L] padded right with 0, as `like`."""
-    padded = torch.zeros_like(like)
-    for index, row in enumerate(rows):
-        padded[index, : len(row)] = torch.tensor(row, dtype=like.dtype)
-    return padded.detach()
 
 
 def _metrics(

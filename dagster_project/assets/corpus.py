@@ -54,8 +54,9 @@ def _task_pool(stage: Callable[..., Stage], over_gold: Callable[..., Callable[[W
         columns=Tasks.schema,
     )  # fmt: skip
     yield stage(
-        "task_pool/dynamic", gold, over_gold(_dynamic_tasks), "Tasks inferred from screens of gold episodes; kept if "
-        "no pool task is too similar.", table="tasks", columns=Tasks.schema,
+        "task_pool/dynamic", ("task_pool/static", *gold), over_gold(_dynamic_tasks),
+        "Tasks inferred from gold episodes; kept if no task of the pool is too similar.", table="tasks",
+        columns=Tasks.schema,
     )  # fmt: skip
     yield stage(
         "task_pool/shards", ("task_pool/static", "task_pool/dynamic"), _task_shards,

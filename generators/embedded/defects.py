@@ -35,7 +35,7 @@ class DefectRates:
     low: float = 0.303
     near_miss: float = 0.10
     premature: float = 0.06
-    unreadable: float = 0.012
+    unreadable: float = 0.02
     duplicate: float = 0.03
     paraphrase: float = 0.08
     splits: tuple[str, ...] = ("train", "validation", "test")  # a real source's test split is no cleaner

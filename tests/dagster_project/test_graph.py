@@ -57,6 +57,7 @@ def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
     assert set(stages["hygiene/duplicates"].deps) == gold
     assert set(stages["mid_training/shards"].deps) == gold
     assert set(stages["mid_training/mixture"].deps) == {"mid_training/shards", "hygiene/duplicates"}
+    assert "task_pool/static" in stages["task_pool/dynamic"].deps, "a new task must differ from the static ones"
     assert set(stages["task_pool/shards"].deps) == {"task_pool/static", "task_pool/dynamic"}
     assert {"checkpoints/base", "mid_training/mixture"} <= set(stages["checkpoints/mid_trained"].deps)
     for name in specialists:

@@ -135,7 +135,7 @@ def test_unreadable_items_cannot_be_read(recordings: Recorded, kind: str) -> Non
 
 def _many(recordings: Recorded) -> list[Episode]:
     """The recordings four times under other ids: enough that rates show."""
-    return [replace(e, uid=f"{n}{e.uid}", seed=e.seed + n) for n in range(1, 5) for e in recordings[0]]
+    return [replace(e, uid=f"{n}{e.uid}", seed=e.seed + 1000 * n) for n in range(1, 5) for e in recordings[0]]
 
 
 def test_about_30_percent_of_the_items_are_low_fidelity(recordings: Recorded) -> None:

@@ -219,14 +219,14 @@ class TestFolders:
     def test_writes_settings_lineage_and_report(self, folder: Folders, tmp_path: Path) -> None:
         base = random_tensors(0)
         start, expert = folder("base", base), folder("e", moved(base, 1))
-        (start / "lineage.json").write_text('{"stage": "mid_training", "preset": {"name": "nano"}}')
+        (start / "lineage.json").write_text('{"stage": "mid_training", "preset": "nano"}')
         report = merge("ties", start, [expert], tmp_path / "out", density=0.5)
         names = {path.name for path in (tmp_path / "out").iterdir()}
         assert names == {"config.json", "tokenizer.json", "model.safetensors", "merge.json", "lineage.json"}
         lineage = json.loads((tmp_path / "out/lineage.json").read_text())
         assert lineage["parents"] == {"base": WeightFiles(start).digest(), "expert_1": WeightFiles(expert).digest()}
         assert lineage["config"]["merge_method"] == "ties" and lineage["config"]["density"] == [0.5]
-        assert lineage["preset"] == {"name": "nano"}  # goes on from the base
+        assert lineage["preset"] == "nano"  # goes on from the base
         assert {layer.name for layer in report.layers} == {"model.layers.0", "model.layers.1", "model"}
         assert report.total.count == 35 + 11 + 1
         # int(0.5*35) + int(0.5*11) + int(0.5*1) = 17 + 5 + 0 elements of 47

@@ -111,7 +111,7 @@ def run(folder: Path, pause: float) -> subprocess.Popen[str]:
     folder.mkdir(exist_ok=True)
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(folder), str(pause)], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/support'}"}, cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/support'}"}, cwd=ROOT,
     )  # fmt: skip
 
 

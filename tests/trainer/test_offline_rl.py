@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 import torch
+from drawn import draw, make_rows
 
-from tests.trainer.conftest import draw, make_rows
 from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.generation import Completion
 from trainer.grpo import GrpoConfig
 from trainer.held_out import RlTask, choose, complete_episodes, measure, tasks_of
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.model import reply_logprobs
-from trainer.offline_rl import OfflineConfig, _reply_batch, ended_at_control, train_offline
+from trainer.offline_rl import OfflineConfig, _deterministic, train_offline
+from trainer.replies import ended_at_control, reply_batch
 from trainer.rewards import RewardConfig, Truth
 from trainer.tensors import WeightFiles
 
@@ -291,7 +292,7 @@ def test_a_sampled_control_token_ends_the_reply_and_can_be_trained_on(start: Pat
     assert (ended.token_ids, ended.logprobs, ended.text) == ([verb, processor.image_id], [-1.0, -2.0], "Wait")
     proper = Completion(0, 0, [verb, processor.end_id], [-1.0, -2.0], "Wait", True)
     assert ended_at_control(proper, processor) is proper
-    found = reply_logprobs(loaded.model, _reply_batch(processor, [row, row], [ended, proper]))
+    found = reply_logprobs(loaded.model, reply_batch(processor, [row, row], [ended, proper]))
     assert found.mask.sum(1).tolist() == [2, 2] and found.logprobs[0, 0] == found.logprobs[1, 0]
     assert found.logprobs[0, 1] < found.logprobs[1, 1]  # an end after a verb is likelier than an image
 
@@ -301,7 +302,9 @@ def test_a_task_needs_no_episode() -> None:
     assert complete_episodes([task]) == []
 
 
-def test_threads_are_given_back(start: Path, tmp_path: Path) -> None:
+def test_threads_and_kernels_are_given_back(model: Any) -> None:
     before = torch.get_num_threads()
-    run(start, tmp_path / "out", replace(CONFIG, updates=1, threads=before + 1, held_out_limit=3, validation_limit=3))
+    with pytest.raises(KeyError), _deterministic(before + 1, model):
+        assert torch.get_num_threads() == before + 1 and torch.are_deterministic_algorithms_enabled()
+        raise KeyError
     assert torch.get_num_threads() == before and not torch.are_deterministic_algorithms_enabled()

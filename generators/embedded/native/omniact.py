@@ -162,14 +162,14 @@ def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row
     rng = Random(f"omniact/{seed}")
     order = [i for i, row in enumerate(found) if row.screen.split in rates.splits]
     rng.shuffle(order)
-    low, bad = round(rates.low * len(order)), max(2, round(rates.unreadable * len(order))) if rates.unreadable else 0
+    low, bad = round(rates.low * len(order)), max(3, round(rates.unreadable * len(order))) if rates.unreadable else 0
     out: list[Row] = list(found)
     marks: dict[int, tuple[str, dict[str, Any]]] = {}
     kinds = ["shifted_point", "wrong_element", "near_miss_instruction", "wrong_text", "flipped_scroll"]
-    for turn, i in enumerate(order):
+    for i in order:
         if low + bad <= 0:
             break
-        group = rng.sample(kinds, len(kinds)) if low else [("off_screen", "unknown_action", "empty_text")[turn % 3]]
+        group = rng.sample(kinds, len(kinds)) if low else [("unknown_action", "off_screen", "empty_text")[bad % 3]]
         for kind in group:
             new = _damage(kind, found[i], rng)
             if new is not None and (new.script, new.goal) != (found[i].script, found[i].goal):
