@@ -67,11 +67,17 @@ def _overall(sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         return sum(row[share] * row[weight] for row in known) / total if total else None
 
     return {
-        "judge_before": mean("judge_before", "items"), "judge_after": mean("judge_after", "gold"),
+        "judge_before": mean("judge_before", "items"), "judge_after": _after(rows),
         "truth_before": mean("truth_before", "items"), "truth_after": mean("truth_after", "gold"),
         "gold_yield": mean("gold_yield", "items"), "items": sum(row["items"] for row in rows),
         "gold": sum(row["gold"] for row in rows),
     }  # fmt: skip
+
+
+def _after(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Gold ÷ what the pools still hold, over all sources (a source's own share is gold ÷ its pool)."""
+    pools = sum(row["gold"] / row["judge_after"] for row in rows if row["judge_after"])
+    return sum(row["gold"] for row in rows) / pools if pools else None
 
 
 def _counts(store: Store, asset: str) -> dict[str, Any] | None:
@@ -220,9 +226,9 @@ def _control_lines(evaluations: Mapping[str, Any]) -> Iterator[str]:
         for name, told in (("blind", "element name → usual place, no picture"), ("random_element", "a random element"),
                            ("swapped", f"{TITLES[last]} on swapped screens")):  # fmt: skip
             if name in grounding["controls"]:
-                yield f"  control: {interval(grounding['controls'][name]):>27}  {told}"
+                yield f"  control         {interval(grounding['controls'][name]):>21}  {told}"
     if navigation:
-        yield f"  control: {'':20} {interval(navigation['controls']['blind']):>27}  steps without the picture"
+        yield f"  control         {'':>21} {interval(navigation['controls']['blind']):>20}  steps, without the picture"
 
 
 def percent(share: float | None) -> str:

@@ -39,7 +39,7 @@ DEFAULTS: dict[str, Any] = {
     "shape": {},
     "seed": 0,
     "tokenizer_texts": 20_000,
-    "midtrain": {"steps": 400},
+    "midtrain": {"steps": 380},
     "validation_share": 0.04,
     "validation_rows": 32,
     "offline": {},

@@ -109,9 +109,10 @@ print("steps in this run", len(done))
 
 def run(folder: Path, pause: float) -> subprocess.Popen[str]:
     folder.mkdir(exist_ok=True)
+    paths = f"{ROOT}{os.pathsep}{ROOT / 'tests/support'}"
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder), str(pause)], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/support'}"}, cwd=ROOT,
+        [sys.executable, "-c", SCRIPT, str(folder), str(pause)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
     )  # fmt: skip
 
 
