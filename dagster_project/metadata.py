@@ -27,7 +27,8 @@ def row_count(stage: Stage, manifest: Manifest) -> int:
 
 def describe(stage: Stage, manifest: Manifest, store: Store) -> dict[str, Any]:
     """All metadata of a materialisation."""
-    metadata: dict[str, Any] = {
+    metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
+        **{name: dg.MetadataValue.md(png) for name, png in _pictures(stage, manifest, store).items()},
         "dagster/row_count": row_count(stage, manifest),
         "version": manifest.version,
         "files": len(manifest.files),
@@ -40,8 +41,6 @@ def describe(stage: Stage, manifest: Manifest, store: Store) -> dict[str, Any]:
     found = dict(_numbers(manifest.counts))
     metadata |= dict(list(found.items())[:MAX_NUMBERS])
     metadata["counts"] = dg.MetadataValue.json(_plain(manifest.counts))
-    for name, png in _pictures(stage, manifest, store).items():
-        metadata[name] = dg.MetadataValue.md(png)
     return metadata
 
 

@@ -1,0 +1,68 @@
+"""The stream of the mixture, and the rows kept out of it for validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pytest
+from goldmaker import gold
+
+from pipelines.mixture import build_mixture
+from pipelines.shards import build_shards
+from pipelines.store import Store
+from trainer.data import light_rows, pick, with_pictures
+from trainer.stream import MixtureSource, cluster_of, set_aside
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = gold(tmp_path_factory.mktemp("stream"), count=20, parts=2)
+    build_shards(store, ["toy"])
+    build_mixture(store)
+    return store
+
+
+def ids(rows: Any) -> list[str | None]:
+    return [row["sample_id"] if row else None for row in rows]
+
+
+def test_any_position_is_found_at_once(store: Store) -> None:
+    source = MixtureSource(store, store.require("mid_training/mixture"), seed=1)
+    whole = ids(islice(source.rows(0), 300))
+    for start in (0, 1, 31, 32, 33, 150, 299):
+        assert ids(islice(source.rows(start), 300 - start)) == whole[start:]
+    other = MixtureSource(store, store.require("mid_training/mixture"), seed=2)
+    assert ids(islice(other.rows(0), 300)) != whole and other.digest() != source.digest()
+
+
+def test_rows_kept_for_validation_never_come(store: Store) -> None:
+    mixture = store.require("mid_training/mixture")
+    plain = ids(islice(MixtureSource(store, mixture).rows(0), 200))
+    banned = {plain[0], plain[7]}
+    source = MixtureSource(store, mixture, without=sorted(str(name) for name in banned))
+    assert ids(islice(source.rows(0), 200)) == [None if name in banned else name for name in plain]
+
+
+def test_validation_takes_whole_episodes_and_screens(store: Store) -> None:
+    rows = light_rows(store.require("mid_training/shards"))
+    aside = set_aside(rows, 0.3)
+    inside, outside = {cluster_of(r) for r in aside}, {cluster_of(r) for r in rows if r not in aside}
+    assert inside and outside and not inside & outside
+    assert set_aside(rows[::-1], 0.3) == aside[::-1] and set_aside(rows, 0.0) == []
+    assert {r["sample_id"] for r in set_aside(rows, 0.1)} <= {r["sample_id"] for r in aside}  # grows, never swaps
+    step = {"parents": ["step:aitw/ep/1/7"], "sample_id": "s"}
+    assert cluster_of(step) == "episode:aitw/ep/1" and cluster_of({"parents": [], "sample_id": "s"}) == "sample:s"
+
+
+def test_pictures_are_read_for_the_rows_asked_for_only(store: Store) -> None:
+    manifest = store.require("mid_training/shards")
+    light = light_rows(manifest, ("train",))
+    assert all("images" not in row for row in light) and light_rows(manifest, ("test",)) == []
+    chosen = pick(light, 3, 0, lambda row: row["objective"])
+    filled = with_pictures(manifest, chosen[::-1])
+    assert [row["sample_id"] for row in filled] == [row["sample_id"] for row in chosen[::-1]]
+    assert all(row["images"][0]["bytes"].startswith(b"\x89PNG") for row in filled)
+    with pytest.raises(ValueError, match="expected parquet files with messages"):
+        light_rows(replace(manifest, files=[]))
