@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).parent / "deployment.yaml"
+METHOD_EDGES = (10, 20)
+"""Strata of recordings of real apps; the shipped file has smaller ones, for worlds that are short."""
 _SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
-_KEYS = {"raw_root", "embedded", "owners", "sources", "executor"}
+_KEYS = {"raw_root", "embedded", "owners", "sources", "executor", "strata_edges"}
 
 
 class DeploymentError(ValueError):
@@ -40,6 +42,8 @@ class Deployment:
     owners: tuple[str, ...] = ("team:data",)
     sources: Mapping[str, SourceSettings] = field(default_factory=dict)
     executor: str = "in_process"
+    strata_edges: tuple[int, int] = METHOD_EDGES
+    """Expected steps up to which a task of the pool is easy, and medium."""
 
     def source(self, name: str) -> SourceSettings:
         """Settings of a source, defaults if nothing is said of it."""
@@ -91,7 +95,17 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
         owners=tuple(plain.get("owners") or ()),
         sources={name: _source(name, said or {}, path.name) for name, said in (plain.get("sources") or {}).items()},
         executor=executor,
+        strata_edges=_edges(plain.get("strata_edges"), path.name),
     )
+
+
+def _edges(said: Any, file: str) -> tuple[int, int]:
+    if said is None:
+        return METHOD_EDGES
+    whole = isinstance(said, list) and len(said) == 2 and all(type(edge) is int for edge in said)
+    if not whole or not 0 < said[0] < said[1]:
+        raise DeploymentError(f"{file}: strata_edges: expected two integers 0 < e1 < e2, found {said!r}")
+    return said[0], said[1]
 
 
 def _source(name: str, said: Mapping[str, Any], file: str) -> SourceSettings:

@@ -74,14 +74,14 @@ def _playwright() -> Iterator[Playwright]:
 
 
 def find_chromium() -> str | None:
-    """Path of a Chromium: $VESPER_CHROMIUM, then the usual names on PATH; None means Playwright's own is there.
+    """Path of a Chromium: $VESPER_BROWSER, then the usual names on PATH; None means Playwright's own is there.
 
-    Raises `BrowserMissing` when there is none at all, or when $VESPER_CHROMIUM names no file.
+    Raises `BrowserMissing` when there is none at all, or when $VESPER_BROWSER names no file.
     """
-    if named := os.environ.get("VESPER_CHROMIUM"):
+    if named := os.environ.get("VESPER_BROWSER"):
         if not Path(named).is_file():
             raise BrowserMissing(
-                f"VESPER_CHROMIUM: expected an executable, found nothing at {named!r}; fix or unset it"
+                f"VESPER_BROWSER: expected an executable, found nothing at {named!r}; fix or unset it"
             )
         return named
     for name in NAMES:
@@ -91,7 +91,7 @@ def find_chromium() -> str | None:
         if Path(playwright.chromium.executable_path).is_file():
             return None
     raise BrowserMissing(
-        f"no Chromium found (tried $VESPER_CHROMIUM, {', '.join(NAMES)} on PATH, and Playwright's own); "
+        f"no Chromium found (tried $VESPER_BROWSER, {', '.join(NAMES)} on PATH, and Playwright's own); "
         "install one with `apt-get install chromium` or `python -m playwright install chromium`"
     )
 

@@ -1,4 +1,4 @@
-"""Archives of native files, unpacked as data from strangers: no name leads out, no link is followed, no bomb goes off."""
+"""Archives of native files, unpacked as data from strangers: no name leads out, no link is followed, no bomb works."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def unpack(archive: Path, cache: Path) -> Path:
                     budget -= len(block)
                     used = MAX_BYTES - budget
                     if budget < 0 or (used > RATIO_FROM and used > MAX_RATIO * archive.stat().st_size):
-                        raise ArchiveError(f"{archive.name}: {name!r} unpacks to too much ({used} bytes so far): a bomb?")
+                        raise ArchiveError(
+                            f"{archive.name}: {name!r} unpacks to too much ({used} bytes so far): a bomb?"
+                        )
                     out.write(block)
         partial.rename(target)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, RuntimeError) as error:
@@ -75,10 +77,12 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
         for member in source:
             if member.isdir():
                 continue
-            stream = source.extractfile(member) if member.isreg() else None
-            if stream is None:
-                raise ArchiveError(f"{archive.name}: {member.name!r} is a link or device; only plain files are unpacked")
-            yield member.name, stream
+            plain = source.extractfile(member) if member.isreg() else None
+            if plain is None:
+                raise ArchiveError(
+                    f"{archive.name}: {member.name!r} is a link or device; only plain files are unpacked"
+                )
+            yield member.name, plain
 
 
 def _inside(root: Path, name: str, archive: Path) -> Path:

@@ -42,7 +42,9 @@ class _Builder:
             plain["image_missing"] = screen.problem if screen else "image_missing"
         return canonical_json({**plain, **{name: value for name, value in more.items() if value not in (None, [], ())}})
 
-    def reject(self, reason: str, *, native: Any, native_index: int, word: str, detail: str = "", items: int = 1) -> None:
+    def reject(
+        self, reason: str, *, native: Any, native_index: int, word: str, detail: str = "", items: int = 1
+    ) -> None:
         """Quarantine one native item (or `items` that belong together)."""
         self._mapped.items += items
         self._count(word, "dropped")
@@ -72,6 +74,7 @@ class EpisodeBuilder(_Builder):
             "language": language, "app": app, "instruction": instruction, "episode_outcome": outcome,
         }  # fmt: skip
         self._gap_at: int | None = None
+        self._gap_rule: str | None = None
 
     def add(
         self,
@@ -94,8 +97,9 @@ class EpisodeBuilder(_Builder):
         self._mapped.mapped += 1
         self._count(word, status)
         for place, action in enumerate(listed):
+            part = [f"part {place + 1} of {len(listed)}"] if len(listed) > 1 else []
             self._row(
-                action, screen, native_index, [*rules, *([f"part {place + 1} of {len(listed)}"] if len(listed) > 1 else [])],
+                action, screen, native_index, [*rules, *part],
                 native=native, lossy=status == "lossy" or None, step_instruction=step_instruction,
                 thought=thought if place == 0 else None, conclusion=conclusion if place == len(listed) - 1 else None,
                 target_box=target_box if hasattr(action, "box") else None,
@@ -105,7 +109,9 @@ class EpisodeBuilder(_Builder):
         """The last screen, which has no native action: a null action, or one that a named rule synthesised."""
         self._row(action, screen, None, list(rules), native=None)
 
-    def reject(self, reason: str, *, native: Any, native_index: int, word: str, detail: str = "", items: int = 1) -> None:
+    def reject(
+        self, reason: str, *, native: Any, native_index: int, word: str, detail: str = "", items: int = 1
+    ) -> None:
         """Quarantine an action; the next step row is marked as the one a gap lies before."""
         super().reject(reason, native=native, native_index=native_index, word=word, detail=detail, items=items)
         self._gap_at = len(self._mapped.steps)
@@ -114,8 +120,6 @@ class EpisodeBuilder(_Builder):
         """Steps are missing in the source here: mark the gap without counting an item."""
         self._gap_at = len(self._mapped.steps)
         self._gap_rule = rule
-
-    _gap_rule: str | None = None
 
     def _row(
         self, action: Action | None, screen: Screen | None, native_index: int | None, rules: list[str],
@@ -137,9 +141,7 @@ class EpisodeBuilder(_Builder):
                 "action_text": format(action) if action is not None else None,
                 "target_box": list(box) if box is not None else None,
                 "native_action": canonical_json(native),
-                "provenance": self._provenance(
-                    screen, native_index=native_index, rules=rules, lossy=lossy, gap_at=gap
-                ),
+                "provenance": self._provenance(screen, native_index=native_index, rules=rules, lossy=lossy, gap_at=gap),
                 **more,
             }
         )
@@ -209,6 +211,13 @@ class SampleBuilder(_Builder):
                 ),
             }
         )  # fmt: skip
+
+    def count(self, word: str, items: int) -> None:
+        """Native items that another sample of the record already says (an element within a list, say)."""
+        self._mapped.items += items
+        self._mapped.mapped += items
+        if items:
+            self._mapped.losses[(word, "kept")] += items
 
     def keep_screen(self, screen: Screen) -> None:
         """Take a screen along even if no sample shows it (its elements serve derivers)."""

@@ -1,8 +1,8 @@
 """`vesper unify`: a source's native files → plain files in a folder, for use without a store.
 
-    OUT/steps-<part>.parquet  samples-<part>.parquet  screens-<part>.parquet  screens/ab/<sha256>.<ext>
-    OUT/quarantine.jsonl      one line per rejected native unit
-    OUT/report.json           native units in, mapped, quarantined; reasons; loss table
+OUT/steps-<part>.parquet  samples-<part>.parquet  screens-<part>.parquet  screens/ab/<sha256>.<ext>
+OUT/quarantine.jsonl      one line per rejected native unit
+OUT/report.json           native units in, mapped, quarantined; reasons; loss table
 """
 
 from __future__ import annotations

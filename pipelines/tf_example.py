@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from pipelines.adapter import RecordError
 from pipelines.wire import (
     BYTES,
     FIXED32,
@@ -128,3 +130,42 @@ def _serialise_feature(name: str, values: list[bytes | str | float | int], packe
         return bytes_field(_INT64_LIST, body)
     kinds = sorted({type(value).__name__ for value in values})
     raise ValueError(f"feature {name!r}: expected only bytes or text, only floats or only ints, found {kinds}")
+
+
+def one(features: Mapping[str, Any], name: str, kind: type) -> Any:
+    """The only value of an Example feature, as int, float or text, of `readable` features.
+
+    Raises `RecordError`: missing_field (absent or empty), bad_value (several values, another type, no UTF-8).
+    """
+    values = features.get(name)
+    if not values:
+        raise RecordError("missing_field", f"expected a feature {name!r}")
+    if len(values) != 1 or not isinstance(values[0], kind):
+        shown = values if len(values) < 5 else f"{len(values)} values"
+        wanted = "UTF-8 text" if kind is str else kind.__name__
+        raise RecordError("bad_value", f"{name}: expected one {wanted}, found {str(shown)[:120]}")
+    return values[0]
+
+
+def texts(features: Mapping[str, Any], name: str) -> list[str]:
+    """All values of a text feature (absent: none). Raises `RecordError("bad_value")` if one isn't UTF-8 text."""
+    values = list(features.get(name, []))
+    if not all(isinstance(value, str) for value in values):
+        raise RecordError("bad_value", f"{name}: expected UTF-8 text, found {str(values)[:120]}")
+    return values
+
+
+def readable(features: Mapping[str, Sequence[Any]], binary: frozenset[str] = frozenset()) -> dict[str, list[Any]]:
+    """Example features with bytes decoded to text, except those named `binary` and values that aren't UTF-8 (they
+    stay bytes), so that a quarantined record can be read."""
+    return {name: list(values) if name in binary else [_text(value) for value in values]
+            for name, values in features.items()}  # fmt: skip
+
+
+def _text(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

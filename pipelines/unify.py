@@ -262,9 +262,7 @@ def _map_one(
     return mapped
 
 
-def _rename(
-    item: PartArguments, record: Record, native_id: str, content: str, seen: dict[str, str]
-) -> str | None:
+def _rename(item: PartArguments, record: Record, native_id: str, content: str, seen: dict[str, str]) -> str | None:
     """None: the record keeps its id; "": an exact repeat; else its new id. Repeats within the part are seen here,
     those across parts come with the arguments."""
     known = item.renames.get(f"{record.file}#{record.locator}")
@@ -334,7 +332,9 @@ def _resolve_duplicates(
             renames.setdefault(place, {})[where] = ""
             continue
         other = f"{native_id}#{content[:8]}"
-        taken = owner.setdefault(other, (place, content)) != (place, content) or other in renames.get(place, {}).values()
+        taken = (
+            owner.setdefault(other, (place, content)) != (place, content) or other in renames.get(place, {}).values()
+        )
         renames.setdefault(place, {})[where] = "" if taken else other
     if not renames:
         return results

@@ -132,9 +132,7 @@ def _refuse(bad: pa.Array, kind: pa.Array, why: str) -> None:
 
 def content_direction(x1: pa.Array, y1: pa.Array, x2: pa.Array, y2: pa.Array) -> pa.Array:
     """`schemas.actions.scroll_direction` on columns; null where points are missing or equal."""
-    dx, dy = (
-        pc.subtract(pc.cast(end, pa.int32()), pc.cast(start, pa.int32())) for start, end in ((x1, x2), (y1, y2))
-    )
+    dx, dy = (pc.subtract(pc.cast(end, pa.int32()), pc.cast(start, pa.int32())) for start, end in ((x1, x2), (y1, y2)))
     vertical = pc.greater_equal(pc.abs(dy), pc.abs(dx))
     word = pc.if_else(
         vertical,

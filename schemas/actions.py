@@ -157,9 +157,7 @@ def render(action: Action, platform: str) -> str:
     if not isinstance(action, Scroll):
         return format(action)
     if platform == "mobile":
-        start, end = (
-            (action.start, action.end) if action.start and action.end else SYNTHESISED_PATHS[action.direction]
-        )
+        start, end = (action.start, action.end) if action.start and action.end else SYNTHESISED_PATHS[action.direction]
         return format(Scroll(start, end))
     direction = action.direction or scroll_direction(action.start, action.end)  # type: ignore[arg-type]
     return format(Scroll(direction=direction))
@@ -186,11 +184,11 @@ class Reply:
         return self.point == (-1, -1)
 
 
-_TAGS = re.compile(
-    r"\s*<think>(.*?)</think>\s*<action>(.*?)</action>\s*<conclusion>(.*?)</conclusion>\s*", re.DOTALL
-)
+_TAGS = re.compile(r"\s*<think>(.*?)</think>\s*<action>(.*?)</action>\s*<conclusion>(.*?)</conclusion>\s*", re.DOTALL)
 _NUMBER = r"-?\d+(?:\.\d+)?"
-_GROUNDING = re.compile(rf"[\s`]*[\[(]\s*({_NUMBER}(?:\s*,\s*{_NUMBER}){{1}}(?:(?:\s*,\s*{_NUMBER}){{2}})?)\s*[\])][\s`.]*")
+_GROUNDING = re.compile(
+    rf"[\s`]*[\[(]\s*({_NUMBER}(?:\s*,\s*{_NUMBER}){{1}}(?:(?:\s*,\s*{_NUMBER}){{2}})?)\s*[\])][\s`.]*"
+)
 _LENIENT_CALL = re.compile(r"([A-Za-z]+)\s*\((.*)\)\s*[;.`]*\s*", re.DOTALL)
 _LENIENT_TEXT = re.compile(r"\s*(?:(content|app|url|text)\s*=\s*)?(['\"])(.*)\2\s*,?\s*", re.DOTALL)
 

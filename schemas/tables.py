@@ -19,9 +19,7 @@ BOX = pa.list_(pa.float32())
 Not a fixed-size list: pyarrow can write a null in one to parquet, but not read it back.
 """
 
-ELEMENT = pa.struct(
-    [("box", BOX), ("role", pa.string()), ("text", pa.string()), ("name", pa.string())]
-)
+ELEMENT = pa.struct([("box", BOX), ("role", pa.string()), ("text", pa.string()), ("name", pa.string())])
 """One element of a screen: `text` is what is drawn, `name` the accessible name (may equal it)."""
 
 OBJECTIVES = ("perception", "vqa", "grounding", "navigation")

@@ -307,17 +307,13 @@ def _checked(name: str, tensor: torch.Tensor) -> torch.Tensor:
     import torch
 
     if not bool(torch.isfinite(tensor).all()):
-        raise CheckpointMismatch(
-            f"tensor {name!r} holds a value that isn't finite; the checkpoint is broken"
-        )
+        raise CheckpointMismatch(f"tensor {name!r} holds a value that isn't finite; the checkpoint is broken")
     return tensor.to(torch.float32)
 
 
 def _same_integers(name: str, stored: torch.Tensor, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     if not all(tensor.equal(stored) for tensor in tensors):
-        raise CheckpointMismatch(
-            f"tensor {name!r} is of type {stored.dtype} and differs between models"
-        )
+        raise CheckpointMismatch(f"tensor {name!r} is of type {stored.dtype} and differs between models")
     return stored
 
 

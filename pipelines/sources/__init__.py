@@ -46,7 +46,9 @@ def _register(found: dict[str, Adapter], module: object, stem: str) -> None:
         raise ValueError(f"source {stem}: expected one Adapter in the file, found {len(concrete)}")
     adapter = concrete[0]()
     if adapter.descriptor.id != stem:
-        raise ValueError(f"source {stem}: the descriptor's id is {adapter.descriptor.id!r}; it must equal the file name")
+        raise ValueError(
+            f"source {stem}: the descriptor's id is {adapter.descriptor.id!r}; it must equal the file name"
+        )
     if stem in found:
         raise ValueError(f"source {stem}: defined twice")
     found[stem] = adapter

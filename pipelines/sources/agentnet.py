@@ -36,8 +36,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.android import notices, unknown_fields
 from pipelines.builders import EpisodeBuilder
+from pipelines.mapping import notices, unknown_fields
 from pipelines.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
 from schemas.actions import Point
 

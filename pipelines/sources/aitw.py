@@ -36,21 +36,11 @@ import numpy as np
 
 from pipelines import tf_example, tfrecord
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.android import (
-    GESTURE_LOSSES,
-    ItemError,
-    gesture,
-    notices,
-    ocr_elements,
-    one,
-    readable,
-    smallest_box,
-    split_of,
-    texts,
-    unknown_fields,
-)
+from pipelines.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements
 from pipelines.builders import EpisodeBuilder
 from pipelines.images import encode_png
+from pipelines.mapping import ItemError, notices, smallest_box, split_of, unknown_fields
+from pipelines.tf_example import one, readable, texts
 from pipelines.wire import ProtoError
 
 SPLIT_LIST = "splits/standard.json"

@@ -31,17 +31,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.android import (
-    GESTURE_LOSSES,
-    ItemError,
-    gesture,
-    is_text,
-    notices,
-    ocr_elements,
-    smallest_box,
-    unknown_fields,
-)
+from pipelines.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements
 from pipelines.builders import EpisodeBuilder
+from pipelines.mapping import ItemError, is_text, notices, smallest_box, unknown_fields
 
 _KNOWN = frozenset(
     {

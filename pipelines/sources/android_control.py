@@ -37,8 +37,9 @@ from typing import Any
 
 from pipelines import accessibility, tf_example, tfrecord
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.android import ItemError, is_text, notices, one, readable, smallest_box, split_of, texts, unknown_fields
 from pipelines.builders import EpisodeBuilder
+from pipelines.mapping import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
+from pipelines.tf_example import one, readable, texts
 from pipelines.wire import ProtoError
 from schemas.action_types import DIRECTIONS
 from schemas.actions import (

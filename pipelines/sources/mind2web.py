@@ -39,9 +39,9 @@ from typing import Any, ClassVar
 
 from pipelines import json_array
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.android import ItemError, notices, unknown_fields
 from pipelines.builders import EpisodeBuilder
 from pipelines.frames import fitting_screen
+from pipelines.mapping import ItemError, notices, unknown_fields
 from schemas.actions import Action, Click, Finished, Hover, PressEnter, Type
 from schemas.coordinates import OffScreen, box_to_unit, to_unit
 

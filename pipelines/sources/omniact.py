@@ -33,8 +33,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.android import notices, smallest_box, unknown_fields
 from pipelines.builders import EpisodeBuilder
+from pipelines.mapping import notices, smallest_box, unknown_fields
 from pipelines.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
 from schemas.coordinates import OffScreen, box_to_unit
 

@@ -199,12 +199,8 @@ class ScreenAnnotationAdapter(Adapter):
             missing = max(len(_START.findall(rest)), 1)
             builder.reject("bad_value", native=rest, native_index=len(nodes), word="element/unread", items=missing,
                            detail="expected CLASS text and four integers, or a parenthesis too many")  # fmt: skip
-        mapped = builder.finish()
-        mapped.items += listed
-        mapped.mapped += listed
-        if listed:
-            mapped.losses["element/listed", "kept"] += listed
-        return mapped
+        builder.count("element/listed", listed)
+        return builder.finish()
 
 
 def _rows(file: str, reader: Any) -> Iterator[Record | Broken]:

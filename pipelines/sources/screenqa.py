@@ -28,9 +28,9 @@ from typing import Any
 
 from pipelines import json_array
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError
-from pipelines.android import notices, unknown_fields
 from pipelines.builders import SampleBuilder
 from pipelines.frames import fitting_screen
+from pipelines.mapping import notices, unknown_fields
 from pipelines.prompts import REFUSAL, grounding_text, point_answer
 from schemas.coordinates import OffScreen, box_to_unit, to_unit
 from schemas.ids import digest

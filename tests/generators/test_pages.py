@@ -9,13 +9,13 @@ from generators.environments.pages import APPS, World
 
 
 def test_a_chromium_that_is_named_but_absent_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VESPER_CHROMIUM", "/nowhere/chromium")
-    with pytest.raises(BrowserMissing, match="VESPER_CHROMIUM.*nowhere"):
+    monkeypatch.setenv("VESPER_BROWSER", "/nowhere/chromium")
+    with pytest.raises(BrowserMissing, match="VESPER_BROWSER.*nowhere"):
         find_chromium()
 
 
 def test_without_any_chromium_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("VESPER_CHROMIUM", raising=False)
+    monkeypatch.delenv("VESPER_BROWSER", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", "/nowhere")
     with pytest.raises(BrowserMissing, match="playwright install chromium"):

@@ -38,7 +38,9 @@ def test_the_descriptor_is_complete(adapter: Adapter) -> None:
     for row in card.loss:
         assert row.status == "kept" or row.note, f"{row.native}: what is lost or dropped needs a reason"
     assert adapter.__module__.rpartition(".")[2] == card.id
-    assert (__import__("sys").modules[adapter.__module__].__doc__ or "").strip(), "the file opens with its mapping table"
+    assert (__import__("sys").modules[adapter.__module__].__doc__ or "").strip(), (
+        "the file opens with its mapping table"
+    )
 
 
 @pytest.mark.parametrize("adapter", ALL, ids=lambda adapter: adapter.descriptor.id)

@@ -90,9 +90,12 @@ def test_side_files_do_not_enter_the_data_version(tmp_path: Path) -> None:
 
 def test_one_writer_per_asset_and_a_dead_owner_is_no_owner(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with store.build("unified/x", code_version="1"), pytest.raises(StoreError, match="one writer"):
-        with store.build("unified/x", code_version="1"):
-            pass
+    with (
+        store.build("unified/x", code_version="1"),
+        pytest.raises(StoreError, match="one writer"),
+        store.build("unified/x", code_version="1"),
+    ):
+        pass
     lock = store.root("unified/x") / "lock.json"
     assert not lock.exists()
     dead = subprocess.Popen([sys.executable, "-c", "pass"])

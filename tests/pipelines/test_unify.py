@@ -16,7 +16,7 @@ from pipelines.rawdata import register_raw
 from pipelines.store import Store
 from pipelines.unify import unify_source
 
-ADAPTER = '''
+ADAPTER = """
 import json
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
@@ -55,12 +55,13 @@ class ToyAdapter(Adapter):
             except OffScreen as error:
                 episode.reject("off_screen", native=native, native_index=index, word="tap", detail=str(error))
                 continue
-            if native.get("text"):
-                episode.add([click, Type(native["text"])], native=native, native_index=index, word="fill", screen=screen)
-            else:
-                episode.add(click, native=native, native_index=index, word="tap", screen=screen)
+            fill = bool(native.get("text"))
+            actions = [click, Type(native["text"])] if fill else click
+            episode.add(
+                actions, native=native, native_index=index, word="fill" if fill else "tap", screen=screen
+            )
         return episode.finish()
-'''
+"""
 
 
 @pytest.fixture
@@ -105,7 +106,10 @@ def test_every_native_unit_is_counted_once_and_kept_or_quarantined(toy: Path, tm
     }  # fmt: skip
     assert report["loss"] == {"fill": {"kept": 2}, "tap": {"dropped": 1, "kept": 3}}
     quarantined = [json.loads(line) for line in (tmp_path / "out" / "quarantine.jsonl").read_text().splitlines()]
-    assert json.loads(next(q["native"] for q in quarantined if q["reason"] == "off_screen"))["native"]["at"] == [500, 20]
+    assert json.loads(next(q["native"] for q in quarantined if q["reason"] == "off_screen"))["native"]["at"] == [
+        500,
+        20,
+    ]
 
 
 def test_steps_carry_keys_gaps_and_provenance(toy: Path, tmp_path: Path) -> None:
@@ -127,7 +131,10 @@ def test_repeats_are_quarantined_and_other_content_under_one_id_gets_another(toy
     steps = manifest.read("steps").to_pylist()
     names = sorted((row["episode_id"].partition("#")[0], row["action_text"]) for row in steps)
     assert names == [
-        ("a", "Click(box=(10,5))"), ("a", "Click(box=(20,10))"), ("a", "Click(box=(30,15))"), ("b", "Click(box=(40,20))"),
+        ("a", "Click(box=(10,5))"),
+        ("a", "Click(box=(20,10))"),
+        ("a", "Click(box=(30,15))"),
+        ("b", "Click(box=(40,20))"),
     ]  # fmt: skip
     assert len({row["episode_id"] for row in steps}) == 4
     assert manifest.counts["reasons"] == {"duplicate": 2}

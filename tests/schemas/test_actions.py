@@ -158,9 +158,9 @@ def test_an_illegal_action_cannot_be_made(make: object, why: str) -> None:
         ("```LongPress( box = (1 , 2) )```", LongPress((1, 2))),
         ("Drag(start=(1, 2), end=[3, 4])", Drag((1, 2), (3, 4))),
         ("Scroll(start=(500, 800), end=(500, 200), direction='')", Scroll((500, 800), (500, 200))),
-        ("Scroll(direction=\"Down\")", Scroll(direction="down")),
+        ('Scroll(direction="Down")', Scroll(direction="down")),
         ("Scroll(start=(500,800), end=(500,200), direction='down')", Scroll((500, 800), (500, 200), "down")),
-        ("Type(content='it's (a, \"b\")')", Type("it's (a, \"b\")")),
+        ("Type(content='it's (a, \"b\")')", Type('it\'s (a, "b")')),
         (r"Type(content='C:\new')", Type(r"C:\new")),
         ("Type(content='你好\n世界')", Type("你好\n世界")),
         ("Finished()", Finished()),
@@ -186,7 +186,9 @@ def test_parse_reply_reads_grounding_and_refusal() -> None:
     assert not parse_reply("[0,0]").refusal
 
 
-@pytest.mark.parametrize("written", ["", "I would click.", "Click(box=(1,2000))", "Scroll(direction='sideways')", "<action>"])
+@pytest.mark.parametrize(
+    "written", ["", "I would click.", "Click(box=(1,2000))", "Scroll(direction='sideways')", "<action>"]
+)
 def test_parse_reply_never_raises_and_says_why(written: str) -> None:
     reply = parse_reply(written)
     assert reply.action is None

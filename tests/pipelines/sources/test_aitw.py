@@ -10,8 +10,8 @@ import pytest
 from tfrecords import Unified, aitw_features, gradient, small_aitw, unify, without, write_examples
 
 from pipelines import tf_example, tfrecord
-from pipelines.android import SplitListError
 from pipelines.images import encode_png
+from pipelines.mapping import SplitListError
 from pipelines.sources.aitw import DESCRIPTOR
 from pipelines.store import Store
 
