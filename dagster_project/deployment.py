@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).parent / "deployment.yaml"
-METHOD_EDGES = (10, 20)
-"""Strata of recordings of real apps; the shipped file has smaller ones, for worlds that are short."""
 _SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
 _KEYS = {"raw_root", "embedded", "owners", "sources", "executor", "strata_edges"}
 
@@ -42,8 +40,8 @@ class Deployment:
     owners: tuple[str, ...] = ("team:data",)
     sources: Mapping[str, SourceSettings] = field(default_factory=dict)
     executor: str = "in_process"
-    strata_edges: tuple[int, int] = METHOD_EDGES
-    """Expected steps up to which a task of the pool is easy, and medium."""
+    strata_edges: tuple[int, int] | None = None
+    """Expected steps up to which a task of the pool is easy, and medium; None is the pool's own default."""
 
     def source(self, name: str) -> SourceSettings:
         """Settings of a source, defaults if nothing is said of it."""
@@ -99,9 +97,9 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
     )
 
 
-def _edges(said: Any, file: str) -> tuple[int, int]:
+def _edges(said: Any, file: str) -> tuple[int, int] | None:
     if said is None:
-        return METHOD_EDGES
+        return None
     whole = isinstance(said, list) and len(said) == 2 and all(type(edge) is int for edge in said)
     if not whole or not 0 < said[0] < said[1]:
         raise DeploymentError(f"{file}: strata_edges: expected two integers 0 < e1 < e2, found {said!r}")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
+from generators import task_pool
+from generators.task_pool import PoolConfig
+from pipelines import mixture, shards
 from pipelines.manifest import Manifest, StoreError
 from pipelines.mixture import MIXTURE
 from pipelines.shards import INDEX
+from quality import dedup
 from schemas.tables import Pairs, Tasks
 
 HELDOUT = "evaluations/heldout"
@@ -23,26 +28,27 @@ def stages(names: Sequence[str], owners: tuple[str, ...]) -> Iterator[Stage]:
     def stage(
         key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest], description: str, **more: object
     ) -> Stage:
-        filled = {"kinds": ("parquet",), "code_version": "1", "owners": owners, **more}
+        filled = {"kinds": ("parquet",), "owners": owners, **more}
         return Stage(key=key, deps=deps, job="build_corpus", run=run, description=description, **filled)  # type: ignore[arg-type]
 
     yield stage(
         "hygiene/duplicates", gold, over_gold(_duplicates), "Items that say the same about the same thing, by cosine "
         "similarity; `keep` is recomputed from the pairs, so a withdrawn source revives what it had displaced.",
-        kinds=("parquet", "faiss"), table="pairs", columns=Pairs.schema,
+        kinds=("parquet", "faiss"), table="pairs", columns=Pairs.schema, code_version=dedup.CODE_VERSION,
     )  # fmt: skip
     yield stage(
         "mid_training/shards", gold, over_gold(_shards), "Training samples with their encoded pictures, packed once; "
         "`datasets.load_dataset(\"parquet\")` opens them.",
-        kinds=("parquet", "huggingface"), table="index", columns=INDEX,
+        kinds=("parquet", "huggingface"), table="index", columns=INDEX, code_version=shards.CODE_VERSION,
     )  # fmt: skip
     yield stage(
         "mid_training/mixture", ("mid_training/shards", "hygiene/duplicates"), _mixture,
         "Which rows of which shards train, and how often: token shares by objective.", table="mixture", columns=MIXTURE,
+        code_version=mixture.CODE_VERSION,
     )  # fmt: skip
     yield stage(
         HELDOUT, gold, over_gold(_heldout), "Samples of the test splits, packed like the training shards.",
-        kinds=("parquet", "huggingface"), table="index", columns=INDEX,
+        kinds=("parquet", "huggingface"), table="index", columns=INDEX, code_version=shards.CODE_VERSION,
     )  # fmt: skip
     yield from _task_pool(stage, over_gold, gold)
 
@@ -51,16 +57,17 @@ def _task_pool(stage: Callable[..., Stage], over_gold: Callable[..., Callable[[W
                gold: tuple[str, ...]) -> Iterator[Stage]:  # fmt: skip
     yield stage(
         "task_pool/static", (), _static_tasks, "Tasks from the functional maps of apps and sites.", table="tasks",
-        columns=Tasks.schema,
+        columns=Tasks.schema, code_version=task_pool.CODE_VERSION,
     )  # fmt: skip
     yield stage(
         "task_pool/dynamic", ("task_pool/static", *gold), over_gold(_dynamic_tasks),
         "Tasks inferred from gold episodes; kept if no task of the pool is too similar.", table="tasks",
-        columns=Tasks.schema,
+        columns=Tasks.schema, code_version=task_pool.CODE_VERSION,
     )  # fmt: skip
     yield stage(
         "task_pool/shards", ("task_pool/static", "task_pool/dynamic"), _task_shards,
         "The pool by strata of expected steps, ready for sampling in proportion.", table="tasks", columns=Tasks.schema,
+        code_version=task_pool.CODE_VERSION,
     )  # fmt: skip
 
 
@@ -73,42 +80,33 @@ def with_gold(work: Work, names: Sequence[str]) -> list[str]:
 
 
 def _duplicates(work: Work, names: list[str]) -> Manifest:
-    from quality.dedup import find_duplicates
-
-    return find_duplicates(work.store, names)
+    return dedup.find_duplicates(work.store, names)
 
 
 def _shards(work: Work, names: list[str]) -> Manifest:
-    from pipelines.shards import build_shards
-
-    return build_shards(work.store, names)
+    return shards.build_shards(work.store, names)
 
 
 def _heldout(work: Work, names: list[str]) -> Manifest:
-    from pipelines.shards import build_shards
-
-    return build_shards(work.store, names, HELDOUT, ("test",))
+    return shards.build_shards(work.store, names, HELDOUT, ("test",))
 
 
 def _mixture(work: Work) -> Manifest:
-    from pipelines.mixture import build_mixture
+    return mixture.build_mixture(work.store)
 
-    return build_mixture(work.store)
+
+def pool_config(deployment: Deployment) -> PoolConfig:
+    """The pool's settings, with the strata edges that `deployment.yaml` says."""
+    return PoolConfig() if deployment.strata_edges is None else PoolConfig(edges=deployment.strata_edges)
 
 
 def _static_tasks(work: Work) -> Manifest:
-    from generators.task_pool import build_static
-
-    return build_static(work.store)
+    return task_pool.build_static(work.store, config=pool_config(work.deployment))
 
 
 def _dynamic_tasks(work: Work, names: list[str]) -> Manifest:
-    from generators.task_pool import build_dynamic
-
-    return build_dynamic(work.store, names)
+    return task_pool.build_dynamic(work.store, names, config=pool_config(work.deployment))
 
 
 def _task_shards(work: Work) -> Manifest:
-    from generators.task_pool import build_shards
-
-    return build_shards(work.store)
+    return task_pool.build_shards(work.store)

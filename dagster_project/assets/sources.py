@@ -10,12 +10,17 @@ from typing import Any
 
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
+from generators.embedded import build as embedded
 from pipelines import sources as adapters
+from pipelines import unify
 from pipelines.adapter import Descriptor, Raw
 from pipelines.manifest import Manifest
+from quality import gold, verdicts
 from schemas.tables import Samples, Steps, Verdicts
 
 PARTS = ("raw", "unified", "verdicts", "gold")
+RAW_VERSION = f"1.{embedded.CODE_VERSION}"
+"""Of the listing of native files, and of the generator of those that are embedded."""
 
 
 def enabled(deployment: Deployment) -> list[str]:
@@ -41,7 +46,7 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
         yield Stage(
             key=f"raw/{companion}", deps=(), job="refresh_sources", run=functools.partial(_raw, companion),
             description=f"Native files of {companion}, which other sources' records point to.",
-            kinds=("file",), code_version="1", owners=deployment.owners, tags={"companion": "true"},
+            kinds=("file",), code_version=RAW_VERSION, owners=deployment.owners, tags={"companion": "true"},
         )  # fmt: skip
     for name in names:
         yield from _chain(known[name].descriptor, known[name].version, deployment)
@@ -60,26 +65,26 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     step_source = "navigation" in card.objectives
     yield Stage(
         key=f"raw/{card.id}", deps=(),
-        run=functools.partial(_raw, card.id), kinds=("file",), code_version="1",
+        run=functools.partial(_raw, card.id), kinds=("file",), code_version=RAW_VERSION,
         description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}", **common,
     )  # fmt: skip
     yield Stage(
         key=f"unified/{card.id}", deps=raw, run=functools.partial(_unified, card), kinds=("parquet", "beam"),
-        code_version=str(version), table="steps" if step_source else "samples",
+        code_version=f"{unify.CODE_VERSION}.{version}", table="steps" if step_source else "samples",
         columns=Steps.schema if step_source else Samples.schema,
         description=f"{card.title} in the unified action space; what can't be mapped is quarantined with reasons.\n\n"
         f"Native frame: {card.frame}", **common,
     )  # fmt: skip
     yield Stage(
         key=f"verdicts/{card.id}", deps=(f"unified/{card.id}",), run=functools.partial(_verdicts, card.id),
-        kinds=("parquet",), code_version="1", table="verdicts", columns=Verdicts.schema, pool="judge",
+        kinds=("parquet",), code_version=verdicts.CODE_VERSION, table="verdicts", columns=Verdicts.schema, pool="judge",
         description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
         "episode, 0 to 10.", **common,
     )  # fmt: skip
     yield Stage(
         key=f"gold/{card.id}", deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
         run=functools.partial(_gold, card.id),
-        kinds=("parquet",), code_version="1", table="samples", columns=Samples.schema, pool="judge",
+        kinds=("parquet",), code_version=gold.CODE_VERSION, table="samples", columns=Samples.schema, pool="judge",
         description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "
         "samples derived from it.", **common,
     )  # fmt: skip
@@ -107,34 +112,28 @@ def _raw(name: str, work: Work) -> Manifest:
             f"raw/{name}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
             "or allow embedded data in deployment.yaml"
         )
-    from generators.embedded import build_raw
-
     size = work.deployment.embedded_size
     more: dict[str, Any] = {} if size is None else {"size": size}
-    return build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded_seed, **more)
+    return embedded.build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded_seed, **more)
 
 
 def _unified(card: Descriptor, work: Work) -> Manifest:
-    from pipelines.unify import unify_source
-
     named = work.deployment.source(card.id).companions
     companions = {name: Path(named.get(name) or raw_folder(work, name)) for name in card.companions}
     inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
-    return unify_source(work.store, card.id, Raw(raw_folder(work, card.id), companions), inputs=inputs)
+    return unify.unify_source(work.store, card.id, Raw(raw_folder(work, card.id), companions), inputs=inputs)
 
 
 def _verdicts(name: str, work: Work) -> Manifest:
     from quality.commands import make_judge
-    from quality.verdicts import judge_source
 
-    return judge_source(work.store, name, make_judge(*_judge(work)))
+    return verdicts.judge_source(work.store, name, make_judge(*_judge(work)))
 
 
 def _gold(name: str, work: Work) -> Manifest:
     from quality.commands import make_judge, make_rewriter
-    from quality.gold import build_gold
 
-    return build_gold(work.store, name, make_judge(*_judge(work)), make_rewriter(*_judge(work)))
+    return gold.build_gold(work.store, name, make_judge(*_judge(work)), make_rewriter(*_judge(work)))
 
 
 def _judge(work: Work) -> tuple[str, str | None, str | None, Path]:
