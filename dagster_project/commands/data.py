@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 EXAMPLES = {
-    "unify": "vesper unify aitw --raw ~/data/aitw --out out/aitw",
+    "unify": "vesper unify screenqa --raw ~/data/screenqa.zip --companion rico=~/data/rico --out out/screenqa",
     "judge": "vesper judge out/aitw --out out/aitw-judged --judge rules",
     "refine": "vesper refine out/aitw --out out/aitw-gold",
     "dedup": "vesper dedup tasks.jsonl --threshold 0.9 --out out/dedup",
@@ -29,12 +30,13 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def _unify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="ID", help="a source of `vesper sources list`")
-    parser.add_argument("--raw", type=Path, required=True, help="folder of native files")
+    parser.add_argument("--raw", type=Path, required=True,
+                        help="folder of native files, or a .zip or .tar(.gz) of them")  # fmt: skip
     parser.add_argument(
         "--out", type=Path, required=True, help="steps*.parquet, samples*.parquet, screens/, report.json"
     )
     parser.add_argument("--companion", action="append", default=[], metavar="ID=PATH",
-                        help="folder of a companion, such as rico=~/data/rico")  # fmt: skip
+                        help="folder or archive of a companion, such as rico=~/data/rico")  # fmt: skip
     parser.add_argument("--runner", help="a Beam runner (default: FnApiRunner, in this process)")
     parser.add_argument(
         "--beam-option", action="append", default=[], metavar="--FLAG=VALUE", help="more flags for Beam"
@@ -85,22 +87,44 @@ def unify(options: argparse.Namespace) -> int:
     """Native files → unified tables."""
     from pipelines.adapter import Raw
     from pipelines.export import unify_directory
+    from pipelines.sources import get
+    from pipelines.store import Store
 
+    logging.getLogger().setLevel(logging.ERROR)  # Beam names the clouds whose libraries aren't here
+    get(options.source)  # before an archive is unpacked for nothing
     companions = {}
     for text in options.companion:
         name, sign, path = text.partition("=")
-        if not sign or not Path(path).expanduser().is_dir():
-            raise ValueError(f"--companion: expected ID=PATH with an existing folder, found {text!r}")
-        companions[name] = Path(path).expanduser()
+        if not sign or not Path(path).expanduser().exists():
+            raise ValueError(f"--companion: expected ID=PATH with an existing folder or archive, found {text!r}")
+        companions[name] = _folder(Path(path).expanduser(), options.out)
     flags = ([f"--runner={options.runner}"] if options.runner else []) + options.beam_option
-    report = unify_directory(options.source, Raw(options.raw.expanduser(), companions), options.out, beam_options=flags)
+    raw = Raw(_folder(options.raw.expanduser(), options.out), companions)
+    report = unify_directory(options.source, raw, options.out, beam_options=flags)
     items = report["items"]
-    print(f"{options.source}: {items['in']} {items['unit']}s in, {items['mapped']} mapped, "
-          f"{items['quarantined']} quarantined; report in {options.out / 'report.json'}")  # fmt: skip
+    unit = items["unit"].partition(":")[0]
+    print(f"{options.source}: {items['in']} in, {items['mapped']} mapped, {items['quarantined']} quarantined "
+          f"(counted: {unit}); report in {options.out / 'report.json'}")  # fmt: skip
     failed = [name for name, passed in report["checks"].items() if not passed]
-    if failed:
+    current = Store(options.out / ".store").current(f"unified/{options.source}")
+    if current is None or current.data_version != report["data_version"]:  # only what passed becomes current
         raise ValueError(f"checks failed: {', '.join(failed)}; see {options.out / 'report.json'}")
+    if failed:
+        unseen = [name for name in report["quarantine_reasons"] if name.startswith("unknown_")]
+        told = f" ({', '.join(unseen)})" if unseen else ""
+        print(f"note: {', '.join(failed)} failed{told}; see {options.out / 'quarantine.jsonl'}")
     return 0
+
+
+def _folder(path: Path, out: Path) -> Path:
+    """The folder itself; an archive is unpacked beside the store, once. Raises `ArchiveError`."""
+    from pipelines.archives import SUFFIXES, is_archive, unpack
+
+    if is_archive(path):
+        return unpack(path, out / ".store" / "cache" / "archives")
+    if path.is_file():
+        raise ValueError(f"{path.name}: expected a folder or an archive ({', '.join(SUFFIXES)}), found a file")
+    return path
 
 
 def judge(options: argparse.Namespace) -> int:

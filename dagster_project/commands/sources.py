@@ -19,7 +19,9 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = "examples:\n  vesper sources list --json\n  " + PULL
     actions = parser.add_subparsers(dest="action", metavar="list|pull", required=True)
     listing = actions.add_parser("list", help="all sources, one a line", epilog="example: vesper sources list --json")
-    listing.add_argument("--json", action="store_true", help="whole descriptors, loss tables included")
+    form = listing.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="whole descriptors, loss tables included")
+    form.add_argument("--markdown", action="store_true", help="the page docs/sources.md")
     listing.set_defaults(run=list_sources)
     pulling = actions.add_parser("pull", help="copy native files here", epilog=f"example: {PULL}")
     pulling.add_argument("source", metavar="ID", nargs="+", help="a source, or a companion such as rico")
@@ -39,6 +41,11 @@ def list_sources(options: argparse.Namespace) -> int:
         print(
             json.dumps([{**asdict(card), "version": versions[card.id]} for card in cards], indent=1, ensure_ascii=False)
         )
+        return 0
+    if options.markdown:
+        from dagster_project.commands.source_cards import page
+
+        print(page(cards), end="")
         return 0
     for card in cards:
         platforms, objectives = ",".join(card.platforms), ",".join(card.objectives)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dagster_project import cli
+from dagster_project.commands import source_cards
+from pipelines.adapter import Loss
+from pipelines.sources import registry
 from pipelines.store import Check, PartSpec, Store
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +41,8 @@ BAD = {
     "unknown source": ["unify", "nope", "--raw", ".", "--out", "out"],
     "no raw folder": ["unify", "aitw", "--raw", "missing", "--out", "out"],
     "raw folder without its files": ["unify", "aitw", "--raw", "empty", "--out", "out"],
+    "raw is a plain file": ["unify", "aitw", "--raw", "texts.jsonl", "--out", "out"],
+    "raw is a damaged archive": ["unify", "aitw", "--raw", "damaged.zip", "--out", "out"],
     "companion without a folder": ["unify", "screenqa", "--raw", "empty", "--out", "out", "--companion", "rico"],
     "judge nothing": ["judge", "empty", "--out", "out"],
     "judge without endpoint": ["judge", "empty", "--out", "out", "--judge", "openai"],
@@ -62,6 +68,7 @@ def test_bad_input_is_one_line_and_an_exit_code(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "texts.jsonl").write_text('{"id": 1, "words": "x"}\n')
+    (tmp_path / "damaged.zip").write_bytes(b"PK\x03\x04 and then nothing of use")
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) != 0
     told = capsys.readouterr().err.strip().splitlines()
@@ -130,3 +137,21 @@ def test_lineage_follows_manifests_to_the_raw_files(store: Store, capsys: pytest
     assert sum("raw/aitw" in line for line in lines) == 1, "what was shown above isn't shown again"
     assert cli.main(["lineage", "unified", "--data", str(store.home), "--json"]) == 0
     assert f"raw/aitw@{raw}" in json.loads(capsys.readouterr().out)["ancestors"]
+
+
+def test_the_page_about_the_sources_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["sources", "list", "--markdown"]) == 0
+    page = capsys.readouterr().out
+    said = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+    assert said == page, "run `vesper sources list --markdown > docs/sources.md`"
+    for name, adapter in registry().items():
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert sum(line.startswith("| ") for line in section.splitlines()) == len(adapter.descriptor.loss) + 1
+        assert adapter.descriptor.licence in section and adapter.descriptor.size in section
+
+
+def test_markup_in_a_descriptor_stays_text() -> None:
+    card = replace(
+        registry()["aitw"].descriptor, loss=(Loss("a|b", "<b>*x*", "lossy", "back\\slash\nnext | line"),)
+    )
+    assert "| a\\|b | &lt;b>\\*x\\* | lossy | back\\\\slash next \\| line |" in source_cards.page([card])

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from dagster_project import checks, definitions, deployment, graph
-from dagster_project.assets import sources
+from dagster_project.assets import corpus, sources
 from pipelines.sources import registry
 from pipelines.store import Check, PartSpec, Store
 
@@ -179,3 +179,73 @@ def test_a_manifest_without_checks_does_not_pass(tmp_path: Path) -> None:
     with Store(tmp_path).build("raw/x", code_version="1") as made:
         manifest = made.commit()
     assert not checks.result(manifest).passed
+
+
+def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: Path) -> None:
+    """Both kinds in one manifest, in Dagster's own run: WARN lets downstream run, one blocking failure is an ERROR."""
+    ran: list[str] = []
+    store = Store(tmp_path)
+
+    def graph_of(blocking_passed: bool) -> list[dg.AssetsDefinition]:
+        key = dg.AssetKey(["unified", "x"])
+
+        @dg.asset(key=key, check_specs=[checks.spec(key)])
+        def unified():  # type: ignore[no-untyped-def]
+            with store.build("unified/x", code_version="1", config={"passed": blocking_passed}) as made:
+                made.run_part(PartSpec("a", str(blocking_passed)), lambda out: out.bytes("a.txt", b"x"))
+                manifest = made.commit(
+                    checks=[
+                        Check("nothing_lost", blocking_passed, "3 of 4", "4 of 4"),
+                        Check("vocabulary_known", False, "unknown_action:dance", "none", blocking=False),
+                    ]
+                )
+            return dg.MaterializeResult(check_results=[checks.result(manifest)])
+
+        @dg.asset(deps=[unified])
+        def after() -> None:
+            ran.append("after")
+
+        return [unified, after]
+
+    warned = dg.materialize(graph_of(True), instance=dg.DagsterInstance.ephemeral())
+    evaluation = warned.get_asset_check_evaluations()[0]
+    assert warned.success and ran == ["after"] and store.current("unified/x") is not None
+    assert not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.WARN
+    assert evaluation.description == "vocabulary_known: found unknown_action:dance, expected none"
+    assert evaluation.metadata["failed"].value == 1
+    rows = {row.data["check"]: row.data for row in evaluation.metadata["checks"].records}  # type: ignore[union-attr]
+    assert rows["vocabulary_known"]["blocking"] is False and rows["nothing_lost"]["blocking"] is True
+
+    stopped = dg.materialize(graph_of(False), instance=dg.DagsterInstance.ephemeral(), raise_on_error=False)
+    evaluation = stopped.get_asset_check_evaluations()[0]
+    assert not stopped.success and ran == ["after"] and evaluation.severity == dg.AssetCheckSeverity.ERROR
+    assert "nothing_lost" in (evaluation.description or "") and "vocabulary_known" in (evaluation.description or "")
+
+
+def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> None:
+    from generators import task_pool
+    from pipelines import mixture, shards, unify
+    from quality import dedup, gold, verdicts
+    from trainer.stages import CODE_VERSION
+
+    said = {key: stage.code_version for key, stage in stages.items()}
+    assert said["unified/aitw"] == f"{unify.CODE_VERSION}.{registry()['aitw'].version}"
+    assert (said["verdicts/aitw"], said["gold/aitw"]) == (verdicts.CODE_VERSION, gold.CODE_VERSION)
+    assert said["hygiene/duplicates"] == dedup.CODE_VERSION and said["mid_training/mixture"] == mixture.CODE_VERSION
+    assert said["mid_training/shards"] == said["evaluations/heldout"] == shards.CODE_VERSION
+    assert {said[f"task_pool/{name}"] for name in ("static", "dynamic", "shards")} == {task_pool.CODE_VERSION}
+    assert said["checkpoints/unified"] == CODE_VERSION
+
+
+def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from generators.task_pool import METHOD_EDGES, NANO_EDGES
+
+    monkeypatch.delenv("VESPER_DEPLOYMENT", raising=False)
+    shipped = deployment.load()
+    assert corpus.pool_config(shipped).edges == NANO_EDGES
+    assert corpus.pool_config(deployment.Deployment(tmp_path)).edges == METHOD_EDGES
+    for said in ("[4, 2]", "[0, 3]", "[2]", "5", "[2.5, 4]"):
+        (tmp_path / "d.yaml").write_text(f"strata_edges: {said}\n")
+        with pytest.raises(deployment.DeploymentError, match="strata_edges: expected two integers"):
+            deployment.load(tmp_path / "d.yaml")
+        deployment._load.cache_clear()

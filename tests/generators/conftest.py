@@ -1,4 +1,5 @@
-"""Recordings that several tests look at, made once."""
+"""Recordings that several tests look at, made once a file: an open Playwright holds an event loop, and whatever else
+runs in that process (Dagster's automation) could not start one of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def _browser_or_skip() -> None:
         pytest.skip(str(missing))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def phone() -> Iterator[World]:
     """A phone on which any of our apps can be started."""
     _browser_or_skip()
@@ -28,7 +29,7 @@ def phone() -> Iterator[World]:
         yield world
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def recordings(phone: World) -> tuple[list[Episode], Tally]:
     """One phone episode of every family but the longest."""
     from generators.embedded.build import PHONE

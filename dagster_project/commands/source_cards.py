@@ -1,0 +1,62 @@
+"""`vesper sources list --markdown`: the descriptors as the page docs/sources.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipelines.adapter import Descriptor
+
+STATUSES = ("kept", "lossy", "dropped")
+
+
+def page(cards: Sequence[Descriptor]) -> str:
+    """The whole page: an overview, then each source with its loss table."""
+    return "\n".join([*_overview(cards), *(line for card in cards for line in _card(card))]) + "\n"
+
+
+def _overview(cards: Sequence[Descriptor]) -> Iterator[str]:
+    yield "# Sources"
+    yield ""
+    yield "What each source's adapter says of itself. Made by `vesper sources list --markdown > docs/sources.md`;"
+    yield "change the adapter's `DESCRIPTOR`, not this page."
+    yield ""
+    yield "The licence is the data's own; Vesper holds none of it. `kept`: nothing is lost. `lossy`: the mapping"
+    yield "forgets something, and the row says what. `dropped`: no counterpart; actions and annotations are quarantined"
+    yield "with their reason and counted (in = mapped + quarantined)."
+    yield ""
+    yield from _table(
+        ("source", "platforms", "objectives", "licence", "size", "kept", "lossy", "dropped"),
+        [
+            (f"[{card.id}](#{card.id})", ", ".join(card.platforms), ", ".join(card.objectives), card.licence, card.size,
+             *(str(sum(loss.status == status for loss in card.loss)) for status in STATUSES))
+            for card in cards
+        ],
+    )  # fmt: skip
+
+
+def _card(card: Descriptor) -> Iterator[str]:
+    yield from ("", f"## {card.id}", "")
+    facts = {
+        "Title": card.title, "Origin": card.origin, "Licence": card.licence, "Size": card.size,
+        "Language": card.language, "Native frame": card.frame, "A record is": card.record_unit,
+        "What is counted": card.item_unit, "Companions": ", ".join(card.companions), "Citation": card.citation,
+        "Known problems": "; ".join(card.known_problems),
+    }  # fmt: skip
+    yield from (f"- {name}: {_plain(value)}" for name, value in facts.items() if value)
+    yield ""
+    rows = [(loss.native, loss.unified, loss.status, loss.note) for loss in card.loss]
+    yield from _table(("native", "unified", "status", "reason"), rows)
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(names)} |"
+    yield f"|{'---|' * len(names)}"
+    yield from (f"| {' | '.join(_plain(cell) for cell in row)} |" for row in rows)
+
+
+def _plain(text: str) -> str:
+    """Text that no Markdown reader takes for markup."""
+    flat = " ".join(text.split())
+    for sign, written in (("\\", "\\\\"), ("|", "\\|"), ("*", "\\*"), ("<", "&lt;")):
+        flat = flat.replace(sign, written)
+    return flat

@@ -1,0 +1,163 @@
+"""Real stages in a process of its own that stops for ever at a named point, so that a test can kill it there.
+
+`python killable.py STAGE POINT HOME SIGN`: runs the stage, and at the point writes the file SIGN and waits for SIGKILL.
+Nothing of what a stage does is replaced: the process is only halted, between two of its own operations.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+TRAINER: dict[str, Any] = {
+    "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
+              "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0], "vocab_size": 1536,
+              "pixels": 12288},
+    "midtrain": {"steps": 8, "batch_size": 4, "warmup": 2, "save_every": 3, "validate_every": 0, "threads": 1},
+    "validation_share": 0.15,
+}  # fmt: skip
+
+
+def raw(home: Path, on_event: Any = None) -> Any:
+    from generators.embedded import build_raw
+    from pipelines.store import Store
+
+    return build_raw(Store(home), "rico", home / "raw" / "rico", size="tiny")
+
+
+def unified(home: Path, on_event: Any = None) -> Any:
+    from pipelines.adapter import Raw
+    from pipelines.store import Store
+    from pipelines.unify import unify_source
+
+    return unify_source(Store(home), "aitz", Raw(home / "raw" / "aitz"))
+
+
+def verdicts(home: Path, on_event: Any = None) -> Any:
+    from pipelines.store import Store
+    from quality.rules import RulesJudge
+    from quality.verdicts import judge_source
+
+    return judge_source(Store(home), "aitz", RulesJudge())
+
+
+def gold(home: Path, on_event: Any = None) -> Any:
+    from pipelines.store import Store
+    from quality.gold import build_gold
+    from quality.rewrite import ProofRewriter
+    from quality.rules import RulesJudge
+
+    return build_gold(Store(home), "aitz", RulesJudge(), ProofRewriter())
+
+
+def shards(home: Path, on_event: Any = None) -> Any:
+    from pipelines.shards import build_shards
+    from pipelines.store import Store
+
+    return build_shards(Store(home), ["aitz"])
+
+
+def mid_trained(home: Path, on_event: Any = None) -> Any:
+    from trainer.stages import run_stage
+
+    return run_stage("mid_trained", home, TRAINER, on_event or (lambda event: None), progress=False)
+
+
+STAGES: dict[str, Callable[..., Any]] = {
+    "raw/rico": raw, "unified/aitz": unified, "verdicts/aitz": verdicts, "gold/aitz": gold,
+    "mid_training/shards": shards, "checkpoints/mid_trained": mid_trained,
+}  # fmt: skip
+
+
+def halt_at(point: str, sign: Path) -> Any:
+    """Arrange for this process to stop at the point; returns a listener for the trainer's events."""
+    from pipelines import store
+
+    def halt() -> None:
+        sign.touch()
+        while True:
+            time.sleep(60)
+
+    if point == "half a file":  # of the second part: what a process killed in the middle of a write leaves
+        table, seen = store.PartWriter.table, []
+
+        def cut(self: Any, name: str, *args: Any, **more: Any) -> None:
+            table(self, name, *args, **more)
+            seen.append(self._key)
+            if len(set(seen)) == 2:
+                written = self._root / self._entries[-1][0]
+                os.truncate(written, written.stat().st_size // 2)
+                halt()
+
+        store.PartWriter.table = cut  # type: ignore[method-assign]
+    elif point in ("no marker", "no manifest", "no pointer"):  # the file that isn't put any more
+        put, markers = store._put, []
+
+        def stop(path: Path, text: str) -> None:
+            markers.extend([path] if path.parent.name == "parts" else [])
+            if point == {"manifest.json": "no manifest", "current.json": "no pointer"}.get(path.name):
+                halt()
+            if point == "no marker" and len(markers) == 2:
+                halt()
+            put(path, text)
+
+        store._put = stop
+    elif point == "third picture":  # of the embedded data, with the browser open
+        from generators.browser import Camera
+
+        shoot, taken = Camera.shoot, []
+
+        def third(self: Any, **more: Any) -> bytes:
+            taken.append(1)
+            return shoot(self, **more) if len(taken) < 3 else halt()  # type: ignore[func-returns-value]
+
+        Camera.shoot = third  # type: ignore[method-assign]
+    elif point.startswith("step "):
+
+        def listen(event: Any) -> None:
+            if event.get("kind") == "step" and event["step"] == int(point.split()[1]):
+                halt()
+
+        return listen
+    else:
+        raise ValueError(f"unknown point {point!r}")
+    return None
+
+
+def run_and_kill(stage: str, point: str, home: Path, scratch: Path) -> None:
+    """Run the stage in a process group of its own and kill that with SIGKILL once it has come to the point."""
+    scratch.mkdir()
+    sign = scratch / "here"
+    # What a killed browser leaves goes with this folder; its name is short, since a socket's path must be.
+    temporary = tempfile.mkdtemp(prefix="vk-")
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests/support")])
+    child = subprocess.Popen(
+        [sys.executable, str(Path(__file__)), stage, point, str(home), str(sign)], cwd=ROOT, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": temporary, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 120
+        while not sign.exists():
+            assert child.poll() is None, f"{stage} ended with {child.returncode} and never came to {point!r}"
+            assert time.monotonic() < deadline, f"{stage} didn't come to {point!r}"
+            time.sleep(0.01)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait(30)
+        shutil.rmtree(temporary, ignore_errors=True)
+    assert child.returncode == -signal.SIGKILL
+
+
+if __name__ == "__main__":
+    name, where, folder, flag = sys.argv[1:]
+    STAGES[name](Path(folder), halt_at(where, Path(flag)))
