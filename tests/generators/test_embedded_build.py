@@ -31,7 +31,7 @@ def _examples(path: Path) -> list[tf_example.Example]:
     return [tf_example.parse(frame.data) for frame in tfrecord.scan(path) if frame.data is not None]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def raw(raw_root: Path, tmp_path_factory: pytest.TempPathFactory, phone: object) -> Callable[[str], Path]:
     """The tiny raw folder of a source, built on first use."""
     store = Store(tmp_path_factory.mktemp("home"))
