@@ -8,7 +8,6 @@ length nothing more of the file can be read, and that is said.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gzip
 import io
 import struct
@@ -18,13 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
+import google_crc32c
 
 MAX_RECORD_BYTES = 1 << 30
 """Largest payload accepted: a longer one is a damaged or hostile length (or a decompression bomb)."""
 
-_POLYNOMIAL = 0x82F63B78  # CRC-32C (Castagnoli), bits reversed
-_LANE = 64  # bytes a lane of the vectorised checksum works through
 _CHUNK = 1 << 20
 
 
@@ -55,80 +52,12 @@ class Frame:
     """Bytes of the payload, if the record's end is known (so that the next one can be read)."""
 
 
-def _byte_table() -> np.ndarray:
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(np.uint32)
-    return table
+def crc32c(data: bytes) -> int:
+    """CRC-32C (Castagnoli) of bytes, 0..2**32-1."""
+    return int(google_crc32c.value(data))
 
 
-_TABLE = _byte_table()
-_TABLE_LIST: list[int] = _TABLE.tolist()
-
-
-@functools.cache
-def _word_table() -> np.ndarray:
-    """What two bytes do to a checksum: 65,536 entries."""
-    words = np.arange(1 << 16, dtype=np.uint32)
-    once = _TABLE[words & 0xFF] ^ (words >> 8)
-    return np.asarray(_TABLE[once & 0xFF] ^ (once >> 8), dtype=np.uint32)
-
-
-@functools.cache
-def _shift_table(level: int) -> np.ndarray:
-    """What `_LANE · 2**level` zero bytes do to a checksum, one table of 256 for each of its four bytes.
-
-    The checksum is linear over GF(2), so a shift by twice as many bytes is the shift applied twice.
-    """
-    states = np.arange(256, dtype=np.uint32)[None, :] << (8 * np.arange(4, dtype=np.uint32))[:, None]
-    if level == 0:
-        for _ in range(_LANE):
-            states = _TABLE[states & 0xFF] ^ (states >> 8)
-        return states
-    return _shift(_shift(states, level - 1), level - 1)
-
-
-def _shift(states: np.ndarray, level: int) -> np.ndarray:
-    table = _shift_table(level)
-    return np.asarray(
-        table[0][states & 0xFF] ^ table[1][(states >> 8) & 0xFF]
-        ^ table[2][(states >> 16) & 0xFF] ^ table[3][states >> 24]
-    )  # fmt: skip
-
-
-def crc32c(data: bytes | bytearray | memoryview) -> int:
-    """CRC-32C (Castagnoli) of bytes, 0..2**32-1.
-
-    Short data goes through the byte table. Longer data is cut into lanes of 64 bytes that are worked on side by
-    side, and the lanes are joined pairwise (the checksum is linear); zeros in front change nothing once the initial
-    value is folded into the first four bytes.
-    """
-    size = len(data)
-    if size < 1024:
-        state = 0xFFFFFFFF
-        for byte in data:
-            state = _TABLE_LIST[(state ^ byte) & 0xFF] ^ (state >> 8)
-        return state ^ 0xFFFFFFFF
-    lanes = -(-size // _LANE)
-    buffer = np.zeros(lanes * _LANE, np.uint8)
-    start = lanes * _LANE - size
-    buffer[start:] = np.frombuffer(data, np.uint8)
-    buffer[start : start + 4] ^= 0xFF
-    columns = np.ascontiguousarray(buffer.view("<u2").reshape(lanes, _LANE // 2).T).astype(np.uint32)
-    words = _word_table()
-    states = np.zeros(lanes, np.uint32)
-    for column in columns:
-        states = words[(states ^ column) & 0xFFFF] ^ (states >> 16)
-    level = 0
-    while len(states) > 1:
-        if len(states) % 2:
-            states = np.concatenate([np.zeros(1, np.uint32), states])
-        states = _shift(states[0::2], level) ^ states[1::2]
-        level += 1
-    return int(states[0]) ^ 0xFFFFFFFF
-
-
-def masked_crc32c(data: bytes | bytearray | memoryview) -> int:
+def masked_crc32c(data: bytes) -> int:
     """The form stored in TFRecords: rotated right by 15 bits, plus a constant."""
     crc = crc32c(data)
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF

@@ -17,7 +17,7 @@ from pipelines.store import Store
 
 @pytest.fixture(scope="session")
 def tiny_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """`tiny_home("rico", "aitz")`: a $VESPER_HOME in which these sources' raw assets are committed. Not to be written."""
+    """`tiny_home("rico", "aitz")`: a $VESPER_HOME that holds these sources' raw assets. Not to be written."""
     base = tmp_path_factory.getbasetemp()
     home = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "tiny-home"
 

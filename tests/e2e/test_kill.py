@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of six stages, at every kind of moment: a rerun takes up what is done, and gives the same bytes."""
+"""SIGKILL in the middle of six stages, at every kind of moment: a rerun takes up what is done, to the same bytes."""
 
 from __future__ import annotations
 

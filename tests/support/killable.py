@@ -144,8 +144,8 @@ def run_and_kill(stage: str, point: str, home: Path, scratch: Path) -> None:
         [sys.executable, str(Path(__file__)), stage, point, str(home), str(sign)], cwd=ROOT, start_new_session=True,
         env={**os.environ, "PYTHONPATH": paths, "TMPDIR": temporary, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
+    deadline = time.monotonic() + 120
     try:
-        deadline = time.monotonic() + 120
         while not sign.exists():
             assert child.poll() is None, f"{stage} ended with {child.returncode} and never came to {point!r}"
             assert time.monotonic() < deadline, f"{stage} didn't come to {point!r}"
@@ -154,7 +154,9 @@ def run_and_kill(stage: str, point: str, home: Path, scratch: Path) -> None:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
         child.wait(30)
-        shutil.rmtree(temporary, ignore_errors=True)
+        while Path(temporary).exists() and time.monotonic() < deadline:  # the browser ends some moments later
+            shutil.rmtree(temporary, ignore_errors=True)
+            time.sleep(0.05)
     assert child.returncode == -signal.SIGKILL
 
 
