@@ -152,7 +152,7 @@ def dedup(options: argparse.Namespace) -> int:
     from quality.dedup_files import dedup_file
 
     more = {"model": options.model} if options.model else {}
-    report = dedup_file(options.file, options.threshold, options.out, **more)
+    report = dedup_file(options.file, options.threshold, options.out, cache=options.out / "cache", **more)
     (options.out / "report.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return _told(report, ("rows", "pairs", "kept", "displaced"), options.out)
 

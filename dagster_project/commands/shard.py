@@ -33,6 +33,8 @@ def shard_directory(source: Path, out: Path, splits: tuple[str, ...]) -> dict[st
         Samples.check(table)
     except (pa.ArrowException, ValueError) as error:
         raise ValueError(f"{source}: samples*.parquet is no samples table: {error}") from error
+    if table.num_rows == 0:
+        raise ValueError(f"{source}: expected samples, found samples*.parquet without a row: nothing became gold")
     store = Store(out / ".store")
     for picture in sorted((source / "screens").glob("*/*")):
         store.put_screen(picture.read_bytes())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,47 +12,9 @@ import numpy as np
 
 from pipelines import tf_example, tfrecord
 from pipelines.accessibility import Node, Window, encode
-from pipelines.adapter import Raw
 from pipelines.images import encode_png
-from pipelines.manifest import Manifest
-from pipelines.store import Store
-from pipelines.unify import unify_source
 
 AITW_WORDS = {"dual-point gesture": 4, "type": 3, "go back": 5, "go home": 6, "enter": 7, "task complete": 10}
-
-
-@dataclass
-class Unified:
-    """What `unify` made of a raw folder, as rows."""
-
-    manifest: Manifest
-    steps: list[dict[str, Any]]
-    samples: list[dict[str, Any]]
-    screens: list[dict[str, Any]]
-    quarantine: list[dict[str, Any]]
-
-    @property
-    def actions(self) -> list[str | None]:
-        return [row["action_text"] for row in self.steps]
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        return self.manifest.counts["reasons"]
-
-    def balanced(self) -> bool:
-        """in = mapped + quarantined, and the quarantine table holds exactly the quarantined ones."""
-        counts = self.manifest.counts
-        quarantined = sum(row["items"] for row in self.quarantine)
-        return counts["items_in"] == counts["items_mapped"] + quarantined and quarantined == counts["items_quarantined"]
-
-
-def unify(home: Path, source: str, root: Path, companions: Mapping[str, Path] | None = None) -> Unified:
-    """The path of `vesper unify`: native files → unified tables."""
-    manifest = unify_source(Store(home), source, Raw(root, dict(companions or {})))
-    names = {entry.table for entry in manifest.files}
-    rows = [manifest.read(name).to_pylist() if name in names else [] for name in
-            ("steps", "samples", "screens", "quarantine")]  # fmt: skip
-    return Unified(manifest, *rows)
 
 
 @cache

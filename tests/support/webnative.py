@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.adapter import Raw
 from pipelines.images import encode_png
-from pipelines.manifest import Manifest
-from pipelines.store import Store
-from pipelines.unify import unify_source
 
 SAMPLES = Path(__file__).parents[2] / "../shared/sources/samples"
 
@@ -29,45 +24,6 @@ def real(source: str, name: str) -> Path:
     if not path.is_file():
         pytest.skip(f"no real records {source}/{name} beside this checkout")
     return path
-
-
-@dataclass
-class Run:
-    """What `unify` made of a raw folder."""
-
-    manifest: Manifest
-    steps: list[dict[str, Any]]
-    samples: list[dict[str, Any]]
-    screens: list[dict[str, Any]]
-    quarantine: list[dict[str, Any]]
-
-    @property
-    def actions(self) -> list[str | None]:
-        return [row["action_text"] for row in self.steps]
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        return dict(self.manifest.counts["reasons"])
-
-    @property
-    def items(self) -> tuple[int, int, int]:
-        """Native items in, mapped, quarantined; the quarantine table must hold exactly the last."""
-        counts = self.manifest.counts
-        found = counts["items_in"], counts["items_mapped"], counts["items_quarantined"]
-        assert found[0] == found[1] + found[2]
-        assert found[2] == sum(row["items"] for row in self.quarantine)
-        return found
-
-    def provenance(self, place: int) -> dict[str, Any]:
-        return dict(json.loads(self.steps[place]["provenance"]))
-
-
-def unify(home: Path, source: str, root: Path, **companions: Path) -> Run:
-    """The path of `vesper unify`: native files → unified tables."""
-    manifest = unify_source(Store(home), source, Raw(root, companions))
-    names = {entry.table for entry in manifest.files}
-    tables = ("steps", "samples", "screens", "quarantine")
-    return Run(manifest, *(manifest.read(name).to_pylist() if name in names else [] for name in tables))
 
 
 @cache

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from webnative import png, real, unify, write
+from unified import unify
+from webnative import png, real, write
 
 
 def line(*codes: Any, **changes: Any) -> dict[str, Any]:

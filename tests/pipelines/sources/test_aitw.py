@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfrecords import Unified, aitw_features, gradient, small_aitw, unify, without, write_examples
+from tfrecords import aitw_features, gradient, small_aitw, without, write_examples
+from unified import Unified, unify
 
 from pipelines import tf_example, tfrecord
 from pipelines.images import encode_png

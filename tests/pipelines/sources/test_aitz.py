@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfrecords import Unified, png, unify
+from tfrecords import png
+from unified import Unified, unify
 
 from pipelines.sources.aitz import DESCRIPTOR
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfrecords import Unified, android_control_features, png, small_episode, unify, write_examples
+from tfrecords import android_control_features, png, small_episode, write_examples
+from unified import Unified, unify
 
 from pipelines.sources.android_control import DESCRIPTOR
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from webnative import candidate, png, real, unify, web_action, web_episode, write
+from unified import unify
+from webnative import candidate, png, real, web_action, web_episode, write
 
 from pipelines import json_array
 from pipelines.sources.mind2web import Mind2webAdapter

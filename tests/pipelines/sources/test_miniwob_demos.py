@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from webnative import Run, box, demo, key, press, real, unify, write
+from unified import Unified, unify
+from webnative import box, demo, key, press, real, write
 
 BUTTON = "click-button_33CUSNVVNO68X37D7FA716UMSP988L_d1.json.gz"
 TEXT = "enter-text-dynamic_39N5ACM9HFHTH0P4YOIWNOKN15RP9B_d1.json.gz"
 SCROLL = "click-scroll-list_38F5OAUN5O6XQ03N0EC70JRQKOTH7M_d1.json.gz"
 
 
-def run_demo(tmp_path: Path, record: Any, name: str = "third-turk/task/task_w_d1.json.gz") -> Run:
+def run_demo(tmp_path: Path, record: Any, name: str = "third-turk/task/task_w_d1.json.gz") -> Unified:
     write(tmp_path / "raw" / name, record)
     return unify(tmp_path / "home", "miniwob_demos", tmp_path / "raw")
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from webnative import png, real, unify, write, write_csv
+from unified import unify
+from webnative import png, real, write, write_csv
 
 from pipelines.prompts import prompt_text
 from pipelines.sources.screen_annotation import CLASSES, Node, parse_annotation

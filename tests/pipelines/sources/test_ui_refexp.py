@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfrecords import Unified, png, unify, without, write_examples
+from tfrecords import png, without, write_examples
+from unified import Unified, unify
 
 from pipelines import tf_example
 from pipelines.prompts import prompt_text
@@ -82,9 +83,9 @@ def row(**changes: Any) -> dict[str, list[Any]]:
     return without(plain | {name.replace("__", "/"): value for name, value in changes.items()})
 
 
-def run(tmp_path: Path, *rows: Any, file: str = "train.tfrecord", companions: dict[str, Path] | None = None) -> Unified:
+def run(tmp_path: Path, *rows: Any, file: str = "train.tfrecord", **companions: Path) -> Unified:
     write_examples(tmp_path / "raw" / file, rows, compress=False)
-    result = unify(tmp_path / "home", "ui_refexp", tmp_path / "raw", companions)
+    result = unify(tmp_path / "home", "ui_refexp", tmp_path / "raw", **companions)
     assert result.balanced()
     return result
 
@@ -126,7 +127,7 @@ def test_the_companion_gives_picture_and_elements(tmp_path: Path) -> None:
     rico = tmp_path / "rico" / "combined"
     rico.mkdir(parents=True)
     (rico / "12.jpg").write_bytes(png(60, 100))
-    result = run(tmp_path, row(), row(image__ref_exp__text=["the left bell"]), companions={"rico": tmp_path / "rico"})
+    result = run(tmp_path, row(), row(image__ref_exp__text=["the left bell"]), rico=tmp_path / "rico")
     assert [len(sample["images"]) for sample in result.samples] == [1, 1]
     (screen,) = result.screens  # two expressions, one picture
     assert screen["elements"] == [{"box": [250.0, 500.0, 750.0, 750.0], "role": "ICON", "text": "", "name": "bell"}]
@@ -138,7 +139,7 @@ def test_a_companion_picture_that_is_none_is_reported(tmp_path: Path) -> None:
     rico = tmp_path / "rico" / "combined"
     rico.mkdir(parents=True)
     (rico / "12.jpg").write_bytes(b"<html>404</html>")
-    result = run(tmp_path, row(), companions={"rico": tmp_path / "rico"})
+    result = run(tmp_path, row(), rico=tmp_path / "rico")
     assert len(result.samples) == 1 and result.samples[0]["images"] == []
     assert [(row["unit"], row["reason"], row["items"]) for row in result.quarantine] == [
         ("image", "image_unreadable", 0)
