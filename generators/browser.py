@@ -31,7 +31,9 @@ FLAGS = (
     "--hide-scrollbars",
     "--disable-partial-raster",  # a screen is drawn whole, so its edges do not depend on what stood there before
 )
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+"""The same places, in the same order, as in `deploy/get_browser.sh`."""
 
 
 class BrowserMissing(RuntimeError):
@@ -74,19 +76,19 @@ def _playwright() -> Iterator[Playwright]:
 
 
 def find_chromium() -> str | None:
-    """Path of a Chromium: $VESPER_BROWSER, then the usual names on PATH; None means Playwright's own is there.
+    """Path of a Chromium: $VESPER_BROWSER, the usual names on PATH, Chrome on a Mac; None means Playwright's own.
 
     Raises `BrowserMissing` when there is none at all, or when $VESPER_BROWSER names no file.
     """
     if named := os.environ.get("VESPER_BROWSER"):
         if not Path(named).is_file():
-            raise BrowserMissing(
-                f"VESPER_BROWSER: expected an executable, found nothing at {named!r}; fix or unset it"
-            )
+            raise BrowserMissing(f"VESPER_BROWSER: expected an executable, found nothing at {named!r}; fix or unset it")
         return named
     for name in NAMES:
         if path := shutil.which(name):
             return path
+    if os.access(MAC_CHROME, os.X_OK):
+        return MAC_CHROME
     with _playwright() as playwright:
         if Path(playwright.chromium.executable_path).is_file():
             return None

@@ -8,7 +8,6 @@ OUT/report.json           native units in, mapped, quarantined; reasons; loss ta
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +24,8 @@ from schemas.tables import Quarantine
 def unify_directory(source: str, raw: Raw, out: Path, *, beam_options: Sequence[str] = ()) -> dict[str, Any]:
     """Unify into a folder; returns the report. A second call with equal inputs does no work.
 
-    The store that makes resuming possible lies in `OUT/.store`; the exported files are links to its files where the
-    file system allows. Raises `ValueError` for an unknown source or a folder without its files.
+    The store that makes resuming possible lies in `OUT/.store`; the exported files are copies, so editing one harms
+    nothing. Raises `ValueError` for an unknown source or a folder without its files.
     """
     adapter = sources.get(source)
     if not raw.root.is_dir():
@@ -39,10 +38,10 @@ def unify_directory(source: str, raw: Raw, out: Path, *, beam_options: Sequence[
     for entry in manifest.files:
         if entry.table and (entry.rows or 0) > 0 and entry.table != "quarantine":
             part = entry.path.rpartition("/part-")[2].removesuffix(f".{entry.table}.parquet")
-            _link(manifest.root / entry.path, out / f"{entry.table}-{part}.parquet")
+            _copy(manifest.root / entry.path, out / f"{entry.table}-{part}.parquet")
     for screen in manifest.read("screens", columns=["screenshot_sha256"]).to_pylist():
         path = store.screen_path(screen["screenshot_sha256"])
-        _link(path, out / "screens" / path.parent.name / path.name)
+        _copy(path, out / "screens" / path.parent.name / path.name)
     report = make_report(manifest, adapter.descriptor.record_unit, adapter.descriptor.item_unit)
     with (out / "quarantine.jsonl").open("w", encoding="utf-8") as stream:
         for row in manifest.read("quarantine", Quarantine.schema).to_pylist():
@@ -74,9 +73,6 @@ def make_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[st
     }  # fmt: skip
 
 
-def _link(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+    shutil.copyfile(source, target)

@@ -7,7 +7,6 @@ Reads `steps*.parquet`, `samples*.parquet`, `screens*.parquet` and `screens/`; w
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -138,10 +137,7 @@ def _write_screens(part: Part, steps: pa.Table, samples: pa.Table, out_dir: Path
         if target.exists():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copyfile(source, target)
+        shutil.copyfile(source, target)
 
 
 def _requests(judge: Judge) -> int:

@@ -124,6 +124,7 @@ def image_processor(preset: Preset) -> Any:
 class Processor:
     """Rows → batches, for one tokenizer and image processor.
 
+    `never` are the ids that no reply may hold: all control tokens but the end.
     `cache_pictures` bounds how many resized pictures are held (107 kB each on nano).
     """
 
@@ -136,6 +137,7 @@ class Processor:
         self._cache_size = cache_pictures
         ids = tokenizer.convert_tokens_to_ids
         self.image_id, self.end_id, self.pad_id = ids(words.IMAGE), ids(words.END), tokenizer.pad_token_id
+        self.never = sorted(set(tokenizer.all_special_ids) - {self.end_id})
         self._vision = (ids(words.VISION_START), ids(words.VISION_END))
         self._start = ids(words.START)
         self._turns = {role: words.encode_text(tokenizer, f"{role}\n") for role in ("user", "assistant", "system")}

@@ -15,8 +15,8 @@ from schemas.actions import parse_reply
 from trainer.batches import BadSample, Row
 from trainer.checkpoint import Checkpoint
 from trainer.controls import BlindTable, picture_key, random_element, swap_screens
-from trainer.generation import Completion, generate
-from trainer.rewards import Truth, point_hit, r_format, read_reply, reward, step_success, type_match
+from trainer.generation import generate, reply_limit
+from trainer.rewards import Truth, point_hit, r_format, reward, step_success, type_match
 from trainer.statistics import interval, paired
 
 Elements = Mapping[str, Sequence[Sequence[float]]]
@@ -33,7 +33,7 @@ class EvalConfig:
     navigation: int = 120
     """Per platform."""
     seed: int = 0
-    max_new_tokens: int = 32
+    max_new_tokens: int = 112
     batch_size: int = 64
     swapped: bool = True
     threads: int = 2
@@ -88,7 +88,7 @@ def judge(row: Row, text: str) -> dict[str, float]:
     common = {"format": r_format(text, truth), "reward": reward(text, truth)}
     if truth.objective == "grounding":
         return {"hit": float(point_hit(parse_reply(text).point, truth.boxes, truth.refusal)), **common}
-    found, expected = read_reply(text).action, truth.action
+    found, expected = parse_reply(text).action, truth.action
     if expected is None:
         raise ValueError(f"sample {row.get('sample_id')}: a navigation sample needs a true action")
     success = any(step_success(found, expected, box) for box in (truth.boxes or (None,)))
@@ -150,12 +150,18 @@ def _records(
             if on_event:
                 on_event({"kind": "evaluation", "done": bar.n, "of": len(asked)})
 
-        replies: list[Completion] = generate(
-            checkpoint.model, checkpoint.processor, asked, max_new_tokens=config.max_new_tokens,
-            batch_size=config.batch_size, on_batch=seen,
-        )  # fmt: skip
-    wrong = {row["sample_id"]: reply.text for row, reply in zip(swapped, replies[len(rows) :], strict=True)}
-    return [_record(row, reply.text, wrong, blind, elements) for row, reply in zip(rows, replies, strict=False)]
+        replies = [""] * len(asked)
+        for objective in MEASURES:
+            places = [place for place, row in enumerate(asked) if row["objective"] == objective]
+            found = generate(
+                checkpoint.model, checkpoint.processor, [asked[place] for place in places],
+                max_new_tokens=reply_limit(config.max_new_tokens, objective), batch_size=config.batch_size,
+                on_batch=seen,
+            )  # fmt: skip
+            for place, reply in zip(places, found, strict=True):
+                replies[place] = reply.text
+    wrong = {row["sample_id"]: reply for row, reply in zip(swapped, replies[len(rows) :], strict=True)}
+    return [_record(row, reply, wrong, blind, elements) for row, reply in zip(rows, replies, strict=False)]
 
 
 def _record(

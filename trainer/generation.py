@@ -1,8 +1,8 @@
 """Sampling replies: batched, with a KV cache, and with the log-probability of every sampled token.
 
 RL asks for temperature 1 and top-p 1, so the recorded log-probabilities are those of the policy itself and
-`model.reply_logprobs` with the same weights returns the same numbers. A group of replies to one prompt shares the
-prompt's pass.
+`model.reply_logprobs` with the same weights returns the same numbers. The policy is the model without control tokens
+(`Processor.never`): an image place without a picture can't be laid out. A group of replies shares the prompt's pass.
 """
 
 from __future__ import annotations
@@ -14,9 +14,17 @@ from typing import Any
 import torch
 
 from trainer.batches import Processor, Row
-from trainer.model import image_outputs
+from trainer.model import image_outputs, reply_log_softmax
+from trainer.tokenizer import LAST_NUMBER
 
-MAX_NEW_TOKENS = 48
+MAX_NEW_TOKENS = 112
+GROUNDING_TOKENS = 16
+"""A point is written in fewer; what is longer has not the form of one."""
+
+
+def reply_limit(limit: int, objective: str) -> int:
+    """Tokens that a reply may have: `limit`, but no more for grounding than any point takes."""
+    return min(limit, GROUNDING_TOKENS) if objective == "grounding" else limit
 
 
 @dataclass
@@ -49,9 +57,10 @@ def generate(
 ) -> list[Completion]:
     """`group` replies per row, ordered by row, then by member.
 
-    `temperature` 0 is greedy; above 0 it samples the whole distribution (top-p 1), and the log-probabilities are
-    those of the tempered distribution. `generator` makes sampling a pure function of (weights, rows, its state,
-    batch_size). `batch_size` counts replies in flight. Raises `ValueError` for a group or length below 1.
+    `temperature` 0 is greedy (numbers against the rest first, see `_likeliest`); above 0 it samples the whole
+    distribution (top-p 1), and the log-probabilities are those of the tempered distribution. `generator` makes
+    sampling a pure function of (weights, rows, its state, batch_size). `batch_size` counts replies in flight. Raises
+    `ValueError` for a group or length below 1.
     """
     if group < 1 or max_new_tokens < 1 or batch_size < 1:
         raise ValueError(f"generate: expected group, max_new_tokens and batch_size >= 1, "
@@ -93,7 +102,7 @@ def _generate_batch(
     done = [Completion(offset + i // group, i % group) for i in range(len(rows) * group)]
     alive = list(range(len(done)))
     for step in range(max_new_tokens):
-        tokens, logprobs = _choose(model.lm_head(state), temperature, generator)
+        tokens, logprobs = _choose(model.lm_head(state), processor, temperature, generator)
         for place, token, logprob in zip(alive, tokens.tolist(), logprobs.tolist(), strict=True):
             done[place].token_ids.append(token)
             done[place].logprobs.append(logprob)
@@ -118,12 +127,29 @@ def _generate_batch(
 
 
 def _choose(
-    logits: torch.Tensor, temperature: float, generator: torch.Generator | None
+    logits: torch.Tensor, processor: Processor, temperature: float, generator: torch.Generator | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids [B] and their log-probabilities [B] under the distribution that was sampled."""
-    log_p = torch.log_softmax(logits.float() / (temperature or 1.0), dim=-1)
+    log_p = reply_log_softmax(logits, processor.never, temperature or 1.0)
     if temperature > 0:
         tokens = torch.multinomial(log_p.exp(), 1, generator=generator)[:, 0]
     else:
-        tokens = log_p.argmax(-1)
+        tokens = _likeliest(log_p, processor)
     return tokens, log_p.gather(1, tokens[:, None])[:, 0]
+
+
+def _likeliest(log_p: torch.Tensor, processor: Processor) -> torch.Tensor:
+    """Greedy choice [B] from log-probabilities [B, V], where the numbers 0..1000 stand together against other tokens.
+
+    A model unsure whether it is 480 or 520 spreads its belief over hundreds of number tokens, and the plain argmax
+    would be the one token of a refusal at a tenth of the mass. Models that write digits decide it this way by nature.
+    """
+    tokens = log_p.argmax(-1)
+    if processor.numbers is None:
+        return tokens
+    first, last = processor.numbers.first, processor.numbers.first + LAST_NUMBER
+    best, number = log_p[:, first : last + 1].max(-1)
+    together = log_p[:, first : last + 1].logsumexp(-1)
+    other = log_p.gather(1, tokens[:, None])[:, 0]
+    # `other` is a number itself where best equals it
+    return torch.where((together > other) | (best == other), number + first, tokens)

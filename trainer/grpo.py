@@ -216,3 +216,11 @@ def _token_shares(
         lengths = [float(max(1, tokens_N[i])) for i in picked]
     shares = [advantages.weights[i] / length for i, length in zip(picked, lengths, strict=True)]
     return like.new_tensor(shares).unsqueeze(1)
+
+
+def padded(rows: Sequence[Sequence[float]], like: torch.Tensor) -> torch.Tensor:
+    """Lists of numbers → [S, L] padded right with 0, as `like`; without gradient."""
+    filled = torch.zeros_like(like)
+    for index, row in enumerate(rows):
+        filled[index, : len(row)] = torch.tensor(row, dtype=like.dtype)
+    return filled.detach()

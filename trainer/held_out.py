@@ -16,18 +16,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from schemas.actions import Finished
+from schemas.actions import Finished, parse_reply
 from trainer.batches import BadSample, Processor, Row
 from trainer.evaluate import cluster
-from trainer.generation import generate
-from trainer.rewards import RewardConfig, Truth, bounds, point_hit, read_reply, reward, step_success
+from trainer.generation import generate, reply_limit
+from trainer.rewards import RewardConfig, Truth, bounds, point_hit, reward, step_success
 
 DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grounding": ("grounding", ("mobile", "web", "desktop")),
     "mobile": ("navigation", ("mobile",)),
-    "web": ("navigation", ("web",)),
+    "web": ("navigation", ("web", "desktop")),
 }
-"""The three specialists: objective and platforms of the rows that train them."""
+"""The three specialists: objective and platforms of the rows that train them.
+
+Desktop has none of its own: that of web, where screens and actions are most alike, trains on desktop rows too.
+"""
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,9 @@ def measure(
 ) -> Measure:
     """Reward and success on tasks; a pure function of weights, tasks and seed. `samples` 0 leaves sampling out."""
     rows = [task.row for task in tasks]
-    arguments: dict[str, Any] = {"max_new_tokens": processor.preset.max_answer_tokens, "batch_size": batch_size}
+    objective = tasks[0].truth.objective if tasks else ""  # tasks of one domain have one
+    limit = reply_limit(processor.preset.max_answer_tokens, objective)
+    arguments: dict[str, Any] = {"max_new_tokens": limit, "batch_size": batch_size}
     greedy = generate(model, processor, rows, **arguments)
     best = [reward(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]
     sampled = best
@@ -173,7 +178,7 @@ def measure(
 
 def succeeds(text: str, truth: Truth, config: RewardConfig) -> bool:
     """Whether a reply does the step: point in box (or right refusal) for grounding, `step_success` for navigation."""
-    reply = read_reply(text)
+    reply = parse_reply(text)
     if truth.action is None:
         return point_hit(reply.point, truth.boxes, truth.refusal)
     return any(step_success(reply.action, truth.action, box, config) for box in truth.boxes or (None,))

@@ -211,6 +211,7 @@ def merge(
     normalize: bool = True,
     lam: float = 1.0,
     parents: Mapping[str, str] | None = None,
+    stage: str = "",
     on_tensor: Callable[[TensorReport], None] | None = None,
 ) -> MergeReport:
     """Merge checkpoint folders into the new folder `out`; → what happened, also in `out/merge.json`.
@@ -219,7 +220,7 @@ def merge(
     `weights` default to 1 each (ties) or 1/n each (linear); linear weights must sum to 1, or are divided by their sum
     under `normalize`. `density` is one number or one per model, in 0..1. Memory: some 2 · models + 6 times the
     largest tensor in fp32.
-    `parents` (asset → version) go into `lineage.json`; by default the digests of the weights do.
+    `parents` (asset → version) and `stage` go into `lineage.json`; by default the digests of the weights and `method`.
     Raises `ValueError` on wrong parameters and `CheckpointMismatch`, naming the tensor, when names, shapes or dtypes
     differ, a weight isn't finite, or an integer tensor isn't the same in all. `lineage.json` is written last: a
     folder that has it is whole.
@@ -265,7 +266,7 @@ def merge(
         bytes_written=written, weights_digest=WeightFiles(folder).digest(),
     )  # fmt: skip
     (folder / REPORT).write_text(json.dumps(report.record(), indent=1, sort_keys=True) + "\n")
-    _write_lineage(folder, report, base_files, digests, parents)
+    _write_lineage(folder, report, stage or method, base_files, digests, parents)
     return report
 
 
@@ -344,8 +345,9 @@ def _copy_settings(source: Path, target: Path) -> None:
 
 
 def _write_lineage(
-    folder: Path, report: MergeReport, base: WeightFiles, digests: Sequence[str], parents: Mapping[str, str] | None
-) -> None:
+    folder: Path, report: MergeReport, stage: str, base: WeightFiles, digests: Sequence[str],
+    parents: Mapping[str, str] | None,
+) -> None:  # fmt: skip
     """In the form of `trainer.checkpoint.Lineage`, so that a merged folder loads like any other."""
     path = base.folder / LINEAGE
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -353,7 +355,7 @@ def _write_lineage(
     lineage = {
         "preset": "",
         **before,
-        "stage": report.method,
+        "stage": stage,
         "parents": dict(parents or _parents(base, digests)),
         "config": {
             "merge_method": report.method, "density": list(report.density), "weight": list(report.weight),

@@ -333,11 +333,13 @@ def _deterministic(device: torch.device) -> Iterator[None]:
 
 
 def config_from(plain: Mapping[str, Any]) -> MidtrainConfig:
-    """From JSON. Raises `ValueError` naming an unknown key."""
+    """From JSON; without `warmup` it is a tenth of the steps, at most 20. Raises `ValueError` naming an unknown key."""
     known = MidtrainConfig.__dataclass_fields__
     if unknown := set(plain) - set(known):
         raise ValueError(f"midtrain config: unknown {sorted(unknown)}; known are {sorted(known)}")
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     if isinstance(values.get("spans"), Mapping):
         values["spans"] = SpanWeights(**values["spans"])
+    if "warmup" not in values:
+        values["warmup"] = min(known["warmup"].default, values.get("steps", known["steps"].default) // 10)
     return MidtrainConfig(**values)

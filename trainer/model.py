@@ -8,6 +8,7 @@ matrix product (Conv3d is slow on CPU) and vision attention runs once per pictur
 from __future__ import annotations
 
 import types
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ from trainer.tokenizer import IMAGE, LAST_NUMBER, VIDEO, VISION_END, VISION_STAR
 
 if TYPE_CHECKING:
     from trainer.batches import Batch
+
+NEVER = -1e9
+"""Logit of a token that must not be sampled."""
 
 
 def nano_config(preset: Preset, tokenizer: Any) -> Any:
@@ -210,13 +214,26 @@ class ReplyLogprobs:
     mask: torch.Tensor
 
 
-def reply_logprobs(model: Any, batch: Batch, temperature: float = 1.0) -> ReplyLogprobs:
+def reply_log_softmax(logits: torch.Tensor, never: Sequence[int], temperature: float = 1.0) -> torch.Tensor:
+    """Log-probabilities [N, V] of the next reply token; ids in `never` (`Processor.never`) have none to speak of.
+
+    Sampling and training both go through here, so that both speak of one distribution. Finite, not -inf, so that
+    p · log p is 0 there and not nan.
+    """
+    scaled = logits.float() / temperature
+    if len(never):
+        scaled = scaled.index_fill(-1, torch.as_tensor(list(never), device=scaled.device), NEVER)
+    return torch.log_softmax(scaled, dim=-1)
+
+
+def reply_logprobs(model: Any, batch: Batch, temperature: float = 1.0, *, never: Sequence[int] = ()) -> ReplyLogprobs:
     """Log-probability and entropy (nats) of each reply token of a `Processor.reply_batch`, differentiable.
 
-    With the same weights these equal what `generation.generate` recorded at sampling, up to float error.
+    With the same weights and `never=processor.never` these equal what `generation.generate` recorded at sampling, up
+    to float error.
     """
     found = label_logits(model, batch)
-    log_p = torch.log_softmax(found.logits.float() / temperature, dim=-1)
+    log_p = reply_log_softmax(found.logits, never, temperature)
     chosen = log_p.gather(1, found.labels[:, None])[:, 0]
     entropy = -(log_p.exp() * log_p).sum(-1)
     size = batch.input_ids.shape[0]

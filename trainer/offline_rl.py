@@ -27,14 +27,12 @@ import torch
 from schemas.ids import canonical_json, digest
 from trainer.batches import Processor, Row
 from trainer.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
-from trainer.generation import Completion, generate
-from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, group_advantages, grpo_loss
-from trainer.held_out import Measure, RlTask, choose, measure, reward_bounds, tasks_of
-from trainer.merge import layer_of
+from trainer.generation import Completion, generate, reply_limit
+from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, group_advantages, grpo_loss, padded
+from trainer.held_out import Measure, RlTask, choose, measure, tasks_of
 from trainer.model import reply_logprobs
-from trainer.replies import ended_at_control, padded, reply_batch
 from trainer.rewards import RewardConfig, reward
-from trainer.statistics import paired
+from trainer.rl_metrics import Trained, metrics_of, weight_delta
 from trainer.tensors import WeightFiles
 
 METRICS = "rl.json"
@@ -53,11 +51,11 @@ class OfflineConfig:
     """
 
     domain: str
-    updates: int = 24
-    prompts: int = 12
+    updates: int = 16
+    prompts: int = 16
     group: int = 8
     iterations: int = 1
-    learning_rate: float = 1e-4
+    learning_rate: float = 3e-4
     warmup: int = 2
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
@@ -68,14 +66,14 @@ class OfflineConfig:
     validation_samples: int = 2
     held_out_limit: int = 128
     held_out_samples: int = 4
-    eval_every: int = 6
+    eval_every: int = 8
     patience: int = 2
     min_traces: int = 20
     keep: str = "peak"
     save_every: int = 4
     seed: int = 0
     threads: int = 2
-    grpo: GrpoConfig = field(default_factory=lambda: GrpoConfig(max_completion_length=48))
+    grpo: GrpoConfig = field(default_factory=lambda: GrpoConfig(max_completion_length=112))
     rewards: RewardConfig = field(default_factory=RewardConfig)
 
     def __post_init__(self) -> None:
@@ -146,7 +144,12 @@ def train_offline(
         run.go()
         after = _held_out(loaded, held_out, config, lengths)
     emit({"kind": "held_out", "when": "after", **after.summary()})
-    metrics = _metrics(config, run, held_out, before, after, unusable)
+    counted = {"tasks": {"train": len(train), "validation": len(validation), "held_out": len(held_out)},
+               "unusable": unusable}  # fmt: skip
+    metrics = metrics_of(
+        config.domain, config.rewards, config.seed, run.course(), weight_delta(loaded.model, run.start), before, after,
+        held_out, counted,
+    )  # fmt: skip
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
@@ -262,13 +265,13 @@ class _Run:
     def _update(self) -> None:
         config = self.config
         tasks = self._prompts()
+        limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective)
         device = next(self.model.parameters()).device
         generator = torch.Generator(device=device).manual_seed(config.seed * 7_368_787 + self.state.update + 1)
         replies = generate(
             self.model, self.processor, [task.row for task in tasks], group=config.group, temperature=1.0,
-            max_new_tokens=self.processor.preset.max_answer_tokens, generator=generator, batch_size=128,
+            max_new_tokens=limit, generator=generator, batch_size=128,
         )  # fmt: skip
-        replies = [ended_at_control(reply, self.processor) for reply in replies]
         rewards = [reward(reply.text, tasks[reply.row].truth, config.rewards) for reply in replies]
         grouped = [rewards[i : i + config.group] for i in range(0, len(rewards), config.group)]
         advantages = group_advantages(grouped, config.grpo)
@@ -298,14 +301,14 @@ class _Run:
         parts: list[tuple[int, LossParts]] = []
         for cut in range(0, len(live), self.config.micro_batch):
             some = live[cut : cut + self.config.micro_batch]
-            batch = reply_batch(self.processor, [tasks[replies[i].row].row for i in some], [replies[i] for i in some])
-            batch = batch.to(next(self.model.parameters()).device)
-            found = reply_logprobs(self.model, batch)
+            rows, sampled = [tasks[replies[i].row].row for i in some], [replies[i].token_ids for i in some]
+            batch = self.processor.reply_batch(rows, sampled).to(next(self.model.parameters()).device)
+            found = reply_logprobs(self.model, batch, never=self.processor.never)
             old = padded([replies[i].logprobs for i in some], found.logprobs)
             reference = None
             if self.reference is not None:
                 with torch.no_grad():
-                    reference = reply_logprobs(self.reference, batch).logprobs
+                    reference = reply_logprobs(self.reference, batch, never=self.processor.never).logprobs
             part = grpo_loss(
                 found.logprobs, old, found.mask, some, advantages, counts, grpo, reference_SL=reference,
                 entropy_SL=found.entropy,
@@ -385,48 +388,8 @@ class _Run:
         if self.file is not None:
             self.file.unlink(missing_ok=True)
 
-    def weight_delta(self) -> dict[str, Any]:
-        """Relative weight change ‖θ − θ_0‖ / ‖θ_0‖, over all parameters and by layer."""
-        squares: dict[str, list[float]] = {}
-        for name, tensor in self.model.named_parameters():
-            pair = squares.setdefault(layer_of(name), [0.0, 0.0])
-            pair[0] += float((tensor.detach() - self.start[name]).double().pow(2).sum())
-            pair[1] += float(self.start[name].double().pow(2).sum())
-        moved, whole = (math.fsum(pair[i] for pair in squares.values()) for i in (0, 1))
-        layers = {name: math.sqrt(pair[0] / pair[1]) if pair[1] else 0.0 for name, pair in sorted(squares.items())}
-        return {"relative": math.sqrt(moved / whole), "norm": math.sqrt(moved), "layers": layers}
-
-
-def _metrics(
-    config: OfflineConfig, run: _Run, held_out: Sequence[RlTask], before: Measure, after: Measure,
-    unusable: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    clusters = [task.cluster for task in held_out]
-
-    def gain(one: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
-        found = paired(other, one, clusters, seed=config.seed).plain()
-        # one cluster says nothing about the spread between clusters
-        return found if found["clusters"] > 1 else {**found, "low": None, "high": None}
-
-    state, delta = run.state, run.weight_delta()
-    return {
-        "domain": config.domain,
-        "reward_range": list(reward_bounds(config.domain, config.rewards)),
-        "before": before.summary(),
-        "after": after.summary(),
-        "reward_gain": gain(before.sampled, after.sampled),
-        "greedy_reward_gain": gain(before.greedy, after.greedy),
-        "step_success_gain": gain(before.success, after.success),
-        "updates": state.update,
-        "peak_update": state.peak_update,
-        "stopped_early": state.update < config.updates,
-        "groups": state.groups,
-        "zero_variance_share": state.zero_variance / max(1, state.groups),
-        "weight_delta": delta["relative"],
-        "weight_delta_norm": delta["norm"],
-        "weight_delta_layers": delta["layers"],
-        "tasks": {"train": len(run.train), "validation": len(run.validation), "held_out": len(held_out)},
-        "unusable": dict(unusable),
-        "curve": state.curve,
-        "looks": state.looks,
-    }
+    def course(self) -> Trained:
+        """What happened, for the metrics."""
+        state = self.state
+        return Trained(state.update, self.config.updates, state.peak_update, state.groups, state.zero_variance,
+                       state.curve, state.looks)  # fmt: skip

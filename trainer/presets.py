@@ -64,7 +64,8 @@ class Preset:
     image_std: float = 0.5
     max_prompt_tokens: int = 160
     """Longer prompt texts lose their middle (head and tail are kept)."""
-    max_answer_tokens: int = 48
+    max_answer_tokens: int = 112
+    """Room for a thought, an action and a conclusion; a longer answer is cut and its reply can't be whole."""
     max_pixels: int = 160 * 224
     dtype: str = "float32"
 

@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from schemas.action_types import POINTED
@@ -24,10 +24,8 @@ from schemas.actions import (
     Hotkey,
     Launch,
     Point,
-    Reply,
     Scroll,
     Type,
-    parse,
     parse_reply,
     scroll_direction,
 )
@@ -81,24 +79,10 @@ class Truth:
     def of_sample(cls, row: Mapping[str, Any]) -> Truth:
         """From a row of the Samples table. Raises `ValueError` where nothing checkable stands in it."""
         boxes = tuple(tuple(float(side) for side in box) for box in row.get("target_boxes") or ())
-        reply = read_reply(row["answer"])
+        reply = parse_reply(row["answer"])
         if row["objective"] == "grounding":
             return cls("grounding", None, () if reply.refusal else boxes, reply.refusal)
         return cls(row["objective"], reply.action, boxes)
-
-
-def read_reply(text: str) -> Reply:
-    """`parse_reply`, but an action in canonical form is read canonically.
-
-    Our models are trained on `render`, which escapes quotes and newlines; others don't escape. Each is read as it was
-    meant (text such as `C:\\new`, unescaped, is the one form that reads both ways; the canonical reading wins).
-    """
-    reply = parse_reply(text)
-    body = re.search(r"<action>(.*?)</action>", text, re.DOTALL)
-    try:
-        return replace(reply, action=parse((body.group(1) if body else text).strip()), point=None, error=None)
-    except ValueError:
-        return reply
 
 
 _TAGS = tuple(f"<{slash}{tag}>" for tag in ("think", "action", "conclusion") for slash in ("", "/"))
@@ -130,7 +114,7 @@ def r_action(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
     """R_type + (R_content | R_coord), see `score_action`; an unparsable reply is 0."""
     if truth.action is None:
         raise ValueError("r_action: expected a true action, found none")
-    return score_action(read_reply(text).action, truth.action, truth.boxes, config)
+    return score_action(parse_reply(text).action, truth.action, truth.boxes, config)
 
 
 def score_action(

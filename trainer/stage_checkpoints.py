@@ -150,7 +150,7 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
 
     values = dict(settings)
     if "grpo" in values:
-        values["grpo"] = GrpoConfig(**{"max_completion_length": 48, **values["grpo"]})
+        values["grpo"] = GrpoConfig(**{"max_completion_length": 112, **values["grpo"]})
     if "rewards" in values:
         values["rewards"] = RewardConfig(**values["rewards"])
     return values
@@ -177,15 +177,10 @@ def merged(context: Context, folder: Path) -> Made:
     settings = context.config["merge"]
     method = "linear" if context.stage == "linear" else "ties"
     ties = {"density": settings["density"], "lam": settings["lambda"]} if method == "ties" else {}
-    report = merge(
+    merge(
         method, context.folder("mid_trained"), [context.folder(name) for name in SPECIALISTS], folder / MODEL,
-        weights=settings["weights"], on_tensor=lambda tensor: None, **ties,
+        weights=settings["weights"], parents=context.parents, stage=context.stage, **ties,
     )  # fmt: skip
-    record = report.record()
-    preset = checkpoints.read_preset(folder / MODEL)
-    made = checkpoints.lineage(context.stage, preset, parents=context.parents, config=dict(context.config),
-                               metrics={"merge": record})  # fmt: skip
-    checkpoints.write_lineage(folder / MODEL, made)
     loaded = checkpoints.load_checkpoint(folder / MODEL)
     counts = {"parameters": parameter_count(loaded.model), "models": len(SPECIALISTS), "method": method}
     return Made(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])

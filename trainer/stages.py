@@ -26,7 +26,7 @@ from schemas.ids import canonical_json, digest
 from trainer.presets import Preset, Shape, preset
 
 OnEvent = Callable[[dict[str, Any]], None]
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 
 SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
 SPECIALISTS = ("offline_grounding", "offline_mobile", "offline_web")
@@ -39,10 +39,10 @@ DEFAULTS: dict[str, Any] = {
     "shape": {},
     "seed": 0,
     "tokenizer_texts": 20_000,
-    "midtrain": {"steps": 380},
-    "validation_share": 0.04,
+    "midtrain": {"steps": 340, "sigma": [40, 15]},
+    "validation_share": 0.08,
     "validation_rows": 32,
-    "offline": {},
+    "offline": {"offline_grounding": {"updates": 32}},  # its replies are short
     "merge": {"density": 0.5, "lambda": 1.0, "weights": None},
     "evaluate": {},
 }
@@ -125,10 +125,13 @@ def stage_config(stage: str, config: Mapping[str, Any]) -> dict[str, Any]:
     for key in KEYS[stage.partition("/")[0]]:
         given, default = config.get(key, DEFAULTS[key]), DEFAULTS[key]
         chosen[key] = {**default, **given} if isinstance(default, dict) else given
-    if stage in SPECIALISTS:  # settings of one specialist stand under its own name and win
-        offline = dict(chosen["offline"])
-        own = [offline.pop(name, {}) for name in SPECIALISTS]
-        chosen["offline"] = {**offline, **own[SPECIALISTS.index(stage)]}
+    if (
+        stage in SPECIALISTS
+    ):  # settings of one specialist stand under its own name and win; any given one beats defaults
+        offline: dict[str, Any] = {}
+        for layer in (DEFAULTS["offline"], config.get("offline", {})):
+            offline |= {key: value for key, value in layer.items() if key not in SPECIALISTS} | layer.get(stage, {})
+        chosen["offline"] = offline
     plain: dict[str, Any] = json.loads(canonical_json(chosen))
     return plain
 

@@ -92,6 +92,7 @@ def unify(options: argparse.Namespace) -> int:
 
     logging.getLogger().setLevel(logging.ERROR)  # Beam names the clouds whose libraries aren't here
     get(options.source)  # before an archive is unpacked for nothing
+    _keep_off(options.out, options.raw.expanduser(), "*-*.parquet", "screens/*/*")
     companions = {}
     for text in options.companion:
         name, sign, path = text.partition("=")
@@ -116,6 +117,19 @@ def unify(options: argparse.Namespace) -> int:
     return 0
 
 
+def _keep_off(out: Path, source: Path, *replaced: str) -> None:
+    """Raises `ValueError` if writing to OUT would damage what is read, or remove files (those of the patterns, which a
+    rerun replaces) that no earlier run wrote."""
+    if out.resolve() == source.resolve():
+        raise ValueError(f"--out {out}: expected another folder than the one that is read")
+    foreign = [] if (out / ".store").is_dir() else [path for pattern in replaced for path in sorted(out.glob(pattern))]
+    if foreign:
+        raise ValueError(
+            f"--out {out}: expected an empty folder or one written by this command, found {foreign[0].name!r}, which "
+            "would be replaced"
+        )
+
+
 def _folder(path: Path, out: Path) -> Path:
     """The folder itself; an archive is unpacked beside the store, once. Raises `ArchiveError`."""
     from pipelines.archives import SUFFIXES, is_archive, unpack
@@ -131,6 +145,7 @@ def judge(options: argparse.Namespace) -> int:
     """Unified tables → verdicts."""
     from quality.commands import judge_directory
 
+    _keep_off(options.out, options.input)
     report = judge_directory(options.input, options.out, options.judge, options.base_url, options.model)
     return _told(report, ("items", "keep", "rewrite", "reconstruct", "review", "share_keep"), options.out)
 
@@ -139,6 +154,7 @@ def refine(options: argparse.Namespace) -> int:
     """Unified tables → gold."""
     from quality.commands import refine_directory
 
+    _keep_off(options.out, options.input)
     if options.max_rounds < 1:
         raise ValueError(f"--max-rounds: expected at least 1, found {options.max_rounds}")
     report = refine_directory(
@@ -161,6 +177,7 @@ def shard(options: argparse.Namespace) -> int:
     """Samples and screens → shards."""
     from dagster_project.commands.shard import shard_directory
 
+    _keep_off(options.out, options.input, "shards/*.parquet", "index.parquet")
     report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))
     return _told(report, ("samples", "shards", "tokens"), options.out)
 

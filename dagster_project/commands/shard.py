@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ SOURCE = "folder"
 
 
 def shard_directory(source: Path, out: Path, splits: tuple[str, ...]) -> dict[str, Any]:
-    """`samples*.parquet` and `screens/` of a folder → `shard-*.parquet` and `index.parquet` in `out`.
+    """`samples*.parquet` and `screens/` of a folder → `shards/*.parquet` and `index.parquet` in `out`.
+
+    The index lies beside the shards' folder, so `load_dataset("parquet", data_dir=OUT/shards)` sees shards only.
 
     The store that makes it resumable lies in `OUT/.store`. Raises `ValueError` if the folder holds no samples.
     """
@@ -46,20 +47,15 @@ def shard_directory(source: Path, out: Path, splits: tuple[str, ...]) -> dict[st
     if not manifest.checks_passed:
         failed = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed)
         raise ValueError(f"shards of {source}: {failed}")
-    for stale in out.glob("*.parquet"):
+    folder = out / "shards"
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("*.parquet"):
         stale.unlink()
     for path in manifest.paths("shard"):
-        _link(path, out / path.name)
+        shutil.copyfile(path, folder / path.name)  # no link: who edits an export must not edit the store
     index = manifest.read("index")
     pq.write_table(index, out / "index.parquet")
     report = {**manifest.counts, "shards": len(manifest.paths("shard")), "samples": index.num_rows,
               "data_version": manifest.data_version}  # fmt: skip
     (out / "report.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return report
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

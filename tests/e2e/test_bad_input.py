@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import struct
 import threading
 import time
@@ -206,6 +207,27 @@ def test_what_can_t_be_used_is_one_line_and_an_exit_code(case: str, tmp_path: Pa
     told = capsys.readouterr().err.strip().splitlines()
     assert len(told) == 1 and told[0].startswith("vesper unify: ") and message in told[0]
     assert not list(tmp_path.parent.rglob("evil.json")) and not list(tmp_path.parent.parent.glob("evil.json"))
+
+
+@pytest.mark.parametrize("command", ["unify", "judge", "refine", "shard"])
+def test_nobody_s_files_are_replaced(command: str, tmp_path: Path, capsys: Any) -> None:
+    """An output folder that is the input, or holds tables which no run of ours wrote, is refused untouched."""
+    lines(tmp_path / "raw", line(SHOWN), pictures=(png(96, 54),))
+    assert unify("agentnet", tmp_path / "raw", tmp_path / "in") == 0
+    source = "raw" if command == "unify" else "in"
+    words = ["unify", "agentnet", "--raw"] if command == "unify" else [command]
+    write(tmp_path / source / "my-table.parquet", b"mine")
+    if command != "unify":  # which wrote that folder: without its store it might be anyone's
+        shutil.rmtree(tmp_path / "in/.store")
+    write(tmp_path / "other/my-table.parquet", b"mine")
+    refused = [source] if command in ("judge", "refine") else [source, "other"]  # these two replace no table
+    for out in refused:
+        before = {path: path.read_bytes() for path in (tmp_path / out).rglob("*") if path.is_file()}
+        capsys.readouterr()
+        assert cli.main([*words, str(tmp_path / source), "--out", str(tmp_path / out)]) == 2
+        told = capsys.readouterr().err.strip().splitlines()
+        assert len(told) == 1 and "--out" in told[0]
+        assert {path: path.read_bytes() for path in (tmp_path / out).rglob("*") if path.is_file()} == before
 
 
 def test_a_stage_refuses_what_failed_its_checks(tmp_path: Path) -> None:

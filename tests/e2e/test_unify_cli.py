@@ -217,7 +217,7 @@ def test_from_native_files_to_shards_and_nothing_twice(samples_dir: Samples_dir,
     assert {"steps.parquet", "samples.parquet", "screens.parquet", "rejects.parquet"} <= set(made["gold"])
     gold = pq.read_table(tmp_path / "gold/samples.parquet")
     packed = datasets.load_dataset(
-        "parquet", data_files=[str(p) for p in (tmp_path / "shards").glob("folder-*.parquet")], split="train",
+        "parquet", data_dir=str(tmp_path / "shards/shards"), split="train",
         cache_dir=str(tmp_path / "hub"),
     )  # fmt: skip
     assert packed.num_rows == gold.num_rows == pq.read_table(tmp_path / "shards/index.parquet").num_rows > 10

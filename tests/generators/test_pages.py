@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from generators.browser import BrowserMissing, find_chromium
+from generators.browser import MAC_CHROME, NAMES, BrowserMissing, find_chromium
 from generators.environments.pages import APPS, World
 
 
@@ -12,6 +16,18 @@ def test_a_chromium_that_is_named_but_absent_says_so(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("VESPER_BROWSER", "/nowhere/chromium")
     with pytest.raises(BrowserMissing, match="VESPER_BROWSER.*nowhere"):
         find_chromium()
+
+
+def test_the_set_up_script_finds_the_same_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "deploy" / "get_browser.sh"
+    text = script.read_text()
+    assert " ".join(NAMES) in text and f'"{MAC_CHROME}"' in text
+    named = tmp_path / "my-browser"
+    named.write_text("#!/bin/sh\n")
+    named.chmod(0o755)
+    monkeypatch.setenv("VESPER_BROWSER", str(named))
+    done = subprocess.run(["bash", str(script), sys.executable], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == find_chromium() == str(named)
 
 
 def test_without_any_chromium_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

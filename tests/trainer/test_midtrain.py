@@ -205,3 +205,8 @@ def test_config_refuses_contradictions_and_unknown_keys() -> None:
     for wrong in ({"steps": 0}, {"steps": 3, "warmup": 9}, {"learning_rate": 1}):
         with pytest.raises(ValueError, match=r"expected|unknown"):
             config_from(wrong)
+
+
+def test_a_short_run_needs_no_warmup_setting() -> None:
+    assert [config_from({"steps": steps}).warmup for steps in (1, 12, 400)] == [0, 1, 20]
+    assert config_from({}).warmup == MidtrainConfig().warmup and config_from({"warmup": 0}).warmup == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from trainer.batches import rope_positions
 from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
-from trainer.generation import generate
+from trainer.generation import _choose, generate
 from trainer.model import build_model, label_logits, parameter_count, reply_logprobs
 from trainer.presets import PRESETS, preset
 
@@ -95,7 +96,7 @@ def test_sampled_logprobs_equal_a_second_pass(model: Any, processor: Any, rows: 
     assert [(c.row, c.member) for c in made] == [(r, m) for r in range(5) for m in range(3)]
     batch = processor.reply_batch([rows[c.row] for c in made], [c.token_ids for c in made])
     with torch.no_grad():
-        again = reply_logprobs(model.eval(), batch)
+        again = reply_logprobs(model.eval(), batch, never=processor.never)
     for i, completion in enumerate(made):
         expected = torch.tensor(completion.logprobs)
         torch.testing.assert_close(again.logprobs[i, again.mask[i]], expected, rtol=1e-4, atol=1e-4)
@@ -115,7 +116,20 @@ def test_sampling_follows_its_generator_and_greedy_needs_none(
     assert [c.token_ids for c in greedy[0]] == [c.token_ids for c in greedy[1]]  # padding does not matter
 
 
+def test_greedy_puts_the_numbers_together_against_a_refusal(processor: Any) -> None:
+    first, refusal = processor.numbers.first, processor.tokenizer.convert_tokens_to_ids("-1")
+    logits = torch.full((3, len(processor.tokenizer)), -20.0)
+    logits[:, first + 400 : first + 500] = torch.linspace(0, 0.1, 100)  # spread: each at most 1 %, together nearly all
+    logits[:, refusal] = torch.tensor([2.0, 8.0, -3.0])
+    logits[2, processor.image_id] = 30.0
+    tokens, logprobs = _choose(logits, processor, 0.0, None)
+    assert logits.argmax(-1)[0] == refusal and tokens.tolist() == [first + 499, refusal, first + 499]
+    assert (logprobs < 0).all() and logprobs[1] > logprobs[0]
+
+
 def test_greedy_equals_the_generate_of_transformers(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    processor = copy.copy(processor)  # transformers knows neither rule
+    processor.numbers, processor.never = None, []
     batch = processor.prompt_batch(rows[:1])
     theirs = model.eval().generate(**batch.model_inputs(), max_new_tokens=8, do_sample=False)
     mine = generate(model, processor, rows[:1], max_new_tokens=8)[0].token_ids

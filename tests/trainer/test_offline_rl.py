@@ -18,13 +18,12 @@ import torch
 from drawn import draw, make_rows
 
 from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
-from trainer.generation import Completion
+from trainer.generation import generate
 from trainer.grpo import GrpoConfig
 from trainer.held_out import RlTask, choose, complete_episodes, measure, tasks_of
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.model import reply_logprobs
 from trainer.offline_rl import OfflineConfig, _deterministic, train_offline
-from trainer.replies import ended_at_control, reply_batch
 from trainer.rewards import RewardConfig, Truth
 from trainer.tensors import WeightFiles
 
@@ -242,6 +241,10 @@ class TestTasks:
         with pytest.raises(ValueError, match="desktop"):
             tasks_of(rows, "desktop", processor)
 
+    def test_desktop_navigation_trains_the_web_specialist(self, processor: Any) -> None:
+        rows = [{**row, "platform": "desktop"} for row in navigation_rows(2, 2)]
+        assert [len(tasks_of(rows, domain, processor)[0]) for domain in ("grounding", "mobile", "web")] == [0, 0, 6]
+
     def test_unusable_rows_are_counted_by_reason(self, processor: Any) -> None:
         good = make_rows(1)[0]
         rows = [good, {**good, "target_boxes": []}, {**good, "images": [b"no picture"]}]
@@ -282,19 +285,24 @@ class TestTasks:
         assert found[0] == found[1] and found[0].sampled != found[2].sampled and found[0].greedy == found[2].greedy
 
 
-def test_a_sampled_control_token_ends_the_reply_and_can_be_trained_on(start: Path) -> None:
-    # a model that writes an image place would otherwise ask for a picture that isn't there
+def test_control_tokens_are_never_sampled_however_likely(start: Path) -> None:
+    # an image place without a picture can't be laid out, so the policy is the model without it
     loaded = load_checkpoint(start)
     processor, row = loaded.processor, navigation_rows(1, 2)[0]
-    verb = processor.tokenizer.convert_tokens_to_ids("Wait")
-    reply = Completion(0, 0, [verb, processor.image_id, verb], [-1.0, -2.0, -3.0], "WaitWait", True)
-    ended = ended_at_control(reply, processor)
-    assert (ended.token_ids, ended.logprobs, ended.text) == ([verb, processor.image_id], [-1.0, -2.0], "Wait")
-    proper = Completion(0, 0, [verb, processor.end_id], [-1.0, -2.0], "Wait", True)
-    assert ended_at_control(proper, processor) is proper
-    found = reply_logprobs(loaded.model, reply_batch(processor, [row, row], [ended, proper]))
-    assert found.mask.sum(1).tolist() == [2, 2] and found.logprobs[0, 0] == found.logprobs[1, 0]
-    assert found.logprobs[0, 1] < found.logprobs[1, 1]  # an end after a verb is likelier than an image
+    assert processor.image_id in processor.never and processor.end_id not in processor.never
+    wanted = loaded.model.get_input_embeddings().weight  # tied with the head: a longer row is a larger logit
+    with torch.no_grad():
+        wanted[processor.never] = 50 * wanted[processor.end_id]
+    generator = torch.Generator().manual_seed(0)
+    made = generate(loaded.model, processor, [row], group=16, temperature=1.0, max_new_tokens=6, generator=generator)
+    assert not {token for reply in made for token in reply.token_ids} & set(processor.never)
+    with torch.no_grad():
+        batch = processor.reply_batch([row] * len(made), [reply.token_ids for reply in made])
+        found = reply_logprobs(loaded.model, batch, never=processor.never)
+        unmasked = reply_logprobs(loaded.model, batch)
+    recorded = torch.cat([torch.tensor(reply.logprobs) for reply in made])
+    torch.testing.assert_close(found.logprobs[found.mask], recorded, rtol=1e-4, atol=1e-4)
+    assert torch.isfinite(found.entropy).all() and (unmasked.logprobs[found.mask] < recorded - 1.0).any()
 
 
 def test_a_task_needs_no_episode() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from schemas import actions
@@ -23,6 +23,7 @@ from schemas.actions import (
     Scroll,
     Type,
     Wait,
+    parse_reply,
 )
 from trainer.rewards import (
     TERMS,
@@ -32,7 +33,6 @@ from trainer.rewards import (
     content_f1,
     point_hit,
     r_format,
-    read_reply,
     reward,
     score,
     score_action,
@@ -46,8 +46,13 @@ REFUSE = Truth("grounding", refusal=True)
 
 
 def reply(action: Action | str, think: str = "", conclusion: str = "") -> str:
-    text = action if isinstance(action, str) else actions.format(action)
+    # as models write it: text unescaped, and a scroll with the points it has
+    text = action if isinstance(action, str) else _written(action)
     return f"<think>{think}</think><action>{text}</action><conclusion>{conclusion}</conclusion>"
+
+
+def _written(action: Action) -> str:
+    return actions.format(action) if isinstance(action, Scroll) else actions.render(action, "web")
 
 
 def navigation(action: Action, *boxes: tuple[float, ...]) -> Truth:
@@ -241,7 +246,9 @@ def any_action(draw: st.DrawFn) -> Action:
     if kind == "Launch":
         return Launch(app=draw(TEXT.filter(bool)))
     if kind == "Hotkey":
-        return Hotkey(tuple(draw(st.lists(TEXT.filter(bool), min_size=1, max_size=3))))
+        return Hotkey(
+            tuple(draw(st.lists(st.sampled_from(["ctrl", "shift", "c", "Enter", "+"]), min_size=1, max_size=3)))
+        )
     return cls(draw(TEXT)) if kind in ("Type", "Finished", "CallUser") else cls()
 
 
@@ -265,10 +272,19 @@ class TestLaws:
 
     @given(any_action())
     def test_the_truth_itself_is_read_back_succeeds_and_earns_most(self, truth: Action) -> None:
-        assert read_reply(reply(truth)).action == truth
+        # tags and twins inside typed text are ambiguous by nature
+        assume(not any(mark in actions.format(truth) for mark in ("<", ">", "app='app=", "url=")))
+        assert parse_reply(reply(truth)).action == truth
         assert step_success(truth, truth) and type_match(truth, truth)
         others = (Wait(), Click((0, 0)), Type(""), Scroll(direction="up"))
         assert all(score_action(truth, truth) >= score_action(other, truth) for other in others)
+
+    @pytest.mark.parametrize("text", ["C:\\new\\table", "it's", "say 'a' \\n", "two\nlines"])
+    def test_text_is_read_literally_backslashes_and_quotes_too(self, text: str) -> None:
+        row = {"objective": "navigation", "answer": f"<think></think><action>Type(content='{text}')</action>"
+               "<conclusion></conclusion>", "target_boxes": []}  # fmt: skip
+        truth = Truth.of_sample(row)
+        assert truth.action == Type(text) and reward(row["answer"], truth) == pytest.approx(0.1 + 0.9 * 2)
 
     def test_bounds_are_those_of_the_method(self) -> None:
         assert bounds("grounding") == (0.0, 1.0)

@@ -108,6 +108,8 @@ def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
     assert same == set(CHECKPOINTS)
     own = stage_config("offline_web", {"offline": {"updates": 3, "offline_web": {"updates": 5}, "offline_mobile": {}}})
     assert own["offline"] == {"updates": 5}
+    assert stage_config("offline_grounding", {"offline": {"updates": 3}})["offline"] == {"updates": 3}
+    assert stage_config("offline_grounding", {})["offline"] == DEFAULTS["offline"]["offline_grounding"]
     assert stage_config("base", {})["preset"] == DEFAULTS["preset"]
 
 
