@@ -219,7 +219,7 @@ def test_nobody_s_files_are_replaced(command: str, tmp_path: Path, capsys: Any) 
     write(tmp_path / source / "my-table.parquet", b"mine")
     if command != "unify":  # which wrote that folder: without its store it might be anyone's
         shutil.rmtree(tmp_path / "in/.store")
-    write(tmp_path / "other/my-table.parquet", b"mine")
+    write(tmp_path / ("other/shards/my-table.parquet" if command == "shard" else "other/my-table.parquet"), b"mine")
     refused = [source] if command in ("judge", "refine") else [source, "other"]  # these two replace no table
     for out in refused:
         before = {path: path.read_bytes() for path in (tmp_path / out).rglob("*") if path.is_file()}
