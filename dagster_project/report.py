@@ -196,13 +196,18 @@ def _corpus_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "\nTask pool: " + ", ".join(f"{name} {number}" for name, number in plain.items())
 
 
+HEADS = ("point in box", "absent: refused", "step success", "step type", "reply format")
+"""Columns of the held-out table: grounding of what is there and of what isn't, then navigation."""
+
+
 def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
     if report["evaluations"]:
         yield "\nHeld-out figures, % with 95 % intervals"
-        yield f"  {'':16} {'grounding: in box':>20} {'step success':>20} {'step type':>20} {'reply format':>20}"
+        yield f"  {'':16}" + "".join(f" {head:>20}" for head in HEADS)
         for name, found in report["evaluations"].items():
             grounding, navigation = found.get("grounding", {}), found.get("navigation", {})
-            cells = [grounding.get("present"), *(navigation.get(k) for k in ("step", "type", "format"))]
+            cells = [grounding.get("present"), grounding.get("absent")]
+            cells += [navigation.get(k) for k in ("step", "type", "format")]
             yield f"  {TITLES[name]:16} " + " ".join(f"{interval(cell):>20}" for cell in cells)
         yield from _control_lines(report["evaluations"])
     for name, found in report["specialists"].items():
@@ -228,7 +233,8 @@ def _control_lines(evaluations: Mapping[str, Any]) -> Iterator[str]:
             if name in grounding["controls"]:
                 yield f"  control         {interval(grounding['controls'][name]):>21}  {told}"
     if navigation:
-        yield f"  control         {'':>21} {interval(navigation['controls']['blind']):>20}  steps, without the picture"
+        blind = interval(navigation["controls"]["blind"])
+        yield f"  control         {'':>21} {'':>20} {blind:>20}  steps, without the picture"
 
 
 def percent(share: float | None) -> str:
