@@ -50,7 +50,7 @@ def _step(manifest: Manifest, store: Store) -> dict[str, str]:
     columns = ["screenshot_sha256", "action_text", "target_box", "instruction"]
     for path in manifest.paths("steps"):
         for row in pq.read_table(path, columns=columns).slice(0, 200).to_pylist():
-            if row["screenshot_sha256"] and row["action_text"] and "(" in row["action_text"].replace("()", ""):
+            if row["screenshot_sha256"] and "=(" in (row["action_text"] or ""):  # a point to draw
                 data = store.screen_bytes(row["screenshot_sha256"])
                 image = draw_action(data, parse(row["action_text"]), row["target_box"], 2 * SIDE_PX)
                 return {"step": markdown(_png(image), "a step", f"{row['instruction']} → {row['action_text']}")}
