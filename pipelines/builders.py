@@ -219,10 +219,6 @@ class SampleBuilder(_Builder):
         if items:
             self._mapped.losses[(word, "kept")] += items
 
-    def keep_screen(self, screen: Screen) -> None:
-        """Take a screen along even if no sample shows it (its elements serve derivers)."""
-        self._keep_screen(screen, None)
-
     def finish(self) -> Mapped:
         """The record, mapped."""
         return self._mapped

@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import socket
 import tempfile
 import time
@@ -307,11 +306,6 @@ class Store:
             yield
         finally:
             path.unlink(missing_ok=True)
-
-    def free_bytes(self) -> int:
-        """Bytes left on the file system of the home folder."""
-        self.home.mkdir(parents=True, exist_ok=True)
-        return shutil.disk_usage(self.home).free
 
 
 def _stale(path: Path) -> bool:

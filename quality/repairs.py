@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from quality.evidence import Finding
-from quality.items import Episode, Row, Sample, Step, provenance, step_id
+from quality.items import Episode, Row, Sample, Step, provenance
 from quality.judge import Verdict
 from schemas.actions import Action, format
-from schemas.ids import canonical_json, item_sample
+from schemas.ids import canonical_json
 
 
 class Rewriter(Protocol):
@@ -38,11 +38,6 @@ def marked(row: Row, parent: str, repair: str, round_number: int) -> Row:
 def with_action(row: Row, action: Action) -> Row:
     """The row with another action."""
     return {**row, "action_type": type(action).__name__, "action_text": format(action)}
-
-
-def parent_of(row: Row) -> str:
-    """Item id of a row as it is now: the parent of what a repair makes of it."""
-    return step_id(row) if "step_index" in row else item_sample(row["sample_id"])
 
 
 def repair_of(findings: Sequence[Finding], key: str) -> Any:
