@@ -11,8 +11,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "run the whole graph on embedded data and print what improved"),
     "sources": ("sources", "list the datasets, or pull one's native files"),
     "unify": ("data", "native files to steps, samples and screens in one action space"),
-    "judge": ("data", "score every step and sample, 0 to 10"),
-    "refine": ("data", "judge, repair, judge again; write what is gold"),
+    "judge": ("judge", "score every step and sample, 0 to 10"),
+    "judge bench": ("judge_bench", "how good a judge is, per defect, on what training never saw"),
+    "judge train": ("judge", "train the nano judge on a bench"),
+    "refine": ("judge", "judge, repair, judge again; write what is gold"),
+    "refine bench": ("refine_bench", "what refinement makes of a corpus with planted low fidelity"),
     "dedup": ("data", "semantic duplicates of any list of texts"),
     "shard": ("data", "samples to shards that `datasets` opens with pictures"),
     "train": ("training", "make a checkpoint from a store's corpus"),
@@ -26,6 +29,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Exit code 0, 1 if its work failed, 2 on bad input (with one line that says why)."""
     given = list(sys.argv[1:] if argv is None else argv)
+    if " ".join(given[:2]) in COMMANDS:  # a folder of that name is given as ./bench
+        given[:2] = [" ".join(given[:2])]
     name = next((word for word in given if not word.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog="vesper",

@@ -66,13 +66,13 @@ class Stage:
 
 def stages(deployment: Deployment) -> dict[str, Stage]:
     """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early."""
-    from dagster_project.assets import corpus, hygiene, sources, training
+    from dagster_project.assets import corpus, hygiene, judges, sources, training
 
     names = sources.enabled(deployment)
     found: dict[str, Stage] = {}
     listed = (
         *sources.stages(deployment), *hygiene.prints(deployment, names), *corpus.stages(deployment, names),
-        *training.stages(),
+        *training.stages(), *judges.stages(),
     )  # fmt: skip
     for stage in listed:
         missing = [dep for dep in stage.deps if dep not in found]

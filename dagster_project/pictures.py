@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from dagster_project import judge_pictures
 from pipelines.manifest import Manifest
 from pipelines.store import Store
 
@@ -30,6 +31,10 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
         painter = _mixture
     elif manifest.asset == "hygiene/contamination":
         painter = _pairs
+    elif manifest.asset.startswith("evaluations/judge_"):
+        painter = _judge_figures
+    elif manifest.asset == "checkpoints/nano_judge":
+        painter = None
     return painter(manifest, store) if painter else {}
 
 
@@ -147,16 +152,32 @@ def _scores(manifest: Manifest, store: Store) -> dict[str, str]:
         )
         axes.set_xlabel("score: 0-3 reconstruct or discard, 4-6 rewrite, 7-10 keep", fontsize=7, color=INK)
 
-    return {"scores": markdown(_chart(draw, "Items by the judge's score, round 0"), "score histogram")}
+    found = {"scores": markdown(_chart(draw, "Items by the judge's score, round 0"), "score histogram")}
+    for name, png in judge_pictures.worst_and_best(manifest, store).items():
+        found[name] = markdown(png, f"the {name} by the judge, with their scores")
+    return found
 
 
 def _gold(manifest: Manifest, store: Store) -> dict[str, str]:
-    names = ("kept", "rewritten", "reconstructed", "discarded", "unrepaired", "dropped", "review")
-    ends = {name: manifest.counts.get(name, 0) for name in names}
+    asset = f"verdicts/{manifest.asset.partition('/')[2]}"
+    first = judge_pictures.first_scores(store.version(asset, manifest.inputs[asset]), store)
+    if not first:
+        return _records(manifest, store)
+    last = judge_pictures.last_scores(manifest, first)
+    moved = judge_pictures.flow(manifest, first)
+    scores = _chart(lambda axes: judge_pictures.draw_before_after(axes, first, last), "Scores before and after")
+    flow = _chart(lambda axes: judge_pictures.draw_flow(axes, moved), "What became of the items", 6.5, 3.6)
     return {
+        "flow": markdown(flow, "from the first verdict to the end"),
+        "scores": markdown(scores, "score histograms"),
         **_records(manifest, store),
-        "ends": markdown(_bars("What became of the items", ends), "items by their end"),
     }
+
+
+def _judge_figures(manifest: Manifest, store: Store) -> dict[str, str]:
+    """Recall per defect and the reliability diagram of a judge on the bench."""
+    titles = {"recall": "recall per defect at 5 % false alarms", "reliability": "risk and share of bad items"}
+    return {name: markdown(manifest.file(f"{name}.png").read_bytes(), title) for name, title in titles.items()}
 
 
 def _hygiene(manifest: Manifest, store: Store) -> dict[str, str]:

@@ -24,7 +24,7 @@ from pipelines.prompts import REFUSAL
 from quality.credentials import credential_in
 from quality.evidence import overlap
 from quality.evidence_samples import boxes_of, expression_of, moved_together
-from quality.items import Box, Episode, Item, Part, Sample, Step, make_episode
+from quality.items import Box, Element, Episode, Item, Part, Sample, Step, make_episode
 from quality.judge import Verdict, code_digest
 from quality.pixels import boxes_moved
 from quality.words import plain
@@ -109,17 +109,23 @@ def _without(episode: Episode, taken: dict[str, Taken]) -> Episode | None:
 def box_shift(samples: Sequence[Sample]) -> Iterator[Taken]:
     """All boxes of a picture lie beside what is drawn, by the same way. Where the source lists elements of its own the
     judge sees (and repairs) it; here the picture alone tells. Can't see: fewer than 5 boxes, a shift under 8 units,
-    pages so dense that any place is a thing."""
+    pages so dense that any place is a thing, and boxes moved sideways along their own text."""
     for on_picture in _by_picture(samples):
         boxed = [sample for sample in on_picture if boxes_of(sample)]
         boxes = sorted({box for sample in boxed for box in boxes_of(sample)})
         screen = boxed[0].screen if boxed else None
-        if screen is None or moved_together(boxed[0]) is not None:
+        if screen is None or moved_together(boxed[0]) is not None or _on_elements(boxes, screen.elements):
             continue
         move = boxes_moved(screen.grey_full, boxes)
         if move is not None:
             detail = f"all {len(boxes)} boxes of this picture lie ({move[0]:.0f}, {move[1]:.0f}) off what is drawn"
             yield from (Taken(sample.item_id, "box_shift", detail) for sample in boxed)
+
+
+def _on_elements(boxes: Sequence[Box], elements: Sequence[Element]) -> bool:
+    """Whether most boxes are those of elements that the source lists."""
+    placed = sum(any(overlap(box, element.box) >= 0.5 for element in elements) for box in boxes)
+    return bool(elements) and placed >= 0.6 * len(boxes)
 
 
 def ambiguous_prompt(samples: Sequence[Sample]) -> Iterator[Taken]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,46 +18,47 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quality.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
-from quality.items import Part, ScreenBank, ScreenFolder
-from quality.judge import Judge, Verdict, identity
+from quality.items import Part, ScreenBank, ScreenFolder, step_id
+from quality.judge import JudgeError, Verdict, identity
+from quality.judges import JudgeConfig, build_judge, build_rewriter, report_of, requests_sent
 from quality.refine import refine_part
-from quality.repairs import Rewriter
-from quality.rewrite import ProofRewriter
-from quality.rules import RulesJudge
 from quality.verdicts import count as count_verdicts
 from quality.verdicts import judge_part, shares
+from schemas.ids import item_episode, item_sample
 from schemas.tables import JudgeCosts, Samples, Screens, Steps, Verdicts
 
-JUDGES = ("rules", "openai")
 
-
-def judge_directory(
-    in_dir: Path, out_dir: Path, judge: str = "rules", base_url: str | None = None, model: str | None = None
-) -> dict[str, Any]:
-    """Judge a unified folder; returns the report. Raises `ValueError` on bad input, `JudgeError` if a model fails."""
+def judge_directory(in_dir: Path, out_dir: Path, config: JudgeConfig | None = None) -> dict[str, Any]:
+    """Judge a unified folder by the rules or what `config` says; returns the report. Raises `ValueError` on bad input,
+    `JudgeError` if a model fails."""
     part = read_directory(in_dir)
-    chosen = make_judge(judge, base_url, model, out_dir / "cache" / "judge")
+    chosen = build_judge(_with_cache(config, out_dir))
     verdicts = judge_part(part, chosen)
     out_dir.mkdir(parents=True, exist_ok=True)
     _write_verdicts(out_dir, verdicts)
-    report = {**identity(chosen), **shares(count_verdicts(verdicts)), "requests_sent": _requests(chosen)}
+    report = {**identity(chosen), **shares(count_verdicts(verdicts)), "requests_sent": requests_sent(chosen)}
+    report["pending"] = sum(verdict.pending for verdict in verdicts)
+    if own := report_of(chosen):
+        report[chosen.name] = own
     return _write_report(out_dir, report)
 
 
+def _with_cache(config: JudgeConfig | None, out_dir: Path) -> JudgeConfig:
+    config = config or JudgeConfig()
+    return config if config.cache is not None else replace(config, cache=out_dir / "cache" / "judge")
+
+
 def refine_directory(
-    in_dir: Path,
-    out_dir: Path,
-    judge: str = "rules",
-    base_url: str | None = None,
-    model: str | None = None,
-    max_rounds: int = 3,
+    in_dir: Path, out_dir: Path, config: JudgeConfig | None = None, max_rounds: int = 3
 ) -> dict[str, Any]:
     """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,
     `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts, `report.json`."""
     part = read_directory(in_dir)
-    chosen = make_judge(judge, base_url, model, out_dir / "cache" / "judge")
-    rewriter = make_rewriter(judge, base_url, model, out_dir / "cache" / "judge")
+    config = _with_cache(config, out_dir)
+    chosen, rewriter = build_judge(config), build_rewriter(config)
     first = judge_part(part, chosen)
+    if waiting := sum(verdict.pending for verdict in first):
+        raise JudgeError(f"{waiting} of {len(first)} items aren't judged: a ceiling was reached; run again later")
     refined = refine_part(part, first, chosen, rewriter, max_rounds)
     names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
     steps, samples = gold_tables(part, refined, licence_of(names[0]) if len(names) == 1 else "unknown")
@@ -68,35 +71,26 @@ def refine_directory(
     totals: Counter[str] = Counter({**count(part, refined), "samples": samples.num_rows})
     totals["first_keep"] = first_keep(first)
     report = {**identity(chosen), "rewriter": rewriter.name, "rounds": refined.rounds, **summary(totals)}
+    report["share_claimed"] = claimed([*first, *refined.verdicts], [*refined.steps, *refined.samples])
     return _write_report(out_dir, report)
 
 
-def make_judge(name: str, base_url: str | None, model: str | None, cache: Path | None) -> Judge:
-    """A judge by name. Raises `ValueError` for an unknown name, or a model judge without endpoint or model."""
-    if name == "rules":
-        return RulesJudge()
-    base_url, model = _endpoint(name, base_url, model)
-    from quality.openai_judge import OpenAIJudge
-
-    return OpenAIJudge(base_url, model, cache)
-
-
-def make_rewriter(name: str, base_url: str | None, model: str | None, cache: Path | None) -> Rewriter:
-    """The rewriter that goes with a judge: embedded for rules, a model for openai."""
-    if name == "rules":
-        return ProofRewriter()
-    base_url, model = _endpoint(name, base_url, model)
-    from quality.rewrite import OpenAIRewriter
-
-    return OpenAIRewriter(base_url, model, cache)
+def claimed(verdicts: Sequence[Verdict], gold: Sequence[Mapping[str, Any]]) -> float | None:
+    """What a judge that gives risks expects of its gold: mean of 1 − risk of each item's last verdict, a step with its
+    episode's; None for a judge that gives none."""
+    last: dict[str, Verdict] = {verdict.item_id: verdict for verdict in verdicts}
+    shares = []
+    for row in gold:
+        names = [item_sample(row["sample_id"])] if "sample_id" in row else [step_id(row), episode_of(row)]
+        risks = [found.risk for name in names if (found := last.get(name)) is not None and found.risk is not None]
+        if risks and row.get("action_text", "") is not None:
+            shares.append(1 - max(risks))
+    return sum(shares) / len(shares) if shares else None
 
 
-def _endpoint(name: str, base_url: str | None, model: str | None) -> tuple[str, str]:
-    if name not in JUDGES:
-        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {name[:40]!r}")
-    if not base_url or not model:
-        raise ValueError("judge openai needs --base-url (e.g. http://127.0.0.1:8000/v1) and --model")
-    return base_url, model
+def episode_of(row: Mapping[str, Any]) -> str:
+    """The item id of a step's episode, without its version."""
+    return item_episode(row["source"], row["episode_id"])
 
 
 def read_directory(in_dir: Path) -> Part:
@@ -118,7 +112,8 @@ def read_directory(in_dir: Path) -> Part:
 
 
 def _write_verdicts(out_dir: Path, verdicts: list[Verdict]) -> None:
-    pq.write_table(Verdicts.table(verdict.as_row() for verdict in verdicts), out_dir / "verdicts.parquet")
+    judged = [verdict.as_row() for verdict in verdicts if not verdict.pending]
+    pq.write_table(Verdicts.table(judged), out_dir / "verdicts.parquet")
     costs = [row for verdict in verdicts if (row := verdict.cost_row()) is not None]
     pq.write_table(JudgeCosts.table(costs), out_dir / "costs.parquet")
 
@@ -138,11 +133,6 @@ def _write_screens(part: Part, steps: pa.Table, samples: pa.Table, out_dir: Path
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-
-
-def _requests(judge: Judge) -> int:
-    client = getattr(judge, "client", None)
-    return client.requests_sent if client is not None else 0
 
 
 def _write_report(out_dir: Path, report: dict[str, Any]) -> dict[str, Any]:

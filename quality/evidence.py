@@ -19,7 +19,6 @@ from quality.pixels import (
     STATUS_BAR,
     changed_box,
     changed_share,
-    measure_shift,
     spread_around,
 )
 from quality.words import entities, holds, named_elements, plain, similarity
@@ -237,7 +236,7 @@ def scroll_agrees(step: Step) -> Finding | None:
     if not isinstance(step.action, Scroll) or step.screen is None or step.next is None:
         return None
     word = step.action.direction or scroll_direction(step.action.start or (0, 0), step.action.end or (0, 0))
-    shift = measure_shift(step.screen.grey, step.next.grey, skip_top(step))
+    shift = step.screen.shift_to(step.next, skip_top(step))
     if shift is None:
         return None
     if shift.direction == word:

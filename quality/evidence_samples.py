@@ -21,6 +21,13 @@ MIN_SIDE = 2.0
 MAX_SHARE = 0.7
 
 
+RELATIVE = re.compile(
+    r"\b(next to|beside|near|left of|right of|above|below|under|over|inside|within|between|closest|"
+    r"first|second|third|fourth|fifth|last|\d+(st|nd|rd|th)|in the row|belonging to)\b", re.I
+)  # fmt: skip
+"""An expression that names one element to say where another is."""
+
+
 def expression_of(sample: Sample) -> str:
     """The expression of a grounding prompt (`Where is …?`), else the whole prompt."""
     text = prompt_text(sample.row["messages"])
@@ -86,7 +93,7 @@ def answer_in_box(sample: Sample) -> Finding | None:
 def box_of_named(sample: Sample) -> Finding | None:
     """The element that the expression names lies under the box.
 
-    Can't see: expressions that describe and don't name, elements without text.
+    Can't see: expressions that describe or say where in relation to what, and elements without text.
     """
     if sample.row["objective"] != "grounding" or sample.screen is None or sample.row["answer"] == REFUSAL:
         return None
@@ -96,6 +103,8 @@ def box_of_named(sample: Sample) -> Finding | None:
         return None
     asked = expression_of(sample)
     exact = [e for e in elements if plain(asked) in (plain(e.name), plain(e.text))]
+    if not exact and RELATIVE.search(asked):
+        return None
     named = exact or named_elements(asked, elements, minimum=3)
     if not named:
         return None

@@ -17,9 +17,10 @@ from pipelines.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.items import Part, Row, load_part, part_keys, provenance
 from quality.judge import Judge, Verdict, code_digest, identity
+from quality.nightly import Nightly, Work, ceiling_of
 from quality.refine import Refined, refine_part
 from quality.repairs import Rewriter
-from quality.verdicts import write_verdicts
+from quality.verdicts import read_pending, write_verdicts
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table
 
@@ -58,18 +59,20 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_
         )
     specs = [PartSpec(key, digest([CODE_VERSION, config, files, judged[key]])) for key, files in parts.items()]
     inputs = {unified.asset: unified.version, verdicts.asset: verdicts.version}
-    with store.build(f"gold/{source}", code_version=CODE_VERSION, config=config, inputs=inputs, parts=specs) as build:
-        totals: Counter[str] = Counter()
-        for spec in specs:
+    asset = Nightly(f"gold/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge))
 
-            def run(out: PartWriter, key: str = spec.key) -> dict[str, int]:
-                part = load_part(unified, key, store)
-                first = read_verdicts(verdicts, key)
-                refined = refine_part(part, first, judge, rewriter, max_rounds)
-                return {**_write(out, part, refined, config["licence"]), "first_keep": first_keep(first)}
+    def work(spec: PartSpec) -> Work:
+        part = load_part(unified, spec.key, store)
+        first, waiting = read_verdicts(verdicts, spec.key), read_pending(verdicts, spec.key)
+        refined = refine_part(part, first, judge, rewriter, max_rounds, waiting)
 
-            totals.update(build.run_part(spec, run).counts)
-        return build.commit(counts=summary(totals), checks=_checks(totals))
+        def write(out: PartWriter) -> dict[str, int]:
+            return {**_write(out, part, refined, config["licence"]), "first_keep": first_keep(first)}
+
+        # What round 0 left waiting comes with new verdicts, and so with another digest: only later rounds wait here.
+        return Work(len(refined.pending) if not waiting else 0, write)
+
+    return asset.build(store, work, summary, _checks)
 
 
 def first_keep(verdicts: Sequence[Verdict]) -> int:
@@ -134,6 +137,7 @@ def count(part: Part, refined: Refined) -> Counter[str]:
     for reject in refined.rejects:
         word = reject.reason.partition(":")[0].partition(" ")[0]
         counts[word] += 1
+    counts["pending"] = len(refined.pending)
     return counts
 
 
@@ -143,7 +147,7 @@ def _became(repairs: list[str]) -> str:
     return "rewritten" if repairs[-1].startswith("rewrite") else "reconstructed"
 
 
-_ENDS = ("kept", "rewritten", "reconstructed", "discarded", "unrepaired", "dropped", "review")
+_ENDS = ("kept", "rewritten", "reconstructed", "discarded", "unrepaired", "dropped", "review", "pending")
 
 
 def summary(totals: Counter[str]) -> dict[str, Any]:
@@ -151,9 +155,9 @@ def summary(totals: Counter[str]) -> dict[str, Any]:
 
     `share_before` = items kept as they were ÷ items. `share_after` = gold ÷ what the pool still holds (items less
     those discarded or dropped); unrepaired and undecided items stay in the pool and count against it. `yield` = gold
-    ÷ items.
+    ÷ items. Pending items are in none of these.
     """
-    items = totals["items"]
+    items = totals["items"] - totals["pending"]
     pool = items - totals["discarded"] - totals["dropped"]
     plain: dict[str, Any] = {name: totals[name] for name in ("items", "episodes", "gold", *_ENDS, "samples")}
     plain["share_before"] = totals["first_keep"] / items if items else 0.0
@@ -167,5 +171,10 @@ def _checks(totals: Counter[str]) -> list[Check]:
     ended = sum(totals[name] for name in _ENDS)
     return [
         Check("every item is gold or rejected, once", ended == totals["items"], str(ended), str(totals["items"])),
-        Check("gold isn't empty", totals["items"] == 0 or totals["gold"] > 0, str(totals["gold"]), "more than 0"),
+        Check(
+            "gold isn't empty",
+            totals["items"] == totals["pending"] or totals["gold"] > 0,
+            str(totals["gold"]),
+            "more than 0",
+        ),
     ]

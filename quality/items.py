@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.manifest import Manifest, StoreError
-from quality.pixels import Grey, grey_full, grey_small
+from quality.pixels import Grey, Shift, grey_full, grey_small, measure_shift
 from schemas.actions import Action, parse
 from schemas.ids import item_episode, item_sample, item_step
 from schemas.tables import Samples, Screens, Steps
@@ -25,6 +25,7 @@ from schemas.tables import Samples, Screens, Steps
 Box = tuple[float, float, float, float]
 Row = dict[str, Any]
 CACHED_GREYS = 256
+CACHED_SHIFTS = 4096
 
 
 class ScreenSource(Protocol):
@@ -94,6 +95,10 @@ class Screen:
     def grey_full(self) -> Grey:
         return grey_full(self.data())
 
+    def shift_to(self, after: Screen, skip_top: float) -> Shift | None:
+        """How the view moved from this screen to another (`quality.pixels.measure_shift`), measured once."""
+        return self._bank.shift(self, after, skip_top)
+
     def data(self) -> bytes:
         """Encoded bytes as stored."""
         return self._bank.source.screen_bytes(self.sha256)
@@ -108,6 +113,7 @@ class ScreenBank:
         self._rows = {sha: row for row, sha in enumerate(screens.column("screenshot_sha256").to_pylist())}
         self._made: dict[str, Screen] = {}
         self._greys: OrderedDict[str, Grey] = OrderedDict()
+        self._shifts: dict[tuple[str, str, float], Shift | None] = {}
 
     def screen(self, sha256: str | None) -> Screen | None:
         """The screen of a hash; None for None (`image_missing`)."""
@@ -116,6 +122,14 @@ class ScreenBank:
         if sha256 not in self._made:
             self._made[sha256] = Screen(sha256, self)
         return self._made[sha256]
+
+    def shift(self, before: Screen, after: Screen, skip_top: float) -> Shift | None:
+        key = (before.sha256, after.sha256, skip_top)
+        if key not in self._shifts:
+            if len(self._shifts) > CACHED_SHIFTS:
+                self._shifts.clear()
+            self._shifts[key] = measure_shift(before.grey, after.grey, skip_top)
+        return self._shifts[key]
 
     def size(self, sha256: str) -> tuple[int, int] | None:
         """(width, height) in px; None for a screen that has no row."""

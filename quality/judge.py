@@ -59,8 +59,16 @@ class Verdict:
     cost: Cost | None = None
     kinds: tuple[str, ...] = ()
     """The evidence that spoke against the item (rules judge); not a column, `reason` names it in words."""
+    pending: bool = False
+    """Not asked yet because the night's ceiling was reached: no score, no row of `verdicts`, asked the next night."""
+    risk: float | None = None
+    """Probability 0..1 that the item is of low fidelity, finer than the score; not a column."""
 
     def __post_init__(self) -> None:
+        if self.pending and (self.alignment is not None or self.reachability is not None):
+            raise ValueError(f"verdict of {self.item_id}: pending, so it has no score")
+        if self.risk is not None and not 0 <= self.risk <= 1:
+            raise ValueError(f"verdict of {self.item_id}: risk must be in 0..1 or None, found {self.risk!r}")
         for name in ("alignment", "reachability"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or not 0 <= value <= 10):
@@ -74,11 +82,13 @@ class Verdict:
 
     @property
     def disposition(self) -> str:
-        """Where the score leads (`route`)."""
-        return route(self.score)
+        """Where the score leads (`route`); "pending", never a value of the column, while the item isn't judged."""
+        return "pending" if self.pending else route(self.score)
 
     def as_row(self) -> dict[str, Any]:
-        """A row of `Verdicts`."""
+        """A row of `Verdicts`. Raises `ValueError` for a pending item: it has none."""
+        if self.pending:
+            raise ValueError(f"verdict of {self.item_id}: pending items have no row; see verdicts.split_pending")
         names = ("item_id", "round", "score", "alignment", "reachability", "disposition", "reason", "confidence")
         return {name: getattr(self, name) for name in (*names, "judge", "model", "rubric_version")}
 

@@ -3,23 +3,27 @@
 One request per step (its screenshot with the action drawn, and the next screenshot), one per episode (the goal, the
 list of actions, up to six screenshots), one per native sample. What it can't see: more than six screens of an episode
 at once, and anything that the model doesn't see; scores of models agree with people only loosely on 0–10, so use the
-three bands. It never scores a failure: `JudgeError` is raised and complete answers stay in the cache.
+three bands. It never scores a failure: `JudgeError` is raised and complete answers stay in the cache. What a night's
+ceiling leaves no room for is `pending`, an episode as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipelines.prompts import prompt_text
 from quality.drawing import DRAWING_VERSION, draw_action, draw_boxes, to_png
 from quality.evidence_episode import Habits
 from quality.items import Episode, Item, Sample, Screen, Step
 from quality.judge import Verdict
-from quality.model_client import Answer, ModelClient, Picture, Request, Retry, data_block
+from quality.model_client import Answer, ModelClient, Picture, Request, data_block
 from schemas.action_types import Action
 from schemas.ids import digest
 
+DEFAULT_MODEL = "Qwen/Qwen3-VL-235B-A22B-Instruct"
+"""The documented default, Qwen3-VL-235B-A22B as vLLM serves it; nothing is downloaded, an endpoint must serve it."""
 TEMPLATE_VERSION = "judge-1"
 EPISODE_PICTURES = 6
 MAX_ACTIONS = 60
@@ -56,32 +60,39 @@ RUBRIC_VERSION = f"{TEMPLATE_VERSION}-{digest([STEP_RUBRIC, EPISODE_RUBRIC, SAMP
 
 
 class OpenAIJudge:
-    """See the module's docstring. `cache` is a folder (`$VESPER_HOME/cache/judge`), None for no cache."""
+    """See the module's docstring. `cache` is a folder (`$VESPER_HOME/cache/judge`), None for no cache; `options` are
+    `ModelClient`'s: retry, concurrency, max_tokens, limits, prices, ceiling."""
 
     name = "openai"
     rubric_version = RUBRIC_VERSION
+    parts_at_once = 4
+    """Parts of a source to judge side by side, so that the end of one doesn't leave the server idle."""
 
-    def __init__(
-        self, base_url: str, model: str, cache: Path | None, *, retry: Retry | None = None, concurrency: int = 8
-    ) -> None:
+    def __init__(self, base_url: str, model: str, cache: Path | None, **options: Any) -> None:
         self.model = model
-        self.client = ModelClient(base_url, model, cache, retry=retry, concurrency=concurrency)
+        self.client = ModelClient(base_url, model, cache, **options)
 
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
-        """Items → verdicts (see `Judge`); all requests of the call run side by side. `habits` isn't needed."""
+        """Items → verdicts (see `Judge`); all requests of the call run side by side. `habits` isn't needed. Safe to
+        use from several threads."""
         requests = [request for item in items for request in _requests(item)]
         answers = iter(self.client.ask_all(requests))
         return [verdict for item in items for verdict in self._verdicts(item, answers, round_number)]
 
-    def _verdicts(self, item: Item, answers, number: int) -> list[Verdict]:  # type: ignore[no-untyped-def]
+    def _verdicts(self, item: Item, answers: Iterator[Answer | None], number: int) -> list[Verdict]:
+        steps = [] if isinstance(item, Sample) else item.actions
+        whole, *each = found = [next(answers) for _ in range(1 + len(steps))]
+        if whole is None or any(answer is None for answer in each):
+            return [
+                self._pending(item_id, answer, number)
+                for item_id, answer in zip([item.item_id, *(step.item_id for step in steps)], found)
+            ]
         if isinstance(item, Sample):
-            answer = next(answers)
-            return [self._verdict(item.item_id, answer, answer.fields["alignment"], None, number)]
-        whole = next(answers)
+            return [self._verdict(item.item_id, whole, whole.fields["alignment"], None, number)]
         reach = whole.fields["reachability"]
         verdicts = [self._verdict(item.item_id, whole, None, reach, number)]
-        for step in item.actions:
-            answer = next(answers)
+        for step, answer in zip(steps, each):
+            assert answer is not None
             why = f"; episode: {whole.fields['reason'][:300]}" if reach < answer.fields["alignment"] else ""
             verdicts.append(self._verdict(step.item_id, answer, answer.fields["alignment"], reach, number, why))
         return verdicts
@@ -92,6 +103,14 @@ class OpenAIJudge:
         return Verdict(
             item_id, alignment, reachability, answer.fields["reason"][:500] + why, answer.fields["confidence"] / 10,
             self.name, self.model, self.rubric_version, number, cost=answer.cost,
+        )  # fmt: skip
+
+    def _pending(self, item_id: str, answer: Answer | None, number: int) -> Verdict:
+        """An item for another night; what was answered of it by then is in the cache."""
+        reason = f"the ceiling of the night {self.client.ceiling.night} was reached"
+        return Verdict(
+            item_id, None, None, reason, 0.0, self.name, self.model, self.rubric_version, number,
+            cost=answer.cost if answer else None, pending=True,
         )  # fmt: skip
 
 

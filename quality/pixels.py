@@ -198,6 +198,7 @@ MIN_MOVE = 8
 MIN_BOXES = 5
 MOVE_GAIN = 1.5
 MOVE_AGREE = 0.8
+MOVE_CUT, MOVE_BLANK, MOVE_MISPLACED = 0.05, 3.0, 0.3
 
 
 def boxes_moved(
@@ -207,19 +208,25 @@ def boxes_moved(
 
     A box fits where there are edges inside it and none around it: its fit at a shift is the mean edge strength within
     the moved box less that of a thin ring around it. The boxes are moved together over ±80 units; a shift of at least 8
-    is believed if the fit there is half as large again as where the boxes are and four of five boxes agree each.
+    is believed if the fit there is half as large again as where the boxes are and four of five boxes agree each, and if
+    at least three in ten of the boxes cut through something drawn or lie on blank ground where they are: rows much
+    wider than what stands in them fit as well a little beside.
     `load` gives the grey picture and is called only if there are enough boxes to tell.
     """
     usable = [box for box in boxes if 6 <= box[2] - box[0] <= 500 and 6 <= box[3] - box[1] <= 300]
     if len(usable) < MIN_BOXES:
         return None
-    fits = _fits(_edge_sums(load()), np.asarray(usable, np.float64))
+    grey = load()
+    fits = _fits(_edge_sums(grey), np.asarray(usable, np.float64))
     together = fits.mean(axis=0)
     steps = np.arange(-MOVE_LIMIT, MOVE_LIMIT + 1, MOVE_STEP)
     here = len(steps) // 2
     best = np.unravel_index(int(together.argmax()), together.shape)
     dy, dx = float(steps[best[0]]), float(steps[best[1]])
     if max(abs(dx), abs(dy)) < MIN_MOVE or together[best] < MOVE_GAIN * max(together[here, here], 0.0) + 1.0:
+        return None
+    misplaced = [cut_sides(grey, box, MOVE_CUT) > 0 or spread_in(grey, box) < MOVE_BLANK for box in usable]
+    if sum(misplaced) < MOVE_MISPLACED * len(usable):
         return None
     agree = float((fits[:, best[0], best[1]] > fits[:, here, here]).mean())
     # The boxes lie the other way from where they would fit.

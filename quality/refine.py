@@ -6,7 +6,7 @@ with its last score and its row. Nothing enters the gold rows but items whose la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from quality import cleaning
@@ -17,6 +17,7 @@ from quality.judge import Judge, Verdict
 from quality.reconstruct import DROP, reconstruct_episode, reconstruct_sample, reconstruct_step
 from quality.repairs import Rewriter, marked
 from quality.rules import look_at_episode, look_at_sample
+from quality.verdicts import split_items, split_pending
 from schemas.ids import canonical_json
 
 
@@ -42,38 +43,59 @@ class Refined:
     rejects: list[Reject] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     rounds: int = 0
+    pending: list[str] = field(default_factory=list)
+    """Steps and samples that wait for another night's answers: neither gold nor rejected."""
 
 
 @dataclass
 class _Work:
-    """An episode or sample on its way: its newest version, the verdicts on that, steps dropped so far."""
+    """An episode or sample on its way: its newest version, the verdicts on that, steps dropped so far, and what it
+    was at first. `waiting`: its newest version isn't judged yet."""
 
     item: Episode | Sample
     verdicts: dict[str, Verdict]
+    first: Episode | Sample
     dropped: list[tuple[Row, str]] = field(default_factory=list)
+    waiting: bool = False
 
 
-def refine_part(part: Part, first: Sequence[Verdict], judge: Judge, rewriter: Rewriter, max_rounds: int = 3) -> Refined:
-    """Run the recursion over a part. `first` are the verdicts of round 0 on its items."""
+def refine_part(
+    part: Part, first: Sequence[Verdict], judge: Judge, rewriter: Rewriter, max_rounds: int = 3,
+    waiting: Collection[str] = (),
+) -> Refined:  # fmt: skip
+    """Run the recursion over a part. `first` are the verdicts of round 0 on its items; those `waiting` have none yet
+    and are left alone, as is an item whose repair isn't judged yet."""
     by_id = {verdict.item_id: verdict for verdict in first}
     habits = Habits.of(part.episodes)
     cleaned = cleaning.clean(part)
-    works = [_Work(item, _verdicts_of(item, by_id)) for item in cleaned.items]
-    refined = Refined(rejects=_taken_out(part, cleaned))
+    judged, unjudged = split_items(cleaned.items, waiting)
+    works = [_Work(item, _verdicts_of(item, by_id), item) for item in judged]
+    refined = Refined(rejects=_taken_out(part, cleaned), pending=[name for item in unjudged for name in _names(item)])
     pending = works
     for number in range(1, max_rounds + 1):
         pending = [work for work in pending if _repair(work, rewriter, habits, number)]
         if not pending:
             break
-        fresh = judge.judge([work.item for work in pending], number, habits)
+        fresh, unasked = split_pending(judge.judge([work.item for work in pending], number, habits))
         refined.verdicts += fresh
         refined.rounds = number
         by_id = {verdict.item_id: verdict for verdict in fresh}
         for work in pending:
-            work.verdicts = _verdicts_of(work.item, by_id)
+            work.waiting = bool(split_items([work.item], unasked)[1])
+            if not work.waiting:
+                work.verdicts = _verdicts_of(work.item, by_id)
+        pending = [work for work in pending if not work.waiting]
     for work in works:
-        _settle(work, refined)
+        if work.waiting:
+            refined.pending += _names(work.first)
+        else:
+            _settle(work, refined)
     return refined
+
+
+def _names(item: Episode | Sample) -> list[str]:
+    """Ids of what is counted of an item: its steps, or the sample itself."""
+    return [item.item_id] if isinstance(item, Sample) else [step.item_id for step in item.actions]
 
 
 def _taken_out(part: Part, cleaned: cleaning.Cleaned) -> list[Reject]:

@@ -15,13 +15,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quality.evidence import STEP_EVIDENCE, Finding
+from quality.evidence_effects import EFFECT_EVIDENCE
 from quality.evidence_episode import EPISODE_EVIDENCE, STEPWISE_EVIDENCE, Habits
 from quality.evidence_goal import goal_chosen, left_unconfirmed
+from quality.evidence_order import in_order
 from quality.evidence_samples import SAMPLE_EVIDENCE
 from quality.items import Episode, Item, Sample, Step
 from quality.judge import Verdict, code_digest
 
-_CODE = ("words", "pixels", "items", "evidence", "evidence_episode", "evidence_goal", "evidence_samples", "rules")
+_CODE = (
+    "words",
+    "pixels",
+    "items",
+    "evidence",
+    "evidence_effects",
+    "evidence_episode",
+    "evidence_goal",
+    "evidence_order",
+    "evidence_samples",
+    "rules",
+)
 RUBRIC_VERSION = f"rules-1-{code_digest(_CODE)}"
 """Holds a digest of the rules' code: edited evidence judges anew, nobody has to remember a number."""
 UNSEEN_SCORE = 8
@@ -42,7 +55,8 @@ def look_at_episode(episode: Episode, habits: Habits) -> Seen:
     for gather in STEPWISE_EVIDENCE.values():
         for item_id, finding in gather(episode).items():
             steps[item_id].append(finding)
-    whole = [found for look in EPISODE_EVIDENCE.values() if (found := look(episode, habits)) is not None]
+    looks = (*EPISODE_EVIDENCE.values(), in_order)
+    whole = [found for look in looks if (found := look(episode, habits)) is not None]
     # A step that went astray or is missing explains an unmet goal better than a wrong goal does.
     whole_trace = not any(step.follows_gap for step in episode.steps)
     if whole_trace and not any(f.cap < 4 for found in steps.values() for f in found):
@@ -52,7 +66,8 @@ def look_at_episode(episode: Episode, habits: Habits) -> Seen:
 
 def look_at_step(step: Step) -> list[Finding]:
     """Findings about one step by itself."""
-    return [found for look in STEP_EVIDENCE.values() if (found := look(step)) is not None]
+    looks = (*STEP_EVIDENCE.values(), *EFFECT_EVIDENCE.values())
+    return [found for look in looks if (found := look(step)) is not None]
 
 
 def look_at_sample(sample: Sample) -> list[Finding]:

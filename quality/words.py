@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from quality.items import Element
 
@@ -40,6 +41,7 @@ class Entity:
     kind: str
 
 
+@lru_cache(maxsize=65536)
 def plain(text: str) -> str:
     """Casefolded words joined by one blank, punctuation dropped, compatibility forms unified."""
     folded = unicodedata.normalize("NFKC", text).casefold()

@@ -16,6 +16,7 @@ from pipelines import suites, unify
 from pipelines.adapter import Descriptor, Raw
 from pipelines.manifest import Manifest
 from quality import gold, verdicts
+from quality.judges import JudgeConfig
 from schemas.tables import Samples, Steps, Verdicts
 
 PARTS = ("raw", "unified", "verdicts", "gold")
@@ -143,16 +144,19 @@ def _unified(card: Descriptor, work: Work) -> Manifest:
 
 
 def _verdicts(name: str, work: Work) -> Manifest:
-    from quality.commands import make_judge
+    from quality.judges import build_judge
 
-    return verdicts.judge_source(work.store, name, make_judge(*_judge(work)))
+    return verdicts.judge_source(work.store, name, build_judge(judge_config(work)))
 
 
 def _gold(name: str, work: Work) -> Manifest:
-    from quality.commands import make_judge, make_rewriter
+    from quality.judges import build_judge, build_rewriter
 
-    return gold.build_gold(work.store, name, make_judge(*_judge(work)), make_rewriter(*_judge(work)))
+    config = judge_config(work)
+    return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config))
 
 
-def _judge(work: Work) -> tuple[str, str | None, str | None, Path]:
-    return work.judge.name, work.judge.base_url, work.judge.model, work.store.home / "cache" / "judge"
+def judge_config(work: Work) -> JudgeConfig:
+    """Which judge a run asks, with its cache in the store."""
+    settings = work.judge
+    return JudgeConfig(settings.name, settings.base_url, settings.model, cache=work.store.home / "cache" / "judge")

@@ -1,4 +1,4 @@
-"""`vesper unify | judge | refine | dedup | shard`: the pipeline's steps on plain folders, without a store."""
+"""`vesper unify | dedup | shard`: the pipeline's steps on plain folders, without a store."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 
 EXAMPLES = {
     "unify": "vesper unify screenqa --raw ~/data/screenqa.zip --companion rico=~/data/rico --out out/screenqa",
-    "judge": "vesper judge out/aitw --out out/aitw-judged --judge rules",
-    "refine": "vesper refine out/aitw --out out/aitw-gold",
     "dedup": "vesper dedup tasks.jsonl --threshold 0.9 --out out/dedup",
     "shard": "vesper shard out/aitw-gold --out out/shards",
 }
@@ -22,8 +20,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"example: {EXAMPLES[command]}"
     fill: dict[str, Callable[[argparse.ArgumentParser], None]] = {
-        "unify": _unify_arguments, "judge": _judge_arguments, "refine": _refine_arguments,
-        "dedup": _dedup_arguments, "shard": _shard_arguments,
+        "unify": _unify_arguments, "dedup": _dedup_arguments, "shard": _shard_arguments,
     }  # fmt: skip
     fill[command](parser)
 
@@ -42,27 +39,6 @@ def _unify_arguments(parser: argparse.ArgumentParser) -> None:
         "--beam-option", action="append", default=[], metavar="--FLAG=VALUE", help="more flags for Beam"
     )
     parser.set_defaults(run=unify)
-
-
-def _judge_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--judge", choices=("rules", "openai"), default="rules", help="rules need no model (default)")
-    parser.add_argument("--base-url", metavar="URL", help="of a server that speaks the OpenAI protocol")
-    parser.add_argument("--model", metavar="NAME", help="the model to ask there")
-
-
-def _judge_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
-    parser.add_argument("--out", type=Path, required=True, help="verdicts.parquet, costs.parquet, report.json")
-    _judge_options(parser)
-    parser.set_defaults(run=judge)
-
-
-def _refine_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
-    parser.add_argument("--out", type=Path, required=True, help="gold tables, rejects, verdicts, report.json")
-    parser.add_argument("--max-rounds", type=int, default=3, help="how often a repaired item is judged again (3)")
-    _judge_options(parser)
-    parser.set_defaults(run=refine)
 
 
 def _dedup_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +68,7 @@ def unify(options: argparse.Namespace) -> int:
 
     logging.getLogger().setLevel(logging.ERROR)  # Beam names the clouds whose libraries aren't here
     get(options.source)  # before an archive is unpacked for nothing
-    _keep_off(options.out, options.raw.expanduser(), "*-*.parquet", "screens/*/*")
+    keep_off(options.out, options.raw.expanduser(), "*-*.parquet", "screens/*/*")
     companions = {}
     for text in options.companion:
         name, sign, path = text.partition("=")
@@ -117,7 +93,7 @@ def unify(options: argparse.Namespace) -> int:
     return 0
 
 
-def _keep_off(out: Path, source: Path, *replaced: str) -> None:
+def keep_off(out: Path, source: Path, *replaced: str) -> None:
     """Raises `ValueError` if writing to OUT would damage what is read, or remove files (those of the patterns, which a
     rerun replaces) that no earlier run wrote."""
     if out.resolve() == source.resolve():
@@ -141,28 +117,6 @@ def _folder(path: Path, out: Path) -> Path:
     return path
 
 
-def judge(options: argparse.Namespace) -> int:
-    """Unified tables → verdicts."""
-    from quality.commands import judge_directory
-
-    _keep_off(options.out, options.input)
-    report = judge_directory(options.input, options.out, options.judge, options.base_url, options.model)
-    return _told(report, ("items", "keep", "rewrite", "reconstruct", "review", "share_keep"), options.out)
-
-
-def refine(options: argparse.Namespace) -> int:
-    """Unified tables → gold."""
-    from quality.commands import refine_directory
-
-    _keep_off(options.out, options.input)
-    if options.max_rounds < 1:
-        raise ValueError(f"--max-rounds: expected at least 1, found {options.max_rounds}")
-    report = refine_directory(
-        options.input, options.out, options.judge, options.base_url, options.model, options.max_rounds
-    )
-    return _told(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)
-
-
 def dedup(options: argparse.Namespace) -> int:
     """A list of texts → its duplicates."""
     from quality.dedup_files import dedup_file
@@ -170,20 +124,21 @@ def dedup(options: argparse.Namespace) -> int:
     more = {"model": options.model} if options.model else {}
     report = dedup_file(options.file, options.threshold, options.out, cache=options.out / "cache", **more)
     (options.out / "report.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    return _told(report, ("rows", "pairs", "kept", "displaced"), options.out)
+    return told(report, ("rows", "pairs", "kept", "displaced"), options.out)
 
 
 def shard(options: argparse.Namespace) -> int:
     """Samples and screens → shards."""
     from dagster_project.commands.shard import shard_directory
 
-    _keep_off(options.out, options.input, "shards/*.parquet", "index.parquet")
+    keep_off(options.out, options.input, "shards/*.parquet", "index.parquet")
     report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))
-    return _told(report, ("samples", "shards", "tokens"), options.out)
+    return told(report, ("samples", "shards", "tokens"), options.out)
 
 
-def _told(report: dict[str, Any], names: tuple[str, ...], out: Path) -> int:
+def told(report: dict[str, Any], names: tuple[str, ...], out: Path) -> int:
+    """Print figures of a report in one line; returns 0."""
     shown = ((name, report[name]) for name in names if name in report)
-    told = ", ".join(f"{n.replace('_', ' ')} {v:.3f}" if isinstance(v, float) else f"{n} {v}" for n, v in shown)
-    print(f"{told}; report in {out / 'report.json'}")
+    line = ", ".join(f"{n.replace('_', ' ')} {v:.3f}" if isinstance(v, float) else f"{n} {v}" for n, v in shown)
+    print(f"{line}; report in {out / 'report.json'}")
     return 0

@@ -323,9 +323,10 @@ def test_the_commands_work_on_a_folder_and_agree_with_the_store(store, tmp_path)
 @pytest.mark.parametrize(("judge", "message"), [("oracle", "expected one of rules, openai"), ("openai", "--base-url")])
 def test_a_bad_judge_is_refused_in_one_line(store, tmp_path, judge, message):
     from quality.commands import judge_directory
+    from quality.judges import JudgeConfig
 
     with pytest.raises(ValueError, match=message):
-        judge_directory(unified_directory(tmp_path / "in", store), tmp_path / "out", judge)
+        judge_directory(unified_directory(tmp_path / "in", store), tmp_path / "out", JudgeConfig(judge))
 
 
 def test_a_folder_that_isn_t_unified_output_is_refused(tmp_path):

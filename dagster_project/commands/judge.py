@@ -1,0 +1,81 @@
+"""`vesper judge`, `vesper judge train`, `vesper refine`: scoring and repairing plain folders, without a store."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from dagster_project.commands.data import keep_off, told
+from dagster_project.commands.judge_options import add_judge_options, judge_config
+
+EXAMPLES = {
+    "judge": "vesper judge out/aitw --out out/aitw-judged --judge rules\n"
+    "  (see also `vesper judge bench --help` and `vesper judge train --help`)",
+    "judge train": "vesper judge train --bench out/bench --out out/nano",
+    "refine": "vesper refine out/aitw --out out/aitw-gold",
+}
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = f"example: {EXAMPLES[command]}"
+    fill: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+        "judge": _judge_arguments, "judge train": _train_arguments, "refine": _refine_arguments,
+    }  # fmt: skip
+    fill[command](parser)
+
+
+def _judge_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
+    parser.add_argument("--out", type=Path, required=True, help="verdicts.parquet, costs.parquet, report.json")
+    add_judge_options(parser)
+    parser.set_defaults(run=judge)
+
+
+def _train_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--bench", type=Path, required=True, metavar="DIR", help="a judge bench; its seen part is read")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="nano.safetensors, nano.json")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.set_defaults(run=train)
+
+
+def _refine_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
+    parser.add_argument("--out", type=Path, required=True, help="gold tables, rejects, verdicts, report.json")
+    parser.add_argument("--max-rounds", type=int, default=3, help="how often a repaired item is judged again (3)")
+    add_judge_options(parser)
+    parser.set_defaults(run=refine)
+
+
+def judge(options: argparse.Namespace) -> int:
+    """Unified tables → verdicts."""
+    from quality.commands import judge_directory
+
+    keep_off(options.out, options.input)
+    config = judge_config(options, options.out / "cache" / "judge")
+    report = judge_directory(options.input, options.out, config)
+    return told(report, ("items", "keep", "rewrite", "reconstruct", "review", "pending", "share_keep"), options.out)
+
+
+def train(options: argparse.Namespace) -> int:
+    """A judge bench → a nano judge."""
+    from quality.nano.training import NanoConfig, train_nano
+
+    keep_off(options.out, options.bench)
+    report = train_nano(options.bench, options.out, NanoConfig(seed=options.seed))
+    examples = ", ".join(f"{count} {unit}s" for unit, count in report["examples"].items())
+    print(f"trained on {examples}; the judge is in {options.out}")
+    return 0
+
+
+def refine(options: argparse.Namespace) -> int:
+    """Unified tables → gold."""
+    from quality.commands import refine_directory
+
+    keep_off(options.out, options.input)
+    if options.max_rounds < 1:
+        raise ValueError(f"--max-rounds: expected at least 1, found {options.max_rounds}")
+    config = judge_config(options, options.out / "cache" / "judge")
+    report = refine_directory(options.input, options.out, config, options.max_rounds)
+    return told(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)

@@ -1,0 +1,125 @@
+"""`vesper judge bench`: how good a judge is, per defect, on what no training has seen."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dagster_project.commands.judge_options import add_judge_options, judge_config
+
+EXAMPLE = (
+    "vesper judge bench --judge rules --judge nano --out out/bench\n"
+    "  (a folder of unified data that is called bench is judged as ./bench)"
+)
+SPLITS = ("held_out", "seen", "all")
+ELEMENTS = {"both": (True, False), "yes": (True,), "no": (False,)}
+SIZE = 300
+SCREENS_OF, COPIES_OF = 160 / 300, 60 / 300
+"""Grounding screens, and copies per defect and natural errors, for each sound trace."""
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = f"example: {EXAMPLE}"
+    parser.add_argument("--bench", type=Path, metavar="DIR",
+                        help="a bench (default: $VESPER_HOME/bench/judge, built there first if need be)")  # fmt: skip
+    add_judge_options(parser, several=True)
+    parser.add_argument("--split", choices=SPLITS, default="held_out",
+                        help="the items figures are about (held_out); cuts always come from the seen ones")  # fmt: skip
+    parser.add_argument("--elements", choices=tuple(ELEMENTS), default="both",
+                        help="let the judge see the UI tree: yes, no, or one column for each (both)")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="report.txt, report.json, costs.json, reliability.png, recall.png")  # fmt: skip
+    parser.add_argument("--native", type=Path, metavar="DIR",
+                        help="what `vesper unify agentnet` wrote: compare with the scores that it ships")  # fmt: skip
+    parser.add_argument("--seed", type=int, help="of the bench that is built (0), and of the intervals")
+    parser.add_argument("--size", type=int, metavar="N", help=f"sound traces of the bench that is built ({SIZE})")
+    parser.add_argument("--pages", type=Path, metavar="DIR", help="html pages that others wrote, for the bench built")
+    parser.add_argument("--price", type=float, nargs=2, metavar=("PROMPT", "COMPLETION"),
+                        help="money per million tokens")  # fmt: skip
+    parser.set_defaults(run=bench)
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Measure judges on a bench; the table goes to the terminal, everything to --out. Raises `ValueError` for bad
+    input, `JudgeError` where a judge fails."""
+    from quality import bench_report
+    from quality.judge_bench import measure
+    from quality.judges import build_judge
+    from quality.native_scores import compare_native
+    from quality.prices import Prices
+
+    names = list(dict.fromkeys(options.judge or ["rules"]))
+    cache = (options.out or _home() / "bench") / "cache" / "judge"
+    # One judge for each column, all made before anything is built: a missing endpoint shows at once.
+    columns = [
+        (build_judge(judge_config(options, cache, name)), elements)
+        for name in names
+        for elements in ELEMENTS[options.elements]
+    ]
+    prices = Prices(*options.price) if options.price else None
+    folder = _bench_folder(options)
+    if options.out is not None:
+        _keep_off(options.out, folder)
+    seed = options.seed or 0
+    results = [measure(folder, judge, seen, options.split, seed=seed, prices=prices) for judge, seen in columns]
+    print(bench_report.text(results), end="")
+    extra: dict[str, Any] = {}
+    if options.native is not None:
+        one_each = {judge.name: judge for judge, _ in columns}.values()
+        compared = [compare_native(options.native, judge, seed=seed).as_json() for judge in one_each]
+        extra["native_scores"] = compared
+        print("\nNative scores\n" + json.dumps(compared, indent=1))
+    if options.out is not None:
+        bench_report.write(results, options.out, extra)
+        print(f"\nreport in {options.out / 'report.json'}")
+    return 0
+
+
+def _home() -> Path:
+    from dagster_project import deployment
+
+    return deployment.home()
+
+
+def _bench_folder(options: argparse.Namespace) -> Path:
+    """The bench to measure on. One is built where none is given and none of this configuration stands at the default
+    place; a bench that is given is never built or changed. Raises `ValueError`."""
+    making = [name for name in ("size", "seed", "pages") if getattr(options, name) is not None]
+    if options.bench is not None:
+        if wrong := [name for name in making if name != "seed"]:
+            raise ValueError(f"--{wrong[0]} is for building a bench: expected it without --bench")
+        return Path(options.bench)
+    from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+
+    folder = _home() / "bench" / "judge"
+    report = read_report(folder)
+    if report is not None and not making and report["version"] == BUILD_VERSION:
+        return folder
+    size = SIZE if options.size is None else options.size
+    if size < 1:
+        raise ValueError(f"--size: expected at least 1 trace, found {size}")
+    copies = max(1, round(size * COPIES_OF))
+    config = BenchConfig(size, max(1, round(size * SCREENS_OF)), copies, copies, seed=options.seed or 0)
+    if report is not None and _same(report, config, options.pages):
+        return folder
+    print(f"building a judge bench of {size} traces in {folder} …", flush=True)
+    build(folder, config, pages=options.pages)
+    return folder
+
+
+def _same(report: Any, config: Any, pages: Path | None) -> bool:
+    """Whether a bench's report is that of this configuration."""
+    from generators.judge_bench.build import BUILD_VERSION
+
+    told = (report["version"], report["config"], report["pages"])
+    return told == (BUILD_VERSION, asdict(config), pages is not None)
+
+
+def _keep_off(out: Path, folder: Path) -> None:
+    """Raises `ValueError` if the report would be written into the bench."""
+    if out.resolve() == folder.resolve():
+        raise ValueError(f"--out {out}: expected another folder than the bench, whose own files stand there")

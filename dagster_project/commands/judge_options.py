@@ -1,0 +1,48 @@
+"""What every command that asks a judge takes: which judge, its endpoint, its second opinion, its trained folder."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Add the options. `several`: --judge may be given more than once."""
+    from quality.judges import JUDGES
+
+    if several:
+        parser.add_argument("--judge", action="append", choices=tuple(JUDGES),
+                            help="may be given more than once, to stand side by side (default: rules)")  # fmt: skip
+    else:
+        parser.add_argument("--judge", choices=tuple(JUDGES), default="rules",
+                            help="rules (default) and nano ask no server")  # fmt: skip
+    parser.add_argument("--base-url", metavar="URL", help="of a server that speaks the OpenAI protocol")
+    parser.add_argument("--model", metavar="NAME", help="the model to ask there")
+    parser.add_argument("--second-model", metavar="NAME", help="for second opinions (cascade), or as a member `second`")
+    parser.add_argument("--member", action="append", default=[], metavar="JUDGE",
+                        help="of an ensemble; give it for each (default: rules, openai)")  # fmt: skip
+    parser.add_argument("--nano", type=Path, metavar="DIR",
+                        help="a judge that `vesper judge train` wrote (default: the one in $VESPER_HOME)")  # fmt: skip
+
+
+def judge_config(options: argparse.Namespace, cache: Path | None, name: str | None = None, **client: Any) -> Any:
+    """The `JudgeConfig` of the options, for `name` where several judges were given."""
+    from quality.judges import JudgeConfig
+
+    named = name or options.judge
+    members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}
+    return JudgeConfig(
+        named, options.base_url, options.model, second_model=options.second_model, cache=cache,
+        nano=options.nano or trained_judge(), client=client, **members,
+    )  # fmt: skip
+
+
+def trained_judge() -> Path | None:
+    """The nano judge of the store at $VESPER_HOME; None where none was trained."""
+    from dagster_project import deployment
+    from pipelines.store import Store
+
+    home = deployment.home()
+    manifest = Store(home).current("checkpoints/nano_judge") if home.is_dir() else None
+    return manifest.file("nano.json").parent if manifest is not None else None

@@ -1,0 +1,63 @@
+"""`vesper refine bench`: what refinement makes of a corpus with a known share of planted low fidelity."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from dagster_project.commands.judge_options import add_judge_options, judge_config
+
+EXAMPLE = "vesper refine bench --judge nano --nano out/nano --out out/refined"
+TRACES, SCREENS, LOW = 240, 120, 0.303
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = f"example: {EXAMPLE}"
+    parser.add_argument("--corpus", type=Path, metavar="DIR",
+                        help="where the corpus is, or is built (default: $VESPER_HOME/bench/corpus)")  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="gold tables, report.json, verified.json"
+    )
+    parser.add_argument("--traces", type=int, default=TRACES, help=f"sound traces before damage ({TRACES})")
+    parser.add_argument("--low", type=float, default=LOW, help=f"share of low-fidelity items ({LOW})")
+    parser.add_argument("--seed", type=int, default=7, help="of the corpus (7: other screens than the judge bench's)")
+    parser.add_argument("--pages", type=Path, metavar="DIR", help="html pages that others wrote")
+    parser.add_argument("--max-rounds", type=int, default=3, help="how often a repaired item is judged again (3)")
+    add_judge_options(parser)
+    parser.set_defaults(run=bench)
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Build the corpus, refine it, and hold gold against the world's truth. Raises `ValueError`, `JudgeError`."""
+    from dagster_project.deployment import home
+    from generators.judge_bench.accept import own_oracle
+    from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+    from generators.judge_bench.verify import verify
+    from quality.commands import refine_directory
+
+    if options.traces < 1:
+        raise ValueError(f"--traces: expected at least 1, found {options.traces}")
+    corpus = options.corpus or home() / "bench" / "corpus"
+    screens = max(1, round(options.traces * SCREENS / TRACES))
+    config = BenchConfig(options.traces, screens, 0, 0, low=options.low, seed=options.seed)
+    report = read_report(corpus)
+    found = None if report is None else (report["version"], report["config"], report["pages"])
+    if found != (BUILD_VERSION, asdict(config), options.pages is not None):
+        print(f"building a corpus of {options.traces} traces in {corpus} …", flush=True)
+        build(corpus, config, options.pages)
+    refined = refine_directory(corpus, options.out, judge_config(options, options.out / "cache"), options.max_rounds)
+    with own_oracle() as accepts:
+        truth = verify(corpus, options.out, accepts).as_json()
+    truth["claimed"] = refined["share_claimed"]
+    (options.out / "verified.json").write_text(json.dumps(truth, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    claim = "none" if truth["claimed"] is None else f"{truth['claimed']:.3f}"
+    print(
+        f"items {truth['items']}, gold {truth['gold']}; true high fidelity {truth['before']:.3f} before, "
+        f"{truth['after']:.3f} after (the judge claims {claim}); sound items kept {truth['clean_kept']:.3f}"
+    )
+    for name, counts in (("untrue in gold", truth["left"]), ("repaired", truth["repaired"])):
+        print(f"{name}: " + (", ".join(f"{kind} {count}" for kind, count in counts.items()) or "none"))
+    return 0

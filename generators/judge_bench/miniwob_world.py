@@ -1,0 +1,188 @@
+"""MiniWoB++ pages as a world of the judge bench: unified actions on a page of 160 x 210 pixels, its reward as truth.
+
+Three things differ from the page as it ships, so that an episode looks as one recorded from an ordinary page:
+* The yellow box with the instruction is left blank: an instruction that stands on the screen could be compared with
+  the episode's word for word, which no real source allows.
+* When the episode ends the page would be covered by "START". It isn't: the last screen is the page as the last action
+  left it, for successes and failures alike.
+* Dots that mark clicks, the reward display and all clocks are off; after every action a second passes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.browser import MINIWOB, Camera, open_browser
+from generators.environments.miniwob import NO_LIMIT_MS, html_folder
+from generators.judge_bench.trace import Place, Shot, WorldError
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Hotkey,
+    Hover,
+    PressEnter,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action
+from schemas.coordinates import OffScreen, box_to_unit
+from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+READER = Path(__file__).parent / "miniwob_reader.js"
+SETTLE_MS = 1000
+STROKE_PX = 60
+SOLVED = 0.99
+"""Raw reward from which on a task counts as solved; many tasks give part of it for part of the work."""
+_STYLE = """* { animation: none !important; transition: none !important; caret-color: transparent !important; }
+#query, #query * { color: transparent !important; background-image: none !important; }
+#reward-display, #click-canvas, #sync-task-cover { display: none !important; }"""
+KEYS = {"alt": "Alt", "ctrl": "Control", "shift": "Shift", "meta": "Meta", "enter": "Enter", "tab": "Tab",
+        "esc": "Escape", "escape": "Escape", "backspace": "Backspace", "delete": "Delete", "left": "ArrowLeft",
+        "right": "ArrowRight", "up": "ArrowUp", "down": "ArrowDown", "home": "Home", "end": "End"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Node:
+    """An element with what an oracle needs to tell it apart. `row` names the repeated part of the page it stands in,
+    `whole` is all text of that part."""
+
+    place: Place
+    tag: str
+    element_id: str
+    classes: str
+    value: str
+    focused: bool
+    row: str
+    whole: str
+
+    @property
+    def text(self) -> str:
+        return self.place.text
+
+    def has(self, name: str) -> bool:
+        """Whether the element has a class."""
+        return name in self.classes.split()
+
+
+class MiniwobWorld:
+    """One page that shows any task (see `BenchWorld`); `start` = {"task", "seed"}."""
+
+    name = "miniwob"
+    platform = "web"
+    size_px = (MINIWOB.width, MINIWOB.height)
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._camera = Camera(page, MINIWOB)
+        self._html = html_folder() / "miniwob"
+        self._start: dict[str, Any] = {}
+
+    def start(self, start: Mapping[str, Any]) -> None:
+        """Load the task and begin the episode of this seed. Raises `ValueError` for an unknown task."""
+        task = str(start["task"])
+        if not task.replace("-", "").isalnum() or not (self._html / f"{task}.html").is_file():
+            raise ValueError(f"MiniWoB++ has no task {task!r}; expected the name of one of its pages")
+        self._start = {"task": task, "seed": start["seed"]}
+        self.page.mouse.move(0, 0)
+        self.page.goto((self._html / f"{task}.html").as_uri())
+        self.page.evaluate("given => vesperBegin(...given)", [str(start["seed"]), NO_LIMIT_MS, _STYLE])
+
+    def utterance(self) -> tuple[str, dict[str, str]]:
+        """The instruction, and the fields that tasks in natural language give for it."""
+        found = self.page.evaluate("core.getUtterance()")
+        if isinstance(found, dict):
+            return str(found["utterance"]), dict(found["fields"])
+        return str(found), {}
+
+    def nodes(self) -> list[Node]:
+        """Every visible, hit-tested element outside the instruction."""
+        found = []
+        for raw in self.page.evaluate("vesperPlaces()"):
+            try:
+                box = box_to_unit(tuple(raw["box"]), self.size_px)
+            except OffScreen:
+                continue
+            place = Place(tuple(box), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])  # type: ignore[arg-type]
+            found.append(
+                Node(place, raw["tag"], raw["id"], raw["cls"], raw["value"], raw["focused"], raw["row"], raw["whole"])
+            )
+        return found
+
+    def shot(self) -> Shot:
+        places = tuple(node.place for node in self.nodes())
+        return Shot(self._camera.shoot(), places, digest(self.state()))
+
+    def state(self) -> dict[str, Any]:
+        """{"task", "seed", "reward" (raw; None while the episode runs), "solved", "done", "inputs", "checked",
+        "selected", "active", "focused"}."""
+        state = {**self._start, **self.page.evaluate("vesperTruth()")}
+        state["solved"] = state["reward"] is not None and state["reward"] >= SOLVED
+        return state
+
+    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
+        """A point of 0..1000 in pixels, inside the page."""
+        width, height = self.size_px
+        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
+
+    def act(self, action: Action) -> None:
+        """See `BenchWorld.act`; afterwards timers and animations of one second have run."""
+        if isinstance(action, Finished | CallUser):
+            return
+        do = _ACTS.get(type(action))
+        if do is None:
+            raise WorldError(f"MiniWoB++ pages have no action {type(action).__name__}")
+        do(self, action)
+        self.page.evaluate("ms => vesperPass(ms)", SETTLE_MS)
+
+    def _click(self, action: Any) -> None:
+        (self.page.mouse.dblclick if isinstance(action, DoubleClick) else self.page.mouse.click)(
+            *self.pixel(action.box)
+        )
+
+    def _drag(self, action: Drag) -> None:
+        mouse = self.page.mouse
+        mouse.move(*self.pixel(action.start))
+        mouse.down()
+        mouse.move(*self.pixel(action.end), steps=4)
+        mouse.up()
+
+    def _scroll(self, action: Scroll) -> None:
+        way = {"down": STROKE_PX, "up": -STROKE_PX}.get(action.direction, 0)
+        point = self.pixel(action.start or (500, 700))
+        if action.start and action.end:
+            way = int(point[1] - self.pixel(action.end)[1])
+        self.page.evaluate("([x, y, dy]) => vesperScroll(x, y, dy)", [*point, way])
+
+    def _hotkey(self, action: Hotkey) -> None:
+        names = [KEYS.get(key.lower(), key) for key in action.keys]
+        if any(len(name) > 1 and name not in KEYS.values() for name in names):
+            raise WorldError(f"MiniWoB++: unknown key in {action.keys!r}; known are letters and {', '.join(KEYS)}")
+        self.page.keyboard.press("+".join(names))
+
+
+_ACTS: dict[type, Callable[[MiniwobWorld, Any], object]] = {
+    Click: MiniwobWorld._click, DoubleClick: MiniwobWorld._click, Drag: MiniwobWorld._drag,
+    Scroll: MiniwobWorld._scroll, Hotkey: MiniwobWorld._hotkey,
+    Type: lambda world, action: world.page.keyboard.type(action.content),
+    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    Wait: lambda world, _: None,  # the second that passes does it
+}  # fmt: skip
+
+
+@contextmanager
+def open_world() -> Iterator[MiniwobWorld]:
+    with open_browser(MINIWOB, READER.read_text(encoding="utf-8")) as context:
+        page = context.pages[0] if context.pages else context.new_page()
+        yield MiniwobWorld(page)

@@ -1,0 +1,53 @@
+"""The judge bench's truth: what was planted where, its right band, and how the label was confirmed.
+
+A bench is a folder as `vesper unify` writes it (`steps*.parquet`, `samples*.parquet`, `screens*.parquet`, `screens/`)
+with a `truth.parquet` beside it; judges are given everything but that file. Items are the bench's units: a `step:…`, a
+`sample:…` or an `episode:…`. A defect of a whole trace (a skipped step, another task) labels its episode alone, a
+defect of one step labels that step alone; nothing is said about the other items of a damaged episode.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from schemas.tables import Column, Table
+
+LABELS = ("clean", "hard", "planted", "natural")
+"""clean: sound. hard: sound but looks odd (a wait, a repeated +1). planted: a defect put in. natural: a failure of a
+policy, labelled by the world's state. `clean` and `hard` are the negatives, the others the positives."""
+BANDS = ("keep", "rewrite", "reconstruct", "discard")
+STEP_DEFECTS = ("off_by_one", "shifted_box", "flipped_scroll", "wrong_element", "wrong_text", "contradictory_thought")
+SCREEN_DEFECTS = ("shifted_box", "shifted_screen")
+"""Defects of native grounding samples: one box, or all boxes of a screenshot."""
+EPISODE_DEFECTS = (
+    "skipped_step", "shuffled_steps", "noop_loop", "premature_finish", "finish_without_goal", "other_task",
+    "near_miss",
+)  # fmt: skip
+DEFECTS = tuple(dict.fromkeys((*STEP_DEFECTS, *SCREEN_DEFECTS, *EPISODE_DEFECTS)))
+INTENT = frozenset(("near_miss", "contradictory_thought"))
+"""Defects that only a reader of intent can see; reported without a target."""
+BAND_OF = {
+    "near_miss": "rewrite", "other_task": "rewrite", "shifted_box": "reconstruct", "shifted_screen": "reconstruct",
+    "off_by_one": "reconstruct", "premature_finish": "reconstruct", "skipped_step": "reconstruct",
+    "finish_without_goal": "reconstruct", "flipped_scroll": "reconstruct", "noop_loop": "reconstruct",
+    "wrong_element": "discard", "wrong_text": "discard", "shuffled_steps": "discard",
+    "contradictory_thought": "discard",
+}  # fmt: skip
+"""Where an item with this defect belongs; `clean` and `hard` belong to keep, `natural` to reconstruct."""
+
+
+class Truth(Table):
+    """One labelled item. An item that isn't here has no label and is left out of every figure."""
+
+    version = 1
+    item_id = Column(pa.string())
+    label = Column(pa.string())  # one of LABELS
+    kind = Column(pa.string())  # the defect, the kind of hard negative, or of natural error; "" for clean
+    band = Column(pa.string())  # one of BANDS
+    magnitude = Column(pa.float32(), null=True)  # of a shift: in sizes of the element; of others as the operator says
+    family = Column(pa.string())  # page family: miniwob/<task>, own/<task family>, …
+    world = Column(pa.string())  # own | odd | miniwob | web_pages
+    held_out = Column(pa.bool_())  # family, operator or magnitude is one that training never sees
+    held_out_by = Column(pa.string())  # "family" | "operator" | "magnitude" | "" (seen)
+    confirmed_by = Column(pa.string())  # replay | hit_test | pixels | state | exact (text differs by construction)
+    original = Column(pa.string())  # JSON: what stood there before, for measuring repairs

@@ -1,0 +1,85 @@
+"""Text that speaks to a judge is cut off before the nano judge reads an item, so it can't move a score by a bit.
+
+The nano judge reads text as overlaps and embeddings; every added word would move those a little. What follows the first
+order to a judge or model isn't part of a task and is left out, in instructions, thoughts, typed text and on screens. An
+order in words that aren't known here still has no way to name a score: it only makes a text fit its trace less.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from pipelines.prompts import messages, prompt_text
+from quality.items import Element, Episode, Item, Row, Sample, ScreenBank, make_episode, make_samples
+from schemas.action_types import CallUser, Finished, Type
+from schemas.actions import format, parse
+
+_ORDER = re.compile(
+    r"""
+    \b(ignore|disregard|forget|override|bypass)\b [^.!?\n]{0,60}
+        \b(rubric|instruct\w*|rules?|prompt|previous|prior|above|guideline\w*|criteri\w*|polic\w*)\b
+    | \b(system|assistant|developer|admin)\s*(prompt|message|mode)?\s*[:>]
+    | </?\s*(system|data|instructions?|im_start|im_end)\b | <\|\w+\|>
+    | \b(you\s+are\s+(now\s+)?|act\s+as\s+)(in\s+)?(an?\s+|the\s+)?(judge|grader|evaluator|auditor?|rater|audit)\b
+    | \b(give|assign|award|output|return|answer|reply|rate|grade|score|mark)\b [^.!?\n]{0,40}
+        \b(score|alignment|reachability|full\s+marks?|10\s*/\s*10|ten\s+out\s+of\s+ten|perfect|an?\s+10)\b
+    | (忽略|无视|忘记).{0,20}(评分|规则|指令|标准|提示|以上) | (给|打).{0,6}(满分|10分|十分)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def without_orders(text: str) -> str:
+    """The text up to the first order to a judge or model."""
+    found = _ORDER.search(text)
+    return text if found is None else text[: found.start()].rstrip(" ,;:-–—\"'\n")
+
+
+class QuietBank(ScreenBank):
+    """Another bank's screens without orders in their elements; pictures and measurements are shared."""
+
+    def __init__(self, bank: ScreenBank) -> None:
+        self.__dict__.update(bank.__dict__)
+        self._made = {}
+
+    def elements(self, sha256: str) -> list[Element]:
+        found = []
+        for element in super().elements(sha256):
+            text, name = without_orders(element.text), without_orders(element.name)
+            if text or name or not element.label:  # an element that says nothing but an order isn't one
+                found.append(Element(element.box, element.role, text, name))
+        return found
+
+
+def heard(item: Item, banks: dict[int, QuietBank]) -> Item:
+    """The item as the nano judge reads it. `banks` keeps one quiet bank for each bank met."""
+    bank = banks.setdefault(id(item.bank), QuietBank(item.bank))
+    if isinstance(item, Episode):
+        rows = [_quiet(step.row, ("instruction", "step_instruction", "thought", "action_text")) for step in item.steps]
+        return make_episode(rows, bank)
+    rows = [_quiet(row, ("messages", "answer")) for row in item.siblings or (item.row,)]
+    own = next((row for row in rows if row["sample_id"] == item.row["sample_id"]), rows[0])
+    [made] = make_samples([own], bank)
+    return Sample(own, item.item_id, made.screens, bank, tuple(rows))
+
+
+def _quiet(row: Row, names: tuple[str, ...]) -> Row:
+    changed = {}
+    for name in names:
+        text = row.get(name)
+        if text and _ORDER.search(text):
+            changed[name] = _reworded(name, text, row)
+    return {**row, **changed} if changed else row
+
+
+def _reworded(name: str, text: str, row: Row) -> str:
+    """A column's text without orders, still readable as what the column holds."""
+    if name == "action_text":
+        action = parse(text)
+        if isinstance(action, Type | Finished | CallUser):
+            return format(replace(action, content=without_orders(action.content)))
+        return text
+    if name == "messages":
+        return messages(row["objective"], without_orders(prompt_text(text)) or "?", len(row["images"] or ()))
+    return without_orders(text)

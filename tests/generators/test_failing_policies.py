@@ -1,0 +1,84 @@
+"""Natural errors are real: the screens are those of the run, and the world's state says that it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from generators.browser import BrowserMissing, find_chromium
+from generators.judge_bench.failing_policies import KINDS, Observation, fail, follow
+from generators.judge_bench.odd_pages import OddPages, OddWorld
+from generators.judge_bench.trace import Trace, perform, reached
+from schemas.action_types import Click, Finished, Wait
+from schemas.actions import Action
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[OddWorld]:
+    try:
+        find_chromium()
+    except BrowserMissing as missing:
+        pytest.skip(str(missing))
+    with OddPages("phone").open() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def traces(world: OddWorld) -> list[Trace]:
+    return list(OddPages("phone").record(world, 13, 0))
+
+
+@pytest.fixture(scope="module")
+def failures(world: OddWorld, traces: list[Trace]) -> list[Trace]:
+    return list(fail(world, traces, 1, 11))
+
+
+def test_every_kind_comes_up(failures: list[Trace]) -> None:
+    assert len(failures) == 11
+    assert set(KINDS) <= {trace.failure for trace in failures} <= {*KINDS, "several"}
+
+
+def test_they_fail_by_state_and_claim_success(world: OddWorld, failures: list[Trace]) -> None:
+    for trace in failures:
+        shots, end = perform(world, trace)
+        assert end == trace.end_state and not reached(end, trace.checks), trace.uid
+        assert [shot.png for shot in shots] == [shot.png for shot in trace.shots], trace.uid
+        assert isinstance(trace.moves[-1].action, Finished) and not trace.odd and not trace.near_misses
+        assert not any(move.odd for move in trace.moves)
+        for _ in range(3):
+            world.act(Wait())
+            assert not reached(world.state(), trace.checks), f"{trace.uid} only had to wait"
+
+
+def test_the_same_seed_gives_the_same_failures(world: OddWorld, traces: list[Trace], failures: list[Trace]) -> None:
+    again = list(fail(world, traces, 1, 4))
+    assert again == failures[:4]
+    assert [trace.uid for trace in fail(world, traces, 2, 4)] != [trace.uid for trace in again]
+
+
+def test_a_policy_from_outside_sees_the_screen_and_its_past(world: OddWorld, traces: list[Trace]) -> None:
+    trace = next(trace for trace in traces if len(trace.moves) > 3)
+    pictures: list[bytes] = []
+
+    def right(seen: Observation) -> Action | None:
+        pictures.append(seen.png)
+        assert seen.goal == trace.goal and len(seen.past) == len(pictures) - 1
+        return trace.moves[len(seen.past)].action
+
+    run = follow(world, trace, right)
+    assert pictures == [shot.png for shot in trace.shots]
+    assert run.failed("right") is None  # it reached the goal: nothing to show as a failure
+    clicks = [(move.key, move.box) for move in run.moves if isinstance(move.action, Click)]
+    assert clicks == [(move.key, move.box) for move in trace.moves if isinstance(move.action, Click)]
+
+
+def test_failures_of_a_policy_bear_its_name(world: OddWorld, traces: list[Trace]) -> None:
+    def corner(seen: Observation) -> Action | None:
+        return Click((990, 990)) if len(seen.past) < 2 else None
+
+    found = list(fail(world, traces[:3], 0, 3, corner, "corner"))
+    assert [trace.failure for trace in found] == ["corner"] * 3
+    assert all(
+        len(trace.moves) == 3 and trace.uid.startswith(one.uid) for trace, one in zip(found, traces, strict=False)
+    )

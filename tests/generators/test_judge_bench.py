@@ -1,0 +1,142 @@
+"""A small judge bench of the real worlds: traces perform again to the same pixels, labels hold, ids say nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+
+from generators.judge_bench.build import OPERATORS, BenchConfig, build, is_held_out
+from generators.judge_bench.defects import Tools, inside, shift
+from generators.judge_bench.own_pages import OwnPages
+from generators.judge_bench.trace import perform, reached
+from generators.judge_bench.verify import verify
+from quality.bench_truth import BAND_OF, EPISODE_DEFECTS, LABELS
+from quality.commands import read_directory
+from schemas.actions import parse
+
+SMALL = BenchConfig(traces=14, screens=10, copies=5, natural=3, seed=5)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("bench") / "judge"
+    build(folder, SMALL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def phone():
+    recorder = OwnPages("phone")
+    with recorder.open() as world:
+        yield world, list(recorder.record(world, 10, 900))
+
+
+def truth_of(bench: Path) -> list[dict]:
+    return pq.read_table(bench / "truth.parquet").to_pylist()
+
+
+def test_a_sound_trace_is_reached_and_performs_again_to_the_same_pixels(phone):
+    world, traces = phone
+    assert len(traces) == 10 and len({trace.family for trace in traces}) > 6
+    for trace in traces:
+        shots, end = perform(world, trace)
+        assert [shot.png for shot in shots] == [shot.png for shot in trace.shots] and end == trace.end_state
+        assert reached(end, trace.checks)
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_an_operator_damages_what_it_says_and_nothing_else(phone, name):
+    world, traces = phone
+    tools = Tools(world, traces, Random(name))
+    made = [planted for trace in traces if (planted := OPERATORS[name].make(trace, tools)) is not None]
+    if not made:
+        assert name in ("contradictory_thought/element", "contradictory_thought/kind", "wrong_text/typo",
+                        "wrong_text/other", "flipped_scroll")  # few of ten traces have thoughts or texts  # fmt: skip
+        return
+    by_uid = {trace.uid: trace for trace in traces}
+    for planted in made:
+        sound = by_uid[planted.trace.uid.partition("~")[0]]
+        assert planted.confirmed_by in ("replay", "hit_test", "pixels", "state", "exact")
+        if planted.step is None:
+            assert OPERATORS[name].defect in EPISODE_DEFECTS
+            same = (planted.trace.goal, planted.trace.moves, planted.trace.shots) == (
+                sound.goal,
+                sound.moves,
+                sound.shots,
+            )
+            assert not same
+        else:
+            others = [at for at in range(len(sound.moves)) if at != planted.step]
+            assert [planted.trace.moves[at] for at in others] == [sound.moves[at] for at in others]
+            assert [planted.trace.shots[at] for at in others] == [sound.shots[at] for at in others]
+
+
+def test_a_shift_is_of_the_sizes_told_and_off_the_element():
+    box = (400.0, 400.0, 500.0, 440.0)
+    for seed in range(200):
+        moved = shift(box, (450, 420), Random(seed), 0.5, 2.0)
+        assert moved is not None
+        new, point, sizes = moved
+        assert 0.5 <= sizes <= 2 and not inside(box, point)
+        assert max(abs(new[0] - box[0]) / 100, abs(new[1] - box[1]) / 40) == pytest.approx(sizes)
+
+
+def test_every_label_belongs_to_an_item_and_has_its_band(bench):
+    part = read_directory(bench)
+    items = {item.item_id for item in part.items} | {s.item_id for e in part.episodes for s in e.actions}
+    rows = truth_of(bench)
+    assert len({row["item_id"] for row in rows}) == len(rows) and {row["item_id"] for row in rows} <= items
+    for row in rows:
+        assert row["label"] in LABELS and row["confirmed_by"]
+        assert row["held_out"] == bool(row["held_out_by"])
+        if row["label"] == "planted":
+            assert row["band"] == BAND_OF[row["kind"]]
+        if row["label"] in ("clean", "hard"):
+            assert row["band"] == "keep"
+        if is_held_out(row["family"]):
+            assert row["held_out_by"] == "family"
+    planted = Counter(row["kind"] for row in rows if row["label"] == "planted")
+    assert len(planted) >= 11, planted
+    assert {"natural", "hard", "clean"} <= {row["label"] for row in rows}
+
+
+def test_nothing_that_a_judge_reads_tells_the_label(bench):
+    """Sound and damaged episodes differ in no column but what the defect changed: ids and provenance are digests."""
+    rows = pq.read_table(bench / "steps.parquet").to_pylist()
+    for row in rows:
+        assert len(row["episode_id"]) == 20 and int(row["episode_id"], 16) >= 0
+        assert set(json.loads(row["provenance"])) == {"file", "record", "native_index"}
+        assert json.loads(row["provenance"])["file"] == "traces" and row["episode_outcome"] is None
+        parse(row["action_text"])
+    assert len({row["split"] for row in rows}) == 1
+
+
+def test_the_same_configuration_gives_the_same_bench(bench, tmp_path):
+    few = BenchConfig(traces=4, screens=2, copies=1, natural=0, seed=5)
+    build(tmp_path / "one", few)
+    build(tmp_path / "two", few)
+    for name in ("steps.parquet", "samples.parquet", "screens.parquet", "truth.parquet", "episodes.jsonl"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear all")
+    with pytest.raises(ValueError, match="name another one"):
+        build(tmp_path, SMALL)
+    assert (tmp_path / "letter.txt").exists()
+
+
+def test_of_a_corpus_itself_as_gold_the_truth_is_its_sound_share(tmp_path):
+    """Nothing was refined: the share after equals the share before, and all that is sound is kept."""
+    corpus = tmp_path / "corpus"
+    build(corpus, BenchConfig(traces=16, screens=8, copies=0, natural=0, low=0.303, seed=6))
+    found = verify(corpus, corpus)
+    assert found.clean_kept == 1.0 and 0.5 < found.before < 0.85
+    # Within a damaged trace single steps may be right: a skipped step leaves those before it as they were.
+    assert found.after >= found.before - 0.02
+    assert sum(found.left.values()) == round((1 - found.after) * found.gold)
