@@ -16,6 +16,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "judge train": ("judge", "train the nano judge on a bench"),
     "refine": ("judge", "judge, repair, judge again; write what is gold"),
     "refine bench": ("refine_bench", "what refinement makes of a corpus with planted low fidelity"),
+    "scan": ("safety", "planted triggers, personal data and credentials in a folder"),
+    "review": ("review", "people verify sampled items on a local page"),
     "dedup": ("data", "semantic duplicates of any list of texts"),
     "shard": ("data", "samples to shards that `datasets` opens with pictures"),
     "train": ("training", "make a checkpoint from a store's corpus"),

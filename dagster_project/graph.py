@@ -66,13 +66,14 @@ class Stage:
 
 def stages(deployment: Deployment) -> dict[str, Stage]:
     """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early."""
-    from dagster_project.assets import corpus, hygiene, judges, sources, training
+    from dagster_project.assets import corpus, hygiene, judges, review, safety, sources, training
 
     names = sources.enabled(deployment)
     found: dict[str, Stage] = {}
     listed = (
-        *sources.stages(deployment), *hygiene.prints(deployment, names), *corpus.stages(deployment, names),
-        *training.stages(), *judges.stages(),
+        *sources.stages(deployment), *hygiene.prints(deployment, names), safety.stage(deployment, names),
+        *corpus.stages(deployment, names),
+        *training.stages(), *judges.stages(), *review.stages(deployment, names),
     )  # fmt: skip
     for stage in listed:
         missing = [dep for dep in stage.deps if dep not in found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -133,12 +134,12 @@ def _drawn(unified: Manifest, store: Store, items: Sequence[str], scores: Mappin
         for row in pq.read_table(path, columns=columns).to_pylist():
             item = item_step(row["source"], row["episode_id"], row["step_index"])
             if item in wanted and row["screenshot_sha256"] and row["action_text"]:
-                pictures[item] = lambda row=row: _step(store, row)
+                pictures[item] = partial(_step, store, row)
     for path in unified.paths("samples"):
         for row in pq.read_table(path, columns=["sample_id", "images", "target_boxes"]).to_pylist():
             item = item_sample(row["sample_id"])
             if item in wanted and row["images"]:
-                pictures[item] = lambda row=row: _sample(store, row)
+                pictures[item] = partial(_sample, store, row)
     for item in wanted:
         if item in pictures:
             yield _labelled(pictures[item](), str(scores[item]))

@@ -31,6 +31,8 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
         painter = _mixture
     elif manifest.asset == "hygiene/contamination":
         painter = _pairs
+    elif manifest.asset == "hygiene/safety":
+        painter = _triggers
     elif manifest.asset.startswith("evaluations/judge_"):
         painter = _judge_figures
     elif manifest.asset == "checkpoints/nano_judge":
@@ -178,6 +180,15 @@ def _judge_figures(manifest: Manifest, store: Store) -> dict[str, str]:
     """Recall per defect and the reliability diagram of a judge on the bench."""
     titles = {"recall": "recall per defect at 5 % false alarms", "reliability": "risk and share of bad items"}
     return {name: markdown(manifest.file(f"{name}.png").read_bytes(), title) for name, title in titles.items()}
+
+
+def _triggers(manifest: Manifest, store: Store) -> dict[str, str]:
+    """Crops of what is suspected to be a planted trigger, one sheet a source."""
+    sheets = [entry for entry in (*manifest.files, *manifest.side_files) if "/triggers/" in entry.path]
+    return {
+        entry.path.rpartition("/")[2]: markdown((manifest.root / entry.path).read_bytes(), "suspicious patches")
+        for entry in sheets[:8]
+    }
 
 
 def _hygiene(manifest: Manifest, store: Store) -> dict[str, str]:

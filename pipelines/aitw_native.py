@@ -199,6 +199,13 @@ def _of_two(points: pa.Array) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(points.flatten(), 2)
 
 
+def _together(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Two columns of lists, of equal lengths, as one of lists of pairs: half as much to digest."""
+    pairs = pa.StructArray.from_arrays([left.flatten(), right.flatten()], ["0", "1"])
+    offsets = np.asarray(left.offsets)
+    return pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), pairs)
+
+
 def narrowed(lists: pa.Array) -> pa.Array:
     """Lists of float64 as float32 where that loses nothing: so the same numbers are the same column in any file."""
     if lists.type.value_type != pa.float64():
@@ -217,6 +224,8 @@ def batch(file: str, table: pa.Table, starts: np.ndarray, ids: pa.Array, locator
     few = (*_FEW, *WORDS)
     columns = [_of_few(table[name]) if name in few else plain(table[name]) for name in names]
     columns = [_of_two(column) if name in POINTS else column for name, column in zip(names, columns, strict=True)]
+    words = [columns.pop(names.index(name)) for name in reversed(WORDS)]
+    columns.append(_together(*words))
     contents = record_digests(columns, starts)
     return Batch(file, table, starts, ids, locators, contents)
 

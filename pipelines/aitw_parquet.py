@@ -43,49 +43,60 @@ _REPEATING = ("episode_id", "goal_info", "current_activity", "device_type", "res
 
 
 def read_parquet(raw: Raw, file: str) -> Iterator[Batch | Record | Broken]:
-    """Episodes of a file, a piece of it at a time; the last episode of a piece waits for its rest."""
-    held: pa.Table | None = None
+    """Episodes of a file, a piece of it at a time. The next piece is read before one is passed on: where an episode
+    goes on in it, its first rows wait for their rest; where none does, nothing needs to be copied."""
     first = 0
-    for rows, is_last in _tables(raw, file):
+    pieces = _tables(raw, file)
+    rows: pa.Table | Broken | None = next(pieces, None)
+    while rows is not None:
         if isinstance(rows, Broken):
-            if held is not None:
-                yield from _episodes(file, held, np.array([0, len(held)]), first)
             yield rows
             return
-        if held is not None:
-            if held.schema != rows.schema:
-                held = pa.Table.from_pylist(held.to_pylist(), rows.schema)
-            rows = pa.concat_tables([held, rows]).unify_dictionaries().combine_chunks()
-        bounds = run_starts(_names(rows))
-        if is_last:
-            yield from _episodes(file, rows, bounds, first)
-            return
-        last = int(bounds[-2])
-        if last:
-            yield from _episodes(file, rows.slice(0, last), bounds[:-1], first)
-        held, first = rows.slice(last), first + last
-    if held is not None:
-        yield from _episodes(file, held, np.array([0, len(held)]), first)
+        after = next(pieces, None)
+        bounds, names = _runs(rows)
+        if isinstance(after, pa.Table) and _goes_on(names, after):
+            last = int(bounds[-2])
+            if last:
+                yield from _episodes(file, rows.slice(0, last), bounds[:-1], names[:-1], first)
+            rows, first = _joined(rows.slice(last), after), first + last
+            continue
+        if len(rows):
+            yield from _episodes(file, rows, bounds, names, first)
+        first += len(rows)
+        rows = after
 
 
-def _tables(raw: Raw, file: str) -> Iterator[tuple[pa.Table | Broken, bool]]:
-    """The file in pieces, each with whether it is the last; a `Broken` where it can't be read, or isn't AITW at all."""
+def _goes_on(names: pa.Array, after: pa.Table) -> bool:
+    """Whether the last episode has further rows in the next piece."""
+    ahead = _runs(after.slice(0, 1))[1]
+    return bool(len(names) and len(ahead) and names[-1].is_valid and names[-1].as_py() == ahead[0].as_py())
+
+
+def _joined(held: pa.Table, rows: pa.Table) -> pa.Table:
+    """Two pieces as one, each column contiguous."""
+    if held.schema != rows.schema:
+        held = pa.Table.from_pylist(held.to_pylist(), rows.schema)
+    return pa.concat_tables([held, rows]).unify_dictionaries().combine_chunks()
+
+
+def _tables(raw: Raw, file: str) -> Iterator[pa.Table | Broken]:
+    """The file in pieces; a `Broken` where it can't be read, or isn't AITW at all."""
     done = 0
     try:
         metadata = pq.read_metadata(raw.path(file))
     except (pa.ArrowException, OSError) as error:
-        yield _damage(file, 0, error, 0), True  # the footer is gone: how many rows there were can't be known
+        yield _damage(file, 0, error, 0)  # the footer is gone: how many rows there were can't be known
         return
     if "episode_id" not in (names := metadata.schema.to_arrow_schema().names):
         detail = f"expected AITW's features, found columns {names}"[:300]
-        yield Broken(file, "file", "unknown_schema", detail, metadata.num_rows), True
+        yield Broken(file, "file", "unknown_schema", detail, metadata.num_rows)
         return
     try:
         for piece in _pieces(raw, file, metadata):
             done += piece.num_rows
-            yield piece, done == metadata.num_rows
+            yield piece
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        yield _damage(file, done, error, metadata.num_rows - done), True
+        yield _damage(file, done, error, metadata.num_rows - done)
 
 
 def _pieces(raw: Raw, file: str, metadata: Any) -> Iterator[pa.Table]:
@@ -134,20 +145,30 @@ def _piece_rows(metadata: Any) -> int:
     return max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(width, 1.0))))
 
 
-def _names(rows: pa.Table) -> pa.Array:
-    """The episode of each row; null where that is no single text."""
+def _runs(rows: pa.Table) -> tuple[np.ndarray, pa.Array]:
+    """(bounds of the episodes, the name of each); a row whose name is no single text is a run of its own, its name
+    null. Few names are looked at where they have a dictionary: only where its number changes may the name."""
     column = undecoded(rows["episode_id"])
     odd = np.zeros(len(column), bool)
-    found = plain(_bare(column, odd, may_be_null=False))
+    found = _bare(column, odd, may_be_null=False)
     if not _is_text(found.type):
-        return pa.nulls(len(column), pa.string())
-    return pc.if_else(pa.array(odd), None, found.cast(pa.string()))
+        return np.arange(len(column) + 1), pa.nulls(len(column), pa.string())
+    heads = np.arange(len(column))
+    if pa.types.is_dictionary(found.type) and not odd.any():
+        heads = run_starts(found.indices)[:-1]
+        found = found.take(pa.array(heads))
+    names = plain(found).cast(pa.string())
+    if odd.any():
+        names = pc.if_else(pa.array(odd), None, names)
+    bounds = run_starts(names)
+    return np.append(heads, len(column))[bounds], names.take(pa.array(bounds[:-1]))
 
 
-def _episodes(file: str, rows: pa.Table, bounds: np.ndarray, first: int) -> Iterator[Batch | Record | Broken]:
+def _episodes(
+    file: str, rows: pa.Table, bounds: np.ndarray, ids: pa.Array, first: int
+) -> Iterator[Batch | Record | Broken]:
     """Whole episodes → a batch of the regular ones, then the others; `first` is the number of the first row."""
     native, odd = _native(rows)
-    ids = _names(rows)
     if native is None or ids.null_count:
         yield from gathered(file, group(file, "row", _dicts(rows, np.arange(len(rows)), first)))
         return
@@ -159,7 +180,7 @@ def _episodes(file: str, rows: pa.Table, bounds: np.ndarray, first: int) -> Iter
         starts = np.concatenate([[0], np.cumsum(np.diff(bounds)[kept])])
         places = pa.array(bounds[:-1][kept])
         locators = pc.binary_join_element_wise("row ", pc.cast(pc.add(places, first), pa.string()), "")
-        yield batch(file, table, starts, ids.take(places), locators)
+        yield batch(file, table, starts, ids if len(kept) == len(ids) else ids.take(pa.array(kept)), locators)
     if irregular.any():
         others = np.flatnonzero(irregular[parents(bounds)])
         yield from gathered(file, group(file, "row", _dicts(rows, others, first)))

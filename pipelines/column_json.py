@@ -8,6 +8,7 @@ the common case costs nanoseconds, the rare one is right.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +26,7 @@ _MUST_ESCAPE[[0x22, 0x5C]] = True  # quote and backslash; JSON leaves 0x7f and a
 
 def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One contiguous array without a dictionary."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # no chunk at all, or too large for one
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    array = undecoded(column)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
@@ -37,14 +36,40 @@ def join(*parts: pa.Array | str) -> pa.Array:
     A column with a dictionary costs next to nothing more for its neighbours: literals, and other columns of few texts,
     are joined to it in the dictionary, once a text instead of once a row. If all is one such column, so is the result.
     """
-    folded: list[pa.Array | str] = []
-    for part in parts:
-        folded.append(part)
-        while len(folded) > 1 and (both := _folded(folded[-2], folded[-1])) is not None:
-            folded[-2:] = [both]
-    if len(folded) == 1 and not isinstance(folded[0], str):
-        return folded[0]
-    return _joined(*(plain(part) if isinstance(part, pa.Array) else part for part in folded))
+    return Joined.of(*parts).whole()
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A text column in the making: what is to be joined row by row. Some of its rows, or all in another order, cost no
+    more than to make them: the texts themselves, which are long, are not moved again."""
+
+    parts: tuple[pa.Array | str, ...]
+    """At least one is a column."""
+
+    @classmethod
+    def of(cls, *parts: pa.Array | str) -> Joined:
+        """Neighbours of few texts become one."""
+        folded: list[pa.Array | str] = []
+        for part in parts:
+            folded.append(part)
+            while len(folded) > 1 and (both := _folded(folded[-2], folded[-1])) is not None:
+                folded[-2:] = [both]
+        return cls(tuple(folded))
+
+    def whole(self) -> pa.Array:
+        """All rows; with a dictionary if all is one column that has one."""
+        if len(self.parts) == 1 and not isinstance(self.parts[0], str):
+            return self.parts[0]
+        return _joined(*(part if isinstance(part, str) else plain(part) for part in self.parts))
+
+    def take(self, rows: pa.Array) -> pa.Array:
+        """Some rows, in this order."""
+        return Joined(tuple(part if isinstance(part, str) else part.take(rows) for part in self.parts)).whole()
+
+    def to_pylist(self) -> list[str | None]:
+        """All rows as Python's texts."""
+        return self.whole().to_pylist()
 
 
 def _joined(*parts: pa.Array | str) -> pa.Array:
@@ -78,9 +103,16 @@ def _folded(left: pa.Array | str, right: pa.Array | str) -> pa.Array | str | Non
 
 
 def undecoded(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One contiguous array; a dictionary stays."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return array if isinstance(array, pa.Array) else plain(array)
+    """One contiguous array; a dictionary stays. A column of one piece is not copied, as `combine_chunks` would: so it
+    may be a slice of a longer one."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # no chunk at all, or too large for one
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array
 
 
 def integers(column: pa.Array) -> pa.Array:
@@ -173,14 +205,14 @@ def pairs(*columns: np.ndarray) -> list[pa.Array]:
         texts.append(join("[", first, ",", second, "]"))
         place, written = found, written + len(some)
         made.append(pa.DictionaryArray.from_arrays(
-            pa.array(place), pa.concat_arrays([pa.array(["[-1.0,-1.0]"], TEXT), *texts])
+            pa.array(place.astype(np.int32)), pa.concat_arrays([pa.array(["[-1.0,-1.0]"], TEXT), *texts])
         ))  # fmt: skip
     return made
 
 
-def object_of(fields: Mapping[str, pa.Array | str]) -> pa.Array:
-    """{name: column of JSON texts, or one text for all rows} → JSON objects with sorted keys; a null in any column
-    gives null. At least one value must be a column."""
+def object_of(fields: Mapping[str, pa.Array | str]) -> Joined:
+    """{name: column of JSON texts, or one text for all rows} → JSON objects with sorted keys, still to be joined; a
+    null in any column gives null. At least one value must be a column."""
     parts: list[pa.Array | str] = []
     lead = "{"
     for name in sorted(fields):
@@ -192,7 +224,7 @@ def object_of(fields: Mapping[str, pa.Array | str]) -> pa.Array:
             parts += [lead, value]
             lead = ""
         lead += ","
-    return join(*parts, lead.removesuffix(",") + "}")
+    return Joined.of(*parts, lead.removesuffix(",") + "}")
 
 
 def optional(name: str, values: pa.Array) -> pa.Array:

@@ -6,15 +6,16 @@ the same conventions as those of `pipelines.builders`, byte for byte.
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from pipelines.column_json import TEXT, integers, join, optional, plain, strings, text_buffers
+from pipelines.column_json import TEXT, Joined, integers, join, optional, plain, strings, text_buffers
 from schemas.tables import BOX, Steps
 
 
@@ -61,9 +62,9 @@ def taken(values: Sequence[str | None], codes: np.ndarray) -> pa.Array:
     return pa.array(values, TEXT).take(pa.array(codes))
 
 
-def picked(column: pa.Array, rows: np.ndarray) -> pa.Array:
+def picked(column: pa.Array | Joined, rows: np.ndarray) -> pa.Array:
     """Some rows, in this order; a column of nulls needs no look at them."""
-    if column.null_count == len(column):
+    if isinstance(column, pa.Array) and column.null_count == len(column):
         return pa.nulls(len(rows), column.type)
     return column.take(pa.array(rows))
 
@@ -153,47 +154,75 @@ def record_digests(columns: Sequence[pa.Array], starts: np.ndarray) -> list[byte
 
     Equal rows, equal digest, wherever they stand; two that differ share one by chance only (2**-128). It is for finding
     repeats among records of one name, so a fast hash (XXH3) serves; nothing is named by it. Whatever has a fixed width
-    (numbers, lengths, texts of a dictionary by a digest of each) goes into one matrix: a record costs few calls.
+    (numbers, lengths, texts of a dictionary by a digest of each) goes into one matrix, so a record costs few calls; the
+    digests of its pieces are added, each times an odd number of its own.
     """
-    pieces = _pieces(columns, starts)
-    if not pieces:
-        return [xxhash.xxh3_128_digest(b"")] * (len(starts) - 1)
-    if sum(len(data) for data, _ in pieces) > _LARGE * len(starts):
-        return [_of_parts(parts) for parts in zip(*(_cut(*piece) for piece in pieces), strict=True)]
-    # many small records: to copy their bytes together costs less than a call for each piece
-    glue, hashed = b"".join, xxhash.xxh3_128_digest
-    return [hashed(glue(parts)) for parts in zip(*(_cut(*piece) for piece in pieces), strict=True)]
+    whole = np.zeros((len(starts) - 1, 2), "<u8")
+    for number, digests in enumerate(_pieces(columns, starts)):
+        whole += np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2) * _odd(number)
+    packed = whole.tobytes()
+    return [packed[at : at + 16] for at in range(0, len(packed), 16)]
 
 
-def _of_parts(parts: Sequence[memoryview]) -> bytes:
-    whole = xxhash.xxh3_128()
-    for part in parts:
-        whole.update(part)
-    return whole.digest()
+_LARGE = 1 << 18
+"""Bytes of cells that are too many to be made at once: fewer stay in the processor's cache, and need no fresh memory
+from the system, which costs more than they do."""
+_PAIRS = 1 << 16
+"""Pairs of texts for which one table is made."""
 
 
-_LARGE = 1 << 20
-"""Bytes of a record (its pixels) that are not worth a copy."""
-_Piece = tuple[memoryview, list[int]]
-"""Bytes, and where each record's part of them begins (and the last one ends)."""
+def _odd(number: int) -> np.uint64:
+    return np.uint64(pow(0x9E3779B97F4A7C15, 2 * number + 1, 1 << 64))
 
 
-def _cut(data: memoryview, bounds: list[int]) -> list[memoryview]:
-    return [data[begin:end] for begin, end in itertools.pairwise(bounds)]
+@dataclass(frozen=True)
+class _Coded:
+    """Cells that stand for texts of one dictionary, or of several that belong together (a struct): the sum of a number
+    for each."""
+
+    codes: list[np.ndarray]
+    tables: list[np.ndarray]
+    """A number for each text, and a last one for null; then, if it is small, the sums of all pairs of two of them."""
+
+    @classmethod
+    def of(cls, columns: Sequence[pa.Array]) -> _Coded:
+        codes, tables = [], []
+        for number, column in enumerate(columns):
+            indices = column.indices
+            if indices.null_count:
+                indices = indices.cast(pa.int64()).fill_null(len(column.dictionary))
+            codes.append(np.asarray(indices))
+            tables.append(_of_bytes(column.dictionary.cast(pa.binary()).to_pylist()) * _odd(number))
+        if len(codes) == 2 and len(tables[0]) * len(tables[1]) <= _PAIRS:
+            tables.append((tables[0][:, None] + tables[1]).ravel())
+        return cls(codes, tables)
+
+    def __len__(self) -> int:
+        return len(self.codes[0])
+
+    def between(self, begin: int, end: int) -> np.ndarray:
+        """Some rows as uint64."""
+        codes = [column[begin:end].astype(np.int64) for column in self.codes]
+        if len(self.tables) > len(codes):  # a table of all pairs
+            return self.tables[2].take(codes[0] * len(self.tables[1]) + codes[1])
+        return functools.reduce(np.add, (table.take(code) for table, code in zip(self.tables, codes, strict=True)))
 
 
-def _pieces(columns: Sequence[pa.Array], bounds: np.ndarray) -> list[_Piece]:
-    """All bytes of columns of equal length."""
-    cells: list[np.ndarray] = []
-    found: list[_Piece] = []
+_Cells = np.ndarray | _Coded
+
+
+def _pieces(columns: Sequence[pa.Array], bounds: np.ndarray) -> list[list[bytes]]:
+    """All bytes of columns of equal length, digested: a list for each piece of a record, with a digest a record."""
+    cells: list[_Cells] = []
+    found: list[list[bytes]] = []
     for column in columns:
         kind = column.type
         if column.null_count or pa.types.is_large_binary(kind):  # a column without nulls has neighbours that have some
             cells.append(np.asarray(pc.is_valid(column)))
         if pa.types.is_dictionary(kind):
-            indices = column.indices.fill_null(-1) if column.indices.null_count else column.indices
-            values = _of_bytes(column.dictionary.cast(pa.binary()).to_pylist())
-            cells.append(values.take(np.asarray(indices), mode="wrap"))  # -1: the last one
+            cells.append(_Coded.of([column]))
+        elif pa.types.is_struct(kind):
+            cells.append(_Coded.of([column.field(number) for number in range(kind.num_fields)]))
         elif pa.types.is_fixed_size_list(kind):
             numbers = np.asarray(column.flatten()).reshape(len(column), -1)
             cells += list(numbers.T)
@@ -204,25 +233,42 @@ def _pieces(columns: Sequence[pa.Array], bounds: np.ndarray) -> list[_Piece]:
             found += _pieces([values], (offsets - offsets[0])[bounds].astype(np.int64))
         elif pa.types.is_string(kind) or pa.types.is_large_binary(kind):
             offsets, data = text_buffers(column)
-            if len(column):
-                cells.append(np.diff(offsets))
-                found.append((_view(data), (offsets - offsets[0])[bounds].tolist()))
+            cells.append(np.diff(offsets))
+            found.append(_digests(data, (offsets - offsets[0])[bounds]))
         else:
             numbers = column.fill_null(0) if column.null_count else column
             cells.append(numbers.to_numpy(zero_copy_only=False))
-    return [*_matrix(cells, bounds), *found]
+    return [_matrix(cells, bounds), *found]
 
 
-def _matrix(cells: list[np.ndarray], bounds: np.ndarray) -> list[_Piece]:
-    """Cells as a matrix of 8 bytes each, bit by bit; a single column as it is."""
-    if len(cells) == 1:
-        wide = np.ascontiguousarray(cells[0])
-    else:
-        wide = np.empty((len(cells[0]) if cells else 0, len(cells)), np.int64)
-        for number, cell in enumerate(cells):
-            wide[:, number] = _whole(cell)
-    width = wide.itemsize * (len(cells) if wide.ndim == 2 else 1)
-    return [(_view(wide), (bounds * width).tolist())] if wide.size else []
+def _digests(data: np.ndarray, bounds: np.ndarray) -> list[bytes]:
+    """Digests of the parts of contiguous bytes."""
+    view, ends = data.view(np.uint8).reshape(-1).data, bounds.tolist()
+    return list(map(xxhash.xxh3_128_digest, map(view.__getitem__, map(slice, ends, ends[1:]))))
+
+
+def _matrix(cells: list[_Cells], bounds: np.ndarray) -> list[bytes]:
+    """Digests of cells as a matrix of 8 bytes each, bit by bit; of a single column as it is."""
+    alone = cells[0] if len(cells) == 1 else None
+    if isinstance(alone, np.ndarray):
+        data = np.ascontiguousarray(alone)
+        return _digests(data, bounds * data.itemsize)
+    found: list[bytes] = []
+    width = 8 * len(cells)
+    first = 0
+    while first < len(bounds) - 1:
+        last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + _LARGE // width, "right")) - 1)
+        begin, end = int(bounds[first]), int(bounds[last])
+        if alone is not None:
+            wide = alone.between(begin, end)
+        else:
+            wide = np.empty((end - begin, len(cells)), np.int64)
+            for number, cell in enumerate(cells):
+                part = cell.between(begin, end) if isinstance(cell, _Coded) else cell[begin:end]
+                wide[:, number] = _whole(part)
+        found += _digests(wide, (bounds[first : last + 1] - begin) * width)
+        first = last
+    return found
 
 
 def _whole(cell: np.ndarray) -> np.ndarray:
@@ -231,13 +277,8 @@ def _whole(cell: np.ndarray) -> np.ndarray:
     return cell.view(np.int64) if cell.dtype == np.uint64 else cell
 
 
-def _view(array: np.ndarray) -> memoryview:
-    """The bytes of a contiguous array."""
-    return array.view(np.uint8).reshape(-1).data
-
-
 def _of_bytes(values: list[bytes]) -> np.ndarray:
-    """A number for each, and a 0 at the end for null (-1)."""
+    """A number for each, and a 0 at the end for null."""
     return np.frombuffer(b"".join([*map(xxhash.xxh3_64_digest, values), bytes(8)]), np.uint64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -12,6 +13,39 @@ from pipelines.adapter import Raw
 from pipelines.manifest import Manifest, file_sha256
 from pipelines.store import Check, PartSpec, PartWriter, Store
 from schemas.ids import digest
+
+_SMALL = 1 << 20
+_KEPT_BYTES = 64 << 20
+
+
+class Kept:
+    """The bytes of small files that were just hashed, for whoever reads them next in this process: most of the cost of
+    a small file is to open it. What is taken is what was hashed."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._size = 0
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep a file, unless there is enough of them already."""
+        self.take(name)
+        if self._size + len(data) <= _KEPT_BYTES:
+            self._files[name] = data
+            self._size += len(data)
+
+    def take(self, name: str) -> bytes | None:
+        """A file's bytes, once; None if they aren't kept."""
+        data = self._files.pop(name, None)
+        self._size -= len(data or b"")
+        return data
+
+    def clear(self) -> None:
+        """Let all go."""
+        self._files.clear()
+        self._size = 0
+
+
+KEPT = Kept()
 
 
 class FileHashes:
@@ -28,9 +62,18 @@ class FileHashes:
         status = os.stat(name)
         stamp = [status.st_size, status.st_mtime_ns]
         known = self._known.get(name)
-        value = known[2] if known and known[:2] == stamp else file_sha256(name)
+        if known and known[:2] == stamp:
+            KEPT.take(name)  # of an earlier look at it
+            value = str(known[2])
+        elif status.st_size < _SMALL:
+            with open(name, "rb", buffering=0) as stream:
+                data = stream.read()
+            value = hashlib.sha256(data).hexdigest()
+            KEPT.put(name, data)
+        else:
+            value = file_sha256(name)
         self._seen[name] = [*stamp, value]
-        return str(value)
+        return value
 
     def save(self) -> None:
         """Keep what was seen for the next run."""

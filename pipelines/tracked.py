@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pipelines.adapter import Raw
 from pipelines.manifest import file_sha256
+from pipelines.rawdata import KEPT
 from schemas.ids import digest
 
 READS = pa.schema(
@@ -81,13 +82,16 @@ class TrackedRaw(Raw):
 
     def read(self, relative: str, companion: str | None = None) -> bytes:
         root, path = self._resolve(relative, companion)
+        is_own = companion is None and relative in self.own
+        if is_own and (kept := KEPT.take(path)) is not None:
+            return kept
         try:
             with open(path, "rb", buffering=0) as stream:
                 data = stream.read()
         except FileNotFoundError:
             self._seen["file", companion, *_inner(root, path)] = False
             raise
-        if companion is not None or relative not in self.own:
+        if not is_own:
             self._seen["file", companion, *_inner(root, path)] = hashlib.sha256(data).hexdigest()
         return data
 

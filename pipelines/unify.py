@@ -12,21 +12,21 @@ import functools
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipelines import sources
 from pipelines.adapter import Adapter, Raw
-from pipelines.manifest import Manifest
-from pipelines.rawdata import FileHashes
+from pipelines.manifest import FileEntry, Manifest
+from pipelines.rawdata import KEPT, FileHashes
 from pipelines.record_ids import across_parts
 from pipelines.store import Check, PartResult, PartSpec, Store, find_part, run_part
 from pipelines.tracked import Folders, TrackedRaw, changes
 from pipelines.unify_part import IDS, READS, PartArguments, unify_part
 from schemas.ids import digest
 
-CODE_VERSION = "3"
+CODE_VERSION = "4"
 DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 
@@ -52,7 +52,8 @@ def unify_source(
     if not groups:
         raise ValueError(f"{source}: no native files of it in {raw.root.name!r}; see `vesper sources list`")
     root = store.root(asset)
-    specs = _specs(store, root, adapter, raw, groups)
+    known = _known_parts(store, root, adapter, raw, groups)
+    specs = [spec for spec, _ in known]
     code_version = f"{CODE_VERSION}.{adapter.version}"
     with store.build(asset, code_version=code_version, inputs=inputs, parts=specs) as build:
         side_files = tuple(adapter.side_files(raw))
@@ -63,8 +64,9 @@ def unify_source(
             )
             for spec, group in zip(specs, groups, strict=True)
         ]
-        results = _run_parts(root, arguments, beam_options)
+        results = _run_parts(arguments, [result for _, result in known], beam_options)
         results = _resolve_duplicates(root, arguments, results, beam_options)
+        KEPT.clear()
         for result in results:
             build.add(result)
         counts = _sum_counts(results)
@@ -82,40 +84,49 @@ def _hash_of(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _specs(store: Store, root: Path, adapter: Adapter, raw: Raw, groups: list[tuple[str, ...]]) -> list[PartSpec]:
+_Known = tuple[PartSpec, PartResult | None]
+"""A part, and what it gave if it was run before."""
+
+
+def _known_parts(store: Store, root: Path, adapter: Adapter, raw: Raw, groups: list[tuple[str, ...]]) -> list[_Known]:
     """What each part's result depends on: its files, the side files, the adapter, and what it read when it last ran."""
     hashes = FileHashes(store.home / "cache" / "raw" / f"{adapter.descriptor.id}.json")
     side = [hashes.sha256(raw.path(name)) for name in sorted(adapter.side_files(raw))]
     common = [CODE_VERSION, adapter.descriptor.id, adapter.version, side, sorted(raw.companions)]
     folders, places = Folders(), TrackedRaw(raw.root, raw.companions)
     found = functools.cache(raw.files)
+    told: dict[str, str | None] = {}
 
-    def unchanged(path: Path) -> str | None:
-        return changes(path, raw.root, raw.companions, folders, found)
+    def changed(entry: FileEntry) -> str | None:
+        """Many parts read the same things: these are looked at once."""
+        if entry.sha256 not in told:
+            told[entry.sha256] = changes(root / entry.path, raw.root, raw.companions, folders, found)
+        return told[entry.sha256]
 
-    specs = []
+    known = []
     for group in groups:
         own = digest([*common, _hash_of(f"{name}\0{hashes.sha256(places.place(name))}" for name in group)])
-        specs.append(_spec(root, _part_key(group), own, unchanged))
+        known.append(_known_part(root, _part_key(group), own, changed))
     hashes.save()
-    return specs
+    return known
 
 
-def _spec(root: Path, key: str, own: str, changed: Any) -> PartSpec:
+def _known_part(root: Path, key: str, own: str, changed: Callable[[FileEntry], str | None]) -> _Known:
     """`own` digests a part's own files. If it ran on them before but something else that it read has changed since,
     its digest tells how that is now; the run under that digest may in turn have read other things."""
     spec = PartSpec(key, own)
     while (result := find_part(root, spec)) is not None:
-        now = next((changed(root / e.path) for e in result.side_files if e.path.endswith(f".{READS}.arrow")), None)
+        now = next((changed(entry) for entry in result.side_files if entry.path.endswith(f".{READS}.arrow")), None)
         if now is None:
             break
         spec = PartSpec(key, digest([spec.inputs_digest, now]))
-    return spec
+    return spec, result
 
 
-def _run_parts(root: Path, arguments: list[PartArguments], beam_options: Sequence[str]) -> list[PartResult]:
-    """Parts that are there are picked up here; the others go through Beam, and are then picked up too."""
-    results = [find_part(root, item.spec) for item in arguments]
+def _run_parts(
+    arguments: list[PartArguments], results: list[PartResult | None], beam_options: Sequence[str]
+) -> list[PartResult]:
+    """Parts that are there (`results`) stay; the others go through Beam, and are then picked up too."""
     missing = [item for item, result in zip(arguments, results, strict=True) if result is None]
     if missing:
         _beam_map(missing, beam_options)
@@ -170,7 +181,8 @@ def _resolve_duplicates(
         )
         for place, decided in across_parts(dumps).items()
     }  # fmt: skip
-    redone = dict(zip(again, _run_parts(root, list(again.values()), beam_options), strict=True))
+    there = [find_part(root, item.spec) for item in again.values()]
+    redone = dict(zip(again, _run_parts(list(again.values()), there, beam_options), strict=True))
     return [redone.get(place, result) for place, result in enumerate(results)]
 
 

@@ -166,7 +166,7 @@ def build_rewriter(config: JudgeConfig) -> Rewriter:
     from quality.rewrite import OpenAIRewriter
 
     base_url, model = _endpoint(config)
-    return OpenAIRewriter(base_url, model, config.cache)
+    return _made(config, "client", lambda: OpenAIRewriter(base_url, model, config.cache, **config.client))
 
 
 def requests_sent(judge: Judge) -> int:

@@ -40,6 +40,8 @@ from quality.retry import POLL_S, RERUN, Breaker, Failure, Retry, sort_failure
 from quality.spending import Ceiling, CeilingReached, JudgeBook
 
 SENDERS = 16
+SHARED = 4
+"""Event loops at most, and questions under way that are worth another one."""
 READY = 2
 """Questions under way at a time, in units of the concurrency: those not in flight are drawn, or wait to try again."""
 
@@ -99,6 +101,7 @@ class Engine:
         self.limiter = RateLimiter(endpoint.limits, self.book, shared) if endpoint.limits else None
         self._places = Places(endpoint.concurrency)
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._flying = 0
         self._quiet_until = 0.0
         self._same: dict[str, Future[Answer | JudgeError]] = {}
@@ -114,35 +117,34 @@ class Engine:
 
     def ask_many(self, requests: Sequence[Request]) -> list[Answer | JudgeError]:
         """Answers in order; a request that failed or has to wait stands as its error. Other errors are raised."""
-        results: list[Answer | JudgeError | None] = [None] * len(requests)
-        places = iter(range(len(requests)))  # whoever is ready takes the next one
+        keys = [request.key(self.endpoint.model, self.endpoint.max_tokens) for request in requests]
+        found: dict[str, Answer | JudgeError] = {}
+        left = iter(dict(zip(keys, requests, strict=True)).items())  # whoever is ready takes the next one
         wrong: list[BaseException] = []
 
         async def work(sender: Sender) -> None:
-            for place in places:
+            for key, request in left:
                 if wrong:
                     return
                 try:
-                    results[place] = await self._ask(requests[place], sender)
+                    found[key] = await self._ask(request, key, sender)
                 except JudgeError as error:
-                    results[place] = error
+                    found[key] = error
                 except Exception as error:  # a picture that can't be made, a full disk: no failure of the endpoint
                     wrong.append(error)
 
-        senders = self._opened(min(len(requests), SENDERS, self.endpoint.concurrency))
-        workers = [
-            asyncio.run_coroutine_threadsafe(work(sender), sender.loop)
-            for sender in itertools.islice(
-                itertools.cycle(senders), min(len(requests), READY * self.endpoint.concurrency)
-            )
-        ]
-        for worker in workers:
+        number = min(len(requests), READY * self.endpoint.concurrency)
+        senders = self._started(min(-(-number // SHARED), SENDERS))
+        turns = itertools.islice(itertools.cycle(senders), number)
+        for worker in [asyncio.run_coroutine_threadsafe(work(sender), sender.loop) for sender in turns]:
             worker.result()
         if wrong:
             raise wrong[0]
-        return [result for result in results if result is not None]
+        places = {key: place for place, key in reversed(list(enumerate(keys)))}  # where each is asked first
+        return [found[key] if places[key] == place else _again(found[key]) for place, key in enumerate(keys)]
 
-    def _opened(self, number: int) -> list[Sender]:
+    def _started(self, number: int) -> list[Sender]:
+        """The first so many senders."""
         with self._lock:
             while len(self._senders) < number:
                 made = Sender(self.endpoint.base_url, self.endpoint.model)
@@ -151,9 +153,8 @@ class Engine:
                     weakref.finalize(owner, _stop, made.loop)
             return self._senders[:number]
 
-    async def _ask(self, request: Request, sender: Sender) -> Answer | JudgeError:
-        """From the cache, from an equal question under way, or from the model."""
-        key = request.key(self.endpoint.model, self.endpoint.max_tokens)
+    async def _ask(self, request: Request, key: str, sender: Sender) -> Answer | JudgeError:
+        """From the cache, from an equal question that someone else asks just now, or from the model."""
         if (known := self._known(key, request)) is not None:
             await asyncio.sleep(0)  # a long row of known answers lets others through
             return known
@@ -161,8 +162,7 @@ class Engine:
             if (same := self._same.get(key)) is None:
                 mine = self._same[key] = Future()
         if same is not None:
-            found = await asyncio.shield(asyncio.wrap_future(same))
-            return found if isinstance(found, JudgeError) else replace(found, cost=replace(found.cost, cached=True))
+            return _again(await asyncio.shield(asyncio.wrap_future(same)))
         try:
             if (known := self._known(key, request)) is not None:  # answered between the two looks
                 mine.set_result(known)
@@ -186,9 +186,16 @@ class Engine:
             return None
         return Answer(entry.fields, Cost(entry.usage.prompt_tokens, entry.usage.completion_tokens, 0.0, cached=True))
 
+    def _open(self, sender: Sender) -> None:
+        """Make all clients before the first call flies, so that none of them takes its time."""
+        if not sender.is_open:
+            with self._opening:
+                for other in self._senders:
+                    other.open()
+
     async def _ask_model(self, request: Request, key: str, sender: Sender) -> Answer:
         self._check_alive()
-        sender.open()
+        self._open(sender)
         content, estimate = await self._drawn(request)
         began = time.monotonic()
         question = _Question(request, key, sender, content, estimate, began, began + self.retry.deadline_s)
@@ -338,6 +345,11 @@ class Engine:
         except (ValueError, RecursionError):
             raise Garbage(f"no JSON: {data[:80]!r}") from None
         return reply, read_usage(reply)
+
+
+def _again(found: Answer | JudgeError) -> Answer | JudgeError:
+    """The answer of an equal question: nothing was paid for it again."""
+    return replace(found, cost=replace(found.cost, seconds=0.0, cached=True)) if isinstance(found, Answer) else found
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:

@@ -32,6 +32,10 @@ class Sender:
         self._thread = threading.Thread(target=self.loop.run_forever, name="judge-sender", daemon=True)
         self._thread.start()
 
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
     def open(self) -> None:
         """Load the SDK and make its client, which takes a second the first time."""
         if self._client is None:

@@ -17,6 +17,7 @@ from quality.judge import Judge, Verdict
 from quality.reconstruct import DROP, reconstruct_episode, reconstruct_sample, reconstruct_step
 from quality.repairs import Rewriter, marked
 from quality.rules import look_at_episode, look_at_sample
+from quality.spending import CeilingReached
 from quality.verdicts import split_items, split_pending
 from schemas.ids import canonical_json
 
@@ -73,7 +74,7 @@ def refine_part(
     refined = Refined(rejects=_taken_out(part, cleaned), pending=[name for item in unjudged for name in _names(item)])
     pending = works
     for number in range(1, max_rounds + 1):
-        pending = [work for work in pending if _repair(work, rewriter, habits, number)]
+        pending = [work for work in pending if _repaired(work, rewriter, habits, number)]
         if not pending:
             break
         fresh, unasked = split_pending(judge.judge([work.item for work in pending], number, habits))
@@ -117,6 +118,15 @@ def _verdicts_of(item: Episode | Sample, by_id: dict[str, Verdict]) -> dict[str,
     if missing:
         raise ValueError(f"refine: no verdict on {missing[0]}; judge the same items that are refined")
     return {name: by_id[name] for name in names}
+
+
+def _repaired(work: _Work, rewriter: Rewriter, habits: Habits, number: int) -> bool:
+    """`_repair`; an item whose rewriter may ask no more tonight waits."""
+    try:
+        return _repair(work, rewriter, habits, number)
+    except CeilingReached:
+        work.waiting = True
+        return False
 
 
 def _repair(work: _Work, rewriter: Rewriter, habits: Habits, number: int) -> bool:

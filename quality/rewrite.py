@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pipelines.prompts import grounding_text, messages, prompt_text
 from quality.evidence import Finding, hit, overlap, point_of, visible_text
 from quality.evidence_samples import boxes_of, expression_of
 from quality.items import Element, Episode, Row, Sample, Step
 from quality.judge import Verdict
-from quality.model_client import ModelClient, Request, Retry, data_block
+from quality.model_client import ModelClient, Request, data_block
 from quality.openai_judge import boxed, drawn
 from quality.repairs import repair_of
 from quality.words import holds, plain
@@ -130,9 +131,10 @@ class OpenAIRewriter:
     name = "openai"
     version = REWRITE_VERSION
 
-    def __init__(self, base_url: str, model: str, cache: Path | None, *, retry: Retry | None = None) -> None:
+    def __init__(self, base_url: str, model: str, cache: Path | None, **options: Any) -> None:
+        """`options` as `ModelClient` takes them. Under a ceiling its methods raise `CeilingReached`."""
         self.model = model
-        self.client = ModelClient(base_url, model, cache, retry=retry)
+        self.client = ModelClient(base_url, model, cache, **options)
 
     def _ask(self, request: Request, old: str) -> str | None:
         fields = self.client.ask(request).fields

@@ -43,7 +43,8 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     )  # fmt: skip
     yield hygiene.scan(deployment, names)
     yield stage(
-        "mid_training/mixture", ("mid_training/shards", "hygiene/duplicates", "hygiene/shard_scan"), _mixture,
+        "mid_training/mixture", ("mid_training/shards", "hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"),
+        _mixture,
         "Which rows of which shards train, and how often: token shares by objective.", table="mixture", columns=MIXTURE,
         code_version=mixture.CODE_VERSION,
     )  # fmt: skip

@@ -16,8 +16,8 @@ OWNERS = ("team:quality",)
 def stages() -> Iterator[Stage]:
     """The bench, the nano judge, and the figures of the judges that ask no model."""
     yield Stage(
-        key=judge_stages.BENCH, deps=(), job="train", run=_bench, kinds=("parquet",), code_version=str(BUILD_VERSION),
-        external=True, owners=OWNERS, pool="trainer",
+        key=judge_stages.BENCH, deps=(), job="build_corpus", run=_bench, kinds=("parquet",),
+        code_version=str(BUILD_VERSION), external=True, owners=OWNERS, pool="trainer",
         description="Sound traces and screens from real Chromium with confirmed defects planted in copies, hard "
         "negatives, and natural errors: the ground truth for judges.",
     )  # fmt: skip

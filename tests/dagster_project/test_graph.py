@@ -61,7 +61,7 @@ def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
     assert set(stages["hygiene/contamination"].deps) == gold | prints
     assert set(stages["mid_training/shards"].deps) == gold | {"hygiene/contamination"}
     assert set(stages["hygiene/shard_scan"].deps) == {"mid_training/shards"} | prints
-    hygiene = {"hygiene/duplicates", "hygiene/shard_scan"}
+    hygiene = {"hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"}
     assert set(stages["mid_training/mixture"].deps) == {"mid_training/shards"} | hygiene
     assert "task_pool/static" in stages["task_pool/dynamic"].deps, "a new task must differ from the static ones"
     assert set(stages["task_pool/shards"].deps) == {"task_pool/static", "task_pool/dynamic"}

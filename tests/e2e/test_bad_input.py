@@ -24,6 +24,7 @@ from dagster_project import cli
 from pipelines.store import Store, StoreError
 from quality import model_client
 from quality.rules import RulesJudge
+from quality.spending import JudgeBook
 from quality.verdicts import judge_source
 
 HOME_KEY = {"step_id": 0, "length": 1, "code": 6}
@@ -307,7 +308,7 @@ def test_a_judge_that_fails_is_one_line_and_costs_nothing_that_was_answered(
     told = capsys.readouterr().err.strip().splitlines()
     assert len(told) == 1 and told[0].startswith(f"vesper {command}: "), told
     assert not (out / "verdicts.parquet").exists() and not (out / "report.json").exists()
-    kept = len(list(out.rglob("cache/judge/**/*.json")))
+    kept = JudgeBook(out / "cache" / "judge").count_answers()
     assert kept == 2, "complete answers stay, failures are never answers"
     server.mode, server.right, server.asked = "right", 0, 0
     assert cli.main(words) == 0

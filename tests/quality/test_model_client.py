@@ -33,7 +33,7 @@ from quality.rate_limit import Level, RateLimiter, take
 from quality.spending import JudgeBook, Spent
 
 ROOT = Path(__file__).parents[2]
-QUICK = Retry(attempts=6, base_s=0.01, cap_s=0.05, timeout_s=2, deadline_s=20, breaker_limit=6)
+QUICK = Retry(attempts=6, base_s=0.01, cap_s=0.05, timeout_s=10, deadline_s=20, breaker_limit=6)
 SCHEMA = {"alignment": int, "reason": str}
 FAULTS = ("429", "500", "503", "hang", "drop", "half", "html", "prose", "extra", "cut", "no_usage")
 PER_ANSWER = PROMPT_TOKENS + COMPLETION_TOKENS
@@ -237,7 +237,9 @@ def test_retries_count_and_what_they_leave_unanswered_waits(server, client_of, t
 
 
 def _ask_some(url: str, cache: str, first: int) -> None:
-    client = ModelClient(url, "m", Path(cache), retry=QUICK, ceiling=Ceiling(requests=20, night="2026-01-01"))
+    client = ModelClient(
+        url, "m", Path(cache), retry=Retry(timeout_s=60), ceiling=Ceiling(requests=20, night="2026-01-01")
+    )
     client.ask_all(questions(15, first=first))
 
 

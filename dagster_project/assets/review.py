@@ -1,0 +1,38 @@
+"""`review/queue`: what people are to look at. Their answers return as `feedback/human_verdicts`, never as an edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dagster_project.assets.hygiene import with_gold
+from dagster_project.deployment import Deployment
+from dagster_project.graph import Stage, Work
+from pipelines.manifest import Manifest
+from pipelines.store import Store
+from quality.review import promote as feedback
+from quality.review import queue
+from quality.review.promote import promote
+
+__all__ = ["observed", "promote", "stages"]
+
+
+def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
+    """The queue over the gold of `names` (and of generated trajectories, once there are any)."""
+    yield Stage(
+        key=queue.ASSET, deps=tuple(f"gold/{name}" for name in names), job="build_corpus",
+        run=lambda work: _queue(work, names), kinds=("parquet",), code_version=queue.CODE_VERSION, table="queue",
+        columns=queue.Queue.schema, owners=deployment.owners,
+        description="Items for people to verify, drawn where the judge is least sure and at random, every stratum in "
+        "turn. `vesper review serve` shows them; `vesper review promote` makes the answers feedback/human_verdicts.",
+    )  # fmt: skip
+
+
+def _queue(work: Work, names: Sequence[str]) -> Manifest:
+    generated = [] if work.store.current("gold/generated") is None else ["generated"]
+    return queue.build_queue(work.store, [*with_gold(work, names), *generated])
+
+
+def observed(store: Store) -> str | None:
+    """Data version of the source asset `feedback/human_verdicts`: the digest that was promoted last, None before."""
+    manifest = feedback.current(store)
+    return None if manifest is None else str(manifest["digest"])

@@ -1,0 +1,191 @@
+"""`vesper review`: people verify sampled items on a local page; their answers go out, come in and are promoted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dagster_project.commands.judge_options import add_judge_options, judge_config
+
+if TYPE_CHECKING:
+    from pipelines.store import Store
+    from quality.review.queue import OpenQueue
+    from quality.review.verdict_store import VerdictStore
+
+EXAMPLES = """examples:
+  vesper review serve                            the queue of $VESPER_HOME; open the address it prints
+  vesper review serve --from out/aitw-gold       what `vesper refine` or `vesper unify` wrote
+  vesper review status                           who answered what, and how far people agree
+  vesper review export tasks.json --pictures data    for Label Studio
+  vesper review import export.json               its JSON export
+  vesper review promote                          what people agreed on becomes feedback/human_verdicts"""
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = EXAMPLES
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, told: str) -> argparse.ArgumentParser:
+        sub = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
+        sub.add_argument("--home", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
+                         help="the store ($VESPER_HOME)")  # fmt: skip
+        sub.set_defaults(run=globals()[name if name != "import" else "import_file"])
+        return sub
+
+    for name, told in (
+        ("serve", "serve the review page on 127.0.0.1 until Ctrl+C"),
+        ("export", "write the queue as Label Studio tasks, with the judge's word as predictions"),
+        ("import", "read the JSON export of Label Studio as answers"),
+        ("status", "print who answered what, and the agreement"),
+    ):
+        sub = action(name, told)
+        sub.add_argument("--from", dest="folder", type=Path, metavar="DIR",
+                         help="review what `vesper unify` or `vesper refine` wrote there, without a store")  # fmt: skip
+        sub.add_argument("--annotators", type=int, default=2, help="people who answer each item (2)")
+        sub.add_argument("--size", type=int, default=200, help="with --from: how many items are drawn (200)")
+        sub.add_argument("--seed", type=int, default=0, help="with --from: of the draw (0)")
+        if name == "serve":
+            sub.add_argument("--port", type=int, default=0, help="default: a free one")
+        elif name == "status":
+            sub.add_argument("--json", action="store_true", help="all figures as JSON")
+        else:
+            sub.add_argument("file", metavar="FILE", type=Path)
+        if name == "export":
+            sub.add_argument("--answers", action="store_true", help="with people's answers so far as annotations")
+            sub.add_argument("--pictures", choices=("none", "files", "data"), default="files",
+                             help="as files beside FILE (default), inside it as data URIs, or not at all")  # fmt: skip
+    queue_parser = action("queue", "draw the queue of the store (the asset review/queue) without Dagster")
+    queue_parser.add_argument("--size", type=int, default=200, help="how many items (200)")
+    queue_parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
+    promote_parser = action("promote", "write what people agreed on to feedback/human_verdicts")
+    promote_parser.add_argument("--annotators", type=int, default=2, help="people who answer each item (2)")
+    add_judge_options(promote_parser)  # the judge in use, whose agreement with people is recorded
+
+
+def _store(options: argparse.Namespace) -> Store:
+    from pipelines.store import Store
+
+    if not (options.home / "assets").is_dir():
+        raise ValueError(f"--home {options.home}: expected a store (a $VESPER_HOME with assets/), found none")
+    return Store(options.home)
+
+
+def _opened(options: argparse.Namespace) -> tuple[OpenQueue, VerdictStore]:
+    """The queue and the file of answers that belongs to it."""
+    from quality.review.queue import open_folder, open_queue
+    from quality.review.sampling import QueueConfig
+    from quality.review.verdict_store import VerdictStore, answers_path
+
+    if options.annotators < 1:
+        raise ValueError(f"--annotators: expected at least 1, found {options.annotators}")
+    if options.folder is not None:
+        if not options.folder.is_dir():
+            raise ValueError(f"--from {options.folder}: expected a folder of `vesper unify` or `vesper refine`")
+        queue = open_folder(options.folder, QueueConfig(size=options.size, seed=options.seed))
+        return queue, VerdictStore(answers_path(options.folder))
+    store = _store(options)
+    return open_queue(store), VerdictStore(answers_path(store.home))
+
+
+def serve(options: argparse.Namespace) -> int:
+    """The page, until interrupted."""
+    from quality.review import server
+
+    if not 0 <= options.port < 65536:
+        raise ValueError(f"--port: expected 0 to 65535, found {options.port}")
+    queue, answers = _opened(options)
+    review = server.Review(queue, answers, options.annotators)
+
+    def told(url: str) -> None:
+        print(f"{len(queue.rows)} items, {options.annotators} people each; answers in {answers.path}")
+        print(f"open {url}", flush=True)
+
+    try:
+        server.serve(review, options.port, told)
+    finally:
+        answers.close()
+    return 0
+
+
+def status(options: argparse.Namespace) -> int:
+    """Progress and agreement."""
+    from quality.review.server import Review
+
+    queue, answers = _opened(options)
+    state: dict[str, Any] = Review(queue, answers, options.annotators).state("")
+    if options.json:
+        print(json.dumps(state, indent=1, sort_keys=True))
+        return 0
+    figures = state["agreement"]
+    print(f"{state['finished']} of {state['items']} items have {state['overlap']} answers")
+    for name, done in sorted(state["everybody"].items()):
+        print(f"  {name}: {done}")
+    told = ", ".join(
+        f"{name} {'undefined' if figures[name] is None else format(figures[name], '.3f')}"
+        for name in ("percent", "kappa", "fleiss", "alpha")
+    )
+    print(f"agreement on {figures['items']} items: {told}")
+    print(f"{state['disagreements']} to settle, {state['adjudicated']} settled")
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """The queue → Label Studio."""
+    from quality.review.label_studio import export_tasks
+
+    queue, answers = _opened(options)
+    written = export_tasks(queue, answers.verdicts(), options.file, options.pictures, options.answers)
+    print(f"{written['tasks']} tasks, {written['annotations']} annotations in {options.file}; "
+          f"labelling interface in {written['interface']}")  # fmt: skip
+    return 0
+
+
+def import_file(options: argparse.Namespace) -> int:
+    """Label Studio → answers."""
+    from quality.review.label_studio import import_tasks
+
+    queue, answers = _opened(options)
+    read = import_tasks(options.file, queue, answers)
+    print(", ".join(f"{name.replace('_', ' ')} {count}" for name, count in read.items()))
+    return 0
+
+
+def queue(options: argparse.Namespace) -> int:
+    """Draw the queue."""
+    from pipelines.store import StoreError
+    from quality.review.queue import build_queue
+    from quality.review.sampling import QueueConfig
+
+    store = _store(options)
+    config = QueueConfig(size=options.size, seed=options.seed)
+    folder = store.home / "assets" / "gold"
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    sources = [name for name in names if store.current(f"gold/{name}") is not None]
+    if not sources:
+        raise StoreError(f"no source has gold yet in {store.home}; run refresh_sources first")
+    manifest = build_queue(store, sources, config)
+    failed = [check for check in manifest.checks if check.blocking and not check.passed]
+    if failed:
+        raise StoreError(f"{failed[0].name}: found {failed[0].found}, expected {failed[0].expected}")
+    counts = manifest.counts
+    print(f"queued {counts['queued']} of {counts['candidates']} from {len(counts['sources'])} sources, "
+          f"{counts['strata_drawn']} of {counts['strata']} strata; version {manifest.version}")  # fmt: skip
+    return 0
+
+
+def promote(options: argparse.Namespace) -> int:
+    """Answers → feedback/human_verdicts."""
+    from quality.judges import build_judge
+    from quality.review.promote import promote as promote_store
+
+    store = _store(options)
+    judge = build_judge(judge_config(options, store.home / "cache" / "judge"))
+    made = promote_store(store, judge, options.annotators)
+    print(f"{made['items']} items, {made['agreed']} settled, kappa "
+          f"{'undefined' if made['agreement']['kappa'] is None else format(made['agreement']['kappa'], '.3f')}; "
+          f"feedback/human_verdicts is {made['digest'][:16]}")  # fmt: skip
+    return 0

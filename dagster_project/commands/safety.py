@@ -1,0 +1,35 @@
+"""`vesper scan`: planted triggers, personal data and credentials in a unified folder."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = "example: vesper scan out/aitw --out out/aitw-scan --policy mask"
+    parser.add_argument("input", metavar="DIR", type=Path, help="what `vesper unify` wrote")
+    parser.add_argument(
+        "--out", type=Path, help="findings.parquet, triggers.parquet, report.json (default: DIR with -scan after it)"
+    )
+    parser.add_argument(
+        "--policy", choices=("report", "mask", "quarantine"), default="report",
+        help="personal data: only report it (default), also write masked rows, or list the items to take out",
+    )  # fmt: skip
+    parser.set_defaults(run=scan)
+
+
+def scan(options: argparse.Namespace) -> int:
+    """Scan a folder. Exit code 1 if a planted trigger was found."""
+    from quality.safety_files import scan_directory
+
+    source = options.input
+    out = options.out or source.with_name(f"{source.resolve().name}-scan")
+    if out.resolve() == source.resolve():
+        raise ValueError(f"--out {out}: expected another folder than the one that is read")
+    report = scan_directory(source, out, options.policy)
+    shown = ("items", "screens", "triggers", "items_trigger", "items_personal", "items_credential")
+    told = ", ".join(f"{name.replace('_', ' ')} {report[name]}" for name in shown)
+    print(f"{told}; report in {out / 'report.json'}")
+    return 1 if report["triggers"] else 0

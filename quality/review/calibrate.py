@@ -1,0 +1,192 @@
+"""What people's answers say of a judge: how far it agrees with them, and from which score it may be trusted to keep.
+
+An item's score is the judge's lowest on it and its steps, as in the queue. The three bands are those of the judge
+(discard or reconstruct < rewrite < keep); `unsure` is no band and is left out, and counted. With the queue's weights
+the figures speak of all candidates, not of those drawn; their uncertainty then counts the effective number of items
+(Kish 1965, (Σw)² / Σw²).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.manifest import Check
+from quality.calibration import Z95, confusion, weighted_kappa
+from quality.judge import KEEP_FROM, REWRITE_FROM, Verdict
+from quality.review.sampling import base_id
+
+BANDS = {"discard": 0, "reconstruct": 0, "rewrite": 1, "keep": 2}
+"""Decision → band of the judge."""
+
+DEFAULT_FLOOR = 0.4
+"""Quadratic κ below which a judge is refused: the lower end of "moderate" (Landis and Koch 1977)."""
+DEFAULT_MARGIN = 0.05
+MIN_SHARE = 0.9
+"""Of the human set that a judge must have answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An item: the judge's score 0..10 (None if it abstained), what people decided, how many items it stands for."""
+
+    item_id: str
+    score: int | None
+    decision: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What "keep from this score on" gives: of what it keeps, the share that people keep (with its 95 % interval), and
+    of what people keep, the share that it keeps."""
+
+    cut: int
+    kept: int
+    precision: float
+    low: float
+    high: float
+    recall: float
+
+
+def score_band(score: int) -> int:
+    """0 below 4, 1 from 4, 2 from 7."""
+    return 2 if score >= KEEP_FROM else int(score >= REWRITE_FROM)
+
+
+def wilson_weighted(share: float, count: float, z: float = Z95) -> tuple[float, float]:
+    """Score interval of a share (Wilson 1927) of an effective number of items; (0, 1) for none."""
+    if count <= 0:
+        return 0.0, 1.0
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return (0.0 if share == 0 else max(middle - half, 0.0)), (1.0 if share == 1 else min(middle + half, 1.0))
+
+
+def cuts(pairs: Sequence[Pair]) -> list[Cut]:
+    """Every cut 1..10. An abstention is never kept; it counts against the recall if people keep the item."""
+    known = [pair for pair in pairs if pair.decision in BANDS]
+    wanted = math.fsum(pair.weight for pair in known if pair.decision == "keep")
+    made = []
+    for cut in range(1, 11):
+        kept = [pair for pair in known if pair.score is not None and pair.score >= cut]
+        weight = math.fsum(pair.weight for pair in kept)
+        right = math.fsum(pair.weight for pair in kept if pair.decision == "keep")
+        effective = weight**2 / math.fsum(pair.weight**2 for pair in kept) if kept else 0.0
+        precision = right / weight if kept else math.nan
+        low, high = wilson_weighted(precision if kept else 0.0, effective)
+        made.append(Cut(cut, len(kept), precision, low, high, right / wanted if wanted else math.nan))
+    return made
+
+
+def keep_cut(pairs: Sequence[Pair], precision: float = 0.9) -> Cut | None:
+    """The lowest cut whose precision has its whole 95 % interval at or above the target, and above which no cut has
+    a precision below it; None if there is none (then more answers or a better judge are needed).
+
+    Lower cuts keep more, so the lowest one that holds has the greatest recall. A higher cut that keeps so few items
+    that its interval is wide doesn't speak against a lower one.
+    """
+    if not 0 < precision < 1:
+        raise ValueError(f"target precision: expected a share between 0 and 1, found {precision}")
+    chosen = None
+    for cut in reversed(cuts(pairs)):
+        if cut.kept and cut.precision < precision:
+            break
+        if cut.kept and cut.low >= precision:
+            chosen = cut
+    return chosen
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A judge against people on the items that both decided: `kappa` quadratic over the three bands, `keep_kappa`
+    Cohen's over keep or not, `share` of the items that the judge answered."""
+
+    items: int
+    share: float
+    kappa: float
+    keep_kappa: float
+    counts: tuple[tuple[float, ...], ...]
+    """Rows people's bands, columns the judge's."""
+
+
+def judge_agreement(pairs: Sequence[Pair]) -> Agreement:
+    """κ of the judge and the people; unweighted: it says how they agree on the items that were looked at."""
+    known = [pair for pair in pairs if pair.decision in BANDS]
+    both = [pair for pair in known if pair.score is not None]
+    table = confusion([BANDS[pair.decision] for pair in both], [score_band(pair.score or 0) for pair in both], 3)
+    keep = np.array([[table[:2, :2].sum(), table[:2, 2].sum()], [table[2, :2].sum(), table[2, 2]]])
+    return Agreement(
+        len(both), len(both) / len(known) if known else math.nan, weighted_kappa(table), weighted_kappa(keep, 1),
+        tuple(tuple(float(one) for one in line) for line in table),
+    )  # fmt: skip
+
+
+def report(pairs: Sequence[Pair], precision: float = 0.9) -> dict[str, Any]:
+    """As JSON: agreement, every cut, the one in use and the one that meets the target; undefined figures are null."""
+    found, table, chosen = judge_agreement(pairs), cuts(pairs), keep_cut(pairs, precision)
+    return {
+        "items": found.items, "unsure": sum(pair.decision not in BANDS for pair in pairs),
+        "share_answered": _known(found.share), "kappa": _known(found.kappa), "keep_kappa": _known(found.keep_kappa),
+        "bands": [list(line) for line in found.counts], "target_precision": precision,
+        "keep_from": chosen.cut if chosen else None, "keep_from_in_use": KEEP_FROM,
+        "cuts": [{name: _known(getattr(cut, name)) for name in Cut.__slots__} for cut in table],
+    }  # fmt: skip
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class HumanSet:
+    """A frozen set of items with what people decided on them. `judged` names, for each item, all whose lowest score is
+    its score (an episode and its steps). `kappa` is the recorded judge's, None if none was asked or it is undefined."""
+
+    digest: str
+    decisions: Mapping[str, str]
+    judged: Mapping[str, tuple[str, ...]]
+    kappa: float | None
+    judge: str
+
+
+def scores_of(verdicts: Iterable[Verdict], judged: Mapping[str, Sequence[str]]) -> dict[str, int | None]:
+    """Verdicts → score of each item: the lowest of all it names, None if one of these was abstained from; an item is
+    missing if any of them wasn't judged."""
+    last: dict[str, tuple[int, int | None]] = {}
+    for verdict in verdicts:
+        base = base_id(verdict.item_id)
+        if not verdict.pending and (base not in last or verdict.round >= last[base][0]):
+            last[base] = (verdict.round, verdict.score)
+    found: dict[str, int | None] = {}
+    for item_id, names in judged.items():
+        if all(base_id(name) in last for name in names):
+            scores = [last[base_id(name)][1] for name in names]
+            known = [score for score in scores if score is not None]
+            found[item_id] = min(known) if len(known) == len(scores) else None
+    return found
+
+
+def pairs_of(verdicts: Iterable[Verdict], human: HumanSet) -> list[Pair]:
+    """Verdicts beside what people decided; an item that wasn't judged counts as an abstention."""
+    scores = scores_of(verdicts, human.judged)
+    return [Pair(item_id, scores.get(item_id), decision) for item_id, decision in human.decisions.items()]
+
+
+def gate(
+    verdicts: Iterable[Verdict], human: HumanSet, floor: float = DEFAULT_FLOOR, margin: float = DEFAULT_MARGIN
+) -> Check:
+    """A judge's verdicts on the frozen set → a blocking check. It fails if quadratic κ with people is below `floor`,
+    or more than `margin` below the recorded one, or undefined, or if less than `MIN_SHARE` of the set was answered: a
+    judge can't pass by staying silent on what is hard."""
+    found = judge_agreement(pairs_of(verdicts, human))
+    least = max(floor, (human.kappa if human.kappa is not None else -1.0) - margin)
+    told = f"kappa {found.kappa:.3f} on {found.items} items, {found.share:.0%} answered"
+    passed = found.kappa >= least and found.share >= MIN_SHARE  # NaN fails both
+    wanted = f"kappa of at least {least:.3f} and {MIN_SHARE:.0%} answered (human set {human.digest[:12]})"
+    return Check("the judge agrees with people", bool(passed), told, wanted)

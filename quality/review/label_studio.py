@@ -1,0 +1,260 @@
+"""Label Studio, both ways: tasks with the judge's word as predictions out, its JSON export of annotations in.
+
+Format: https://labelstud.io/guide/task_format and https://labelstud.io/guide/predictions. A task's `data` holds the
+item id, goal, steps and pictures; the labelling interface is written beside the tasks. What comes in is checked whole
+before any of it is kept, and the same file twice counts once.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from quality.judge import route
+from quality.review.queue import OpenQueue
+from quality.review.trajectories import Trajectory
+from quality.review.verdict_store import DECISIONS, HumanVerdict, ReviewError, VerdictStore, check_name
+from schemas.ids import digest
+
+Pictures = Literal["none", "files", "data"]
+MAX_FILE_BYTES = 2 << 30
+EXPORT_SIDE_PX = 1024
+_TYPES = {"decision": "choices", "first_wrong_step": "number", "note": "textarea"}
+"""Control tag → type of its results."""
+
+
+def interface(pictures: Pictures) -> str:
+    """The labelling interface (XML): paste it into the project's settings."""
+    image = '  <Image name="screens" valueList="$images"/>\n' if pictures != "none" else ""
+    choices = "".join(f'    <Choice value="{name}" hotkey="{key}"/>\n' for key, name in enumerate(DECISIONS, 1))
+    return (
+        "<View>\n"
+        '  <Header value="Goal"/>\n  <Text name="goal" value="$goal" valueType="text"/>\n'
+        f"{image}"
+        '  <Header value="Steps"/>\n  <Text name="steps" value="$steps" valueType="text"/>\n'
+        '  <Choices name="decision" toName="goal" choice="single-radio" required="true">\n'
+        f"{choices}  </Choices>\n"
+        '  <Header value="First wrong step, from 1"/>\n  <Number name="first_wrong_step" toName="goal" min="1"/>\n'
+        '  <TextArea name="note" toName="goal" rows="2" maxSubmissions="1" placeholder="note"/>\n'
+        "</View>\n"
+    )
+
+
+# --- out --------------------------------------------------------------------------------------------------------------
+def export_tasks(
+    queue: OpenQueue, verdicts: Iterable[HumanVerdict], path: Path, pictures: Pictures = "files",
+    answers: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Write the queue as tasks to `path`, the interface to `<stem>.xml`, and with "files" pictures to
+    `<stem>-pictures/`; returns counts. `answers` adds people's own as annotations (Label Studio takes those of users
+    that it knows by their email). Adjudications aren't exported: they are no independent answers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    said: dict[str, list[HumanVerdict]] = {}
+    for verdict in verdicts if answers else ():
+        if verdict.role == "annotator":
+            said.setdefault(verdict.item_id, []).append(verdict)
+    tasks: list[dict[str, Any]] = []
+    for place, (item_id, trajectory) in enumerate(queue.trajectories.items()):
+        task: dict[str, Any] = {
+            "id": place + 1,
+            "data": _data(trajectory, place, path, pictures),
+            "predictions": _predictions(queue.rows[item_id]),
+        }
+        if item_id in said:
+            task["annotations"] = [_annotation(verdict) for verdict in said[item_id]]
+        tasks.append(task)
+    path.write_text(json.dumps(tasks, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+    xml = path.with_suffix(".xml")
+    xml.write_text(interface(pictures), encoding="utf-8")
+    written = sum(len(task.get("annotations", ())) for task in tasks)
+    return {"tasks": len(tasks), "annotations": written, "interface": str(xml)}
+
+
+def _data(trajectory: Trajectory, place: int, path: Path, pictures: Pictures) -> dict[str, Any]:
+    lines, images = [], []
+    for number, step in enumerate(trajectory.steps):
+        told = " · ".join(text for text in (step.instruction, step.thought, step.conclusion) if text)
+        line = f"{number + 1}. {step.says or 'last screen'}" + (f"  {told}" if told else "")
+        drawn = trajectory.picture(number, EXPORT_SIDE_PX) if pictures != "none" else None
+        if drawn is not None:
+            images.append(_image(drawn, f"{place:05d}-{number:03d}.jpg", path, pictures))
+            line += f"  [picture {len(images)}]"
+        lines.append(line)
+    plain: dict[str, Any] = {
+        "item_id": trajectory.item_id, "content": trajectory.digest, "source": trajectory.source,
+        "platform": trajectory.platform, "kind": trajectory.kind, "goal": trajectory.goal, "steps": "\n".join(lines),
+    }  # fmt: skip
+    return plain | ({"images": images} if pictures != "none" else {})
+
+
+def _image(data: bytes, name: str, path: Path, pictures: Pictures) -> str:
+    """A data URI, or a file's address below Label Studio's local storage whose root is the folder of the tasks."""
+    if pictures == "data":
+        return "data:image/jpeg;base64," + base64.b64encode(data).decode("ascii")
+    folder = path.with_name(f"{path.stem}-pictures")
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(data)
+    return "/data/local-files/?d=" + urllib.parse.quote(f"{folder.name}/{name}")
+
+
+def _predictions(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The judge's disposition as a choice and its score 0..10 as 0..1; none where it abstained or wasn't asked."""
+    if row["score"] is None:
+        return []
+    result = [_result("decision", {"choices": [route(row["score"])]})]
+    return [{"model_version": "vesper judge", "score": row["score"] / 10, "result": result}]
+
+
+def _result(name: str, value: Any) -> dict[str, Any]:
+    return {"id": name, "from_name": name, "to_name": "goal", "type": _TYPES[name], "value": value}
+
+
+def _annotation(verdict: HumanVerdict) -> dict[str, Any]:
+    result = [_result("decision", {"choices": [verdict.decision]})]
+    if verdict.first_wrong_step is not None:
+        result.append(_result("first_wrong_step", {"number": verdict.first_wrong_step + 1}))
+    if verdict.note:
+        result.append(_result("note", {"text": [verdict.note]}))
+    created = datetime.fromtimestamp(verdict.created, UTC).isoformat().replace("+00:00", "Z")
+    return {
+        "completed_by": {"email": verdict.annotator}, "result": result, "was_cancelled": False, "ground_truth": False,
+        "lead_time": verdict.seconds, "created_at": created, "updated_at": created,
+    }  # fmt: skip
+
+
+# --- in ---------------------------------------------------------------------------------------------------------------
+def import_tasks(path: Path, queue: OpenQueue, answers: VerdictStore) -> dict[str, int]:
+    """Read a JSON export → answers, all or none. Returns how many were read, new, there already, and skipped by their
+    annotator (`was_cancelled`). Raises `ReviewError` that names the task on anything that isn't as expected."""
+    found, cancelled = [], 0
+    for number, task in enumerate(_load(path)):
+        where = f"{path.name}, task {number + 1}"
+        data = _expect(_expect(task, dict, where).get("data"), dict, f"{where}: data")
+        item_id = _expect(data.get("item_id"), str, f"{where}: data.item_id")
+        if item_id not in queue.items:
+            raise ReviewError(f"{where}: item {item_id[:80]!r} isn't in this queue; import into the one it came from")
+        trajectory = queue.trajectories[item_id]
+        if data.get("content") != trajectory.digest:
+            raise ReviewError(f"{where}: item {item_id[:80]!r} isn't what was exported: it has changed since")
+        for place, one in enumerate(_expect(task.get("annotations", []), list, f"{where}: annotations")):
+            at = f"{where}, annotation {place + 1}"
+            if _expect(one, dict, at).get("was_cancelled"):
+                cancelled += 1
+            else:
+                found.append(_verdict(one, trajectory, at))
+    before = answers.count()
+    answers.add_all(sorted(found, key=lambda verdict: verdict.created))
+    new = answers.count() - before
+    return {"answers": len(found), "new": new, "there_already": len(found) - new, "skipped_by_annotator": cancelled}
+
+
+def _load(path: Path) -> list[Any]:
+    if not path.is_file():
+        raise ReviewError(f"{path}: expected the JSON export of Label Studio, found no file")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise ReviewError(
+            f"{path.name}: expected at most {MAX_FILE_BYTES >> 30} GiB, found {path.stat().st_size} bytes"
+        )
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ReviewError(f"{path.name}: expected the JSON export of Label Studio: {str(error)[:200]}") from error
+    return list(_expect(plain, list, path.name))
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _expect(value: Any, kind: type, where: str) -> Any:
+    if not isinstance(value, kind):
+        raise ReviewError(f"{where}: expected {kind.__name__}, found {type(value).__name__}")
+    return value
+
+
+def _verdict(plain: Mapping[str, Any], trajectory: Trajectory, where: str) -> HumanVerdict:
+    item_id, steps = trajectory.item_id, len(trajectory.steps)
+    values: dict[str, Any] = {}
+    for one in _expect(plain.get("result"), list, f"{where}: result"):
+        name = _expect(one, dict, f"{where}: result").get("from_name")
+        if name not in _TYPES:
+            continue  # a region or a tag that somebody added to the interface
+        if one.get("type") != _TYPES[name] or name in values:
+            raise ReviewError(f"{where}: expected {name} once, of type {_TYPES[name]}, found {one.get('type')!r}")
+        values[name] = _expect(one.get("value"), dict, f"{where}: {name}").get(_key(name))
+    choices = values.get("decision")
+    if not isinstance(choices, list) or len(choices) != 1 or choices[0] not in DECISIONS:
+        raise ReviewError(f"{where}: expected one choice of {', '.join(DECISIONS)}, found {str(choices)[:80]}")
+    created = _time(plain.get("updated_at") or plain.get("created_at"), where)
+    verdict = HumanVerdict(
+        item_id, _annotator(plain.get("completed_by"), where), "annotator", choices[0],
+        _step(values.get("first_wrong_step"), steps, where), _note(values.get("note"), where),
+        _seconds(plain.get("lead_time"), where), created, content=trajectory.digest,
+    )  # fmt: skip
+    named = [item_id, trajectory.digest, verdict.annotator, verdict.decision, verdict.first_wrong_step, verdict.note,
+             repr(created)]  # fmt: skip
+    verdict = replace(verdict, request=f"label-studio:{digest(named)[:40]}")
+    try:
+        verdict.check()
+    except ReviewError as error:
+        raise ReviewError(f"{where}: {error}") from error
+    return verdict
+
+
+def _key(name: str) -> str:
+    return {"decision": "choices", "first_wrong_step": "number", "note": "text"}[name]
+
+
+def _annotator(value: Any, where: str) -> str:
+    """A user id, a record with id and email, or (of older exports) an email."""
+    if isinstance(value, dict):
+        value = value.get("email") or value.get("id")
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = f"label-studio-{value}"
+    if not isinstance(value, str):
+        raise ReviewError(f"{where}: completed_by: expected a user's id or email, found {type(value).__name__}")
+    try:
+        return check_name(value)
+    except ReviewError as error:
+        raise ReviewError(f"{where}: completed_by: {error}") from error
+
+
+def _step(value: Any, steps: int, where: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or not 1 <= value <= steps:
+        raise ReviewError(f"{where}: first_wrong_step: expected a step from 1 to {steps}, found {str(value)[:40]}")
+    return int(value) - 1
+
+
+def _note(value: Any, where: str) -> str:
+    if value is None:
+        return ""
+    lines = value if isinstance(value, list) else [value]
+    return "\n".join(_expect(line, str, f"{where}: note") for line in lines)
+
+
+def _seconds(value: Any, where: str) -> float:
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ReviewError(f"{where}: lead_time: expected seconds, found {str(value)[:40]}")
+    return float(value)
+
+
+def _time(value: Any, where: str) -> float:
+    """ISO 8601 → Unix time; 0 for none (the time of the import is taken)."""
+    if value is None:
+        return 0.0
+    try:
+        moment = datetime.fromisoformat(_expect(value, str, f"{where}: updated_at"))
+        return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError) as error:
+        raise ReviewError(f"{where}: updated_at: expected a time (ISO 8601), found {value[:40]!r}") from error

@@ -1,0 +1,341 @@
+"""The review page's server: 127.0.0.1 only, for the people who were given its address.
+
+The address holds a token made at each start, and all else lies below it; there is no cookie, which a browser would
+send to every other port of this machine. Every request must name this server as its Host (a name that a foreign page
+rebinds to 127.0.0.1 isn't ours) and mustn't come from another page; a POST must bear this page's own Origin, as JSON.
+Scripts run only from the package's own file (Content-Security-Policy). Pictures are asked for by item id and place; no
+path comes from outside. An answer is on disk before it is confirmed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import secrets
+import socket
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from quality.review.agreement import Disagreement, agreement, disagreements
+from quality.review.queue import OpenQueue
+from quality.review.trajectories import FULL_PX, THUMB_PX
+from quality.review.verdict_store import DECISIONS, HumanVerdict, ReviewError, VerdictStore, check_name
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOST = "127.0.0.1"
+PAGE = Path(__file__).parent / "page"
+FILES = {"/": ("index.html", "text/html"), "/review.css": ("review.css", "text/css"),
+         "/review.js": ("review.js", "text/javascript"), "/icon.svg": ("icon.svg", "image/svg+xml")}  # fmt: skip
+MAX_BODY = 64 * 1024
+CACHED_PICTURES = 400
+AHEAD = 3
+"""Items that the page holds ready, so that a decision is followed by the next item at once."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+
+
+class Guard:
+    """ASGI middleware: refuses whoever isn't the page itself, takes the token off the path, and puts `HEADERS` on every
+    answer."""
+
+    def __init__(self, app: App, port: int, token: str) -> None:
+        self.app = app
+        self.hosts = {f"{HOST}:{port}", f"localhost:{port}"}
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return  # no websockets here
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+            await send(message)
+
+        from starlette.requests import Request
+        from starlette.responses import PlainTextResponse
+
+        request = Request(scope)
+        status, why = self._refuses(request)
+        if status:
+            await PlainTextResponse(f"refused: {why}\n", status)(scope, receive, with_headers)
+        else:
+            path = "/" + scope["path"].partition("/")[2].partition("/")[2]
+            await self.app({**scope, "path": path, "raw_path": path.encode()}, receive, with_headers)
+
+    def _refuses(self, request: Request) -> tuple[int, str]:
+        """(status, reason), or (0, "")."""
+        host = request.headers.get("host", "")
+        if host not in self.hosts:
+            return 421, "this server is asked for by the address that `vesper review serve` printed"
+        token, slash, rest = request.scope["path"].removeprefix("/").partition("/")
+        if not slash or not _same(token, self.token):
+            return 403, "open the address that `vesper review serve` printed at this start; it holds a token"
+        opened = request.method == "GET" and not rest and request.headers.get("sec-fetch-dest") == "document"
+        if not opened and request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return 403, "a request of another page"
+        if request.method == "POST":
+            if request.headers.get("origin") != f"http://{host}":
+                return 403, "a POST must come from the page itself"
+            if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                return 415, "expected application/json"
+            length = request.headers.get("content-length", "")
+            if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY:
+                return 413, f"expected a body of at most {MAX_BODY} bytes, with its length"
+        elif request.method not in ("GET", "HEAD"):
+            return 405, "GET and POST only"
+        return 0, ""
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+
+class Review:
+    """What the page asks for: plain data in, plain data out. Raises `ReviewError` on what isn't allowed."""
+
+    def __init__(self, queue: OpenQueue, answers: VerdictStore, overlap: int = 2) -> None:
+        if overlap < 1:
+            raise ReviewError(f"--annotators: expected at least 1 person an item, found {overlap}")
+        self.queue = queue
+        self.answers = answers
+        self.overlap = overlap
+        self._contents = {item_id: one.digest for item_id, one in queue.trajectories.items()}
+        self._order = {item_id: place for place, item_id in enumerate(queue.rows)}
+        self._pictures: OrderedDict[tuple[str, int, int], bytes | None] = OrderedDict()
+        self._lock = Lock()
+
+    def join(self, body: Any) -> Any:
+        return {"annotator": self.answers.join(_text(body, "annotator"))}
+
+    def state(self, annotator: str) -> Any:
+        """Progress of everybody and the agreement so far, over the items of this queue."""
+        verdicts = self._verdicts()
+        own = [one for one in verdicts if one.role == "annotator"]
+        done: dict[str, int] = {}
+        for one in own:
+            done[one.annotator] = done.get(one.annotator, 0) + 1
+        waiting = self._settleable(verdicts)
+        return {
+            "annotator": annotator, "decisions": list(DECISIONS), "items": len(self._order), "overlap": self.overlap,
+            "done": done.get(annotator, 0), "everybody": done,
+            "finished": sum(n >= self.overlap for n in _count(one.item_id for one in own).values()),
+            "agreement": agreement(verdicts).plain(),
+            "disagreements": sum(one.adjudicated is None for one in waiting), "adjudicated": sum(
+                one.adjudicated is not None for one in waiting),
+        }  # fmt: skip
+
+    def upcoming(self, annotator: str) -> Any:
+        """The next items, first to last, whole: the page shows them without asking again."""
+        name = self.answers.join(annotator)
+        names = self.answers.upcoming(name, self._contents, self.overlap, AHEAD)
+        return {"items": [self._item(item_id) for item_id in names], "state": self.state(name)}
+
+    def item(self, item_id: str) -> Any:
+        return self._item(self._known(item_id))
+
+    def _item(self, item_id: str) -> Any:
+        # The judge's word, the stratum and why it was drawn stay unsaid: they would lead the reviewer.
+        return {**self.queue.trajectories[item_id].plain(), "place": self._order[item_id]}
+
+    def decide(self, body: Any) -> Any:
+        """Keep an answer. When this returns it is on disk."""
+        item_id = self._known(_text(body, "item_id"))
+        step, seconds = body.get("first_wrong_step"), body.get("seconds", 0)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+            raise ReviewError("seconds: expected a number")
+        steps = len(self.queue.trajectories[item_id].steps)
+        if step is not None and (type(step) is not int or not 0 <= step < steps):
+            raise ReviewError(f"first_wrong_step: expected a place from 0 to {steps - 1} or null")
+        role = _text(body, "role", "annotator")
+        if role == "adjudicator" and item_id not in {one.item_id for one in self._differing()}:
+            raise ReviewError("role: this item's annotators don't disagree, so there is nothing to settle")
+        kept = self.answers.add(
+            HumanVerdict(
+                item_id, check_name(_text(body, "annotator")), role, _text(body, "decision"), step,
+                _text(body, "note", ""), float(seconds), request=_text(body, "request"),
+                content=self._contents[item_id],
+            )
+        )  # fmt: skip
+        return {"kept": asdict(kept)}
+
+    def undo(self, body: Any) -> Any:
+        """Take back the last answer; `undone` is null if there was none."""
+        undone = self.answers.undo(check_name(_text(body, "annotator")), _text(body, "request"))
+        known = undone is not None and undone.item_id in self.queue.rows
+        return {"undone": asdict(undone) if undone else None,
+                "item": self._item(undone.item_id) if undone and known else None}  # fmt: skip
+
+    def differing(self, annotator: str) -> Any:
+        """The disagreement queue, of items that nobody else is to answer on their own any more: what others said would
+        lead them."""
+        check_name(annotator)
+        shown = []
+        for one in self._differing():
+            row = self.queue.trajectories[one.item_id]
+            final = asdict(one.adjudicated) if one.adjudicated else None
+            shown.append({"item_id": one.item_id, "goal": row.goal, "source": row.source, "final": final,
+                          "decisions": dict(one.decisions), "answers": self._answers(one.item_id)})  # fmt: skip
+        return {"items": shown}
+
+    def _differing(self) -> list[Disagreement]:
+        return self._settleable(self._verdicts())
+
+    def _verdicts(self) -> list[HumanVerdict]:
+        """The answers that count, on the items of this queue as they are now."""
+        return [one for one in self.answers.verdicts() if self._contents.get(one.item_id) == one.content]
+
+    def _settleable(self, verdicts: list[HumanVerdict]) -> list[Disagreement]:
+        return [one for one in disagreements(verdicts)
+                if len(one.decisions) >= self.overlap]  # fmt: skip
+
+    def _answers(self, item_id: str) -> list[Any]:
+        """Notes and marks of an item's annotators, for whoever settles it."""
+        return [asdict(one) for one in self._verdicts() if one.item_id == item_id and one.role == "annotator"]
+
+    def _known(self, item_id: str) -> str:
+        if item_id not in self.queue.rows:
+            raise ReviewError(f"item_id: expected an item of the queue, found {item_id[:80]!r}")
+        return item_id
+
+    def picture(self, item_id: str, place: int, side_px: int) -> bytes | None:
+        """JPEG of a step with its action drawn; the last ones drawn are kept."""
+        key = (self._known(item_id), place, side_px)
+        with self._lock:
+            if key in self._pictures:
+                self._pictures.move_to_end(key)
+                return self._pictures[key]
+        try:
+            drawn = self.queue.trajectories[item_id].picture(place, side_px)
+        except IndexError as error:
+            raise ReviewError(str(error)) from error
+        with self._lock:
+            self._pictures[key] = drawn
+            if len(self._pictures) > CACHED_PICTURES:
+                self._pictures.popitem(last=False)
+        return drawn
+
+
+def _count(names: Any) -> dict[str, int]:
+    from collections import Counter
+
+    return Counter(names)
+
+
+def _text(body: Any, name: str, default: str | None = None) -> str:
+    value = body.get(name, default) if isinstance(body, dict) else None
+    if not isinstance(value, str):
+        raise ReviewError(f"{name}: expected text, found {type(value).__name__}")
+    return value
+
+
+def make_app(review: Review, port: int, token: str) -> App:
+    """The ASGI application, guarded."""
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    posts = {"/api/join": review.join, "/api/verdict": review.decide, "/api/undo": review.undo}
+    gets: dict[str, tuple[Callable[[str], Any], str]] = {
+        "/api/state": (review.state, "annotator"), "/api/next": (review.upcoming, "annotator"),
+        "/api/item": (review.item, "id"), "/api/disagreements": (review.differing, "annotator"),
+    }  # fmt: skip
+    routes = [
+        *(Route(path, partial(_file, name, kind), methods=["GET"]) for path, (name, kind) in FILES.items()),
+        *(Route(path, partial(_get, call, name), methods=["GET"]) for path, (call, name) in gets.items()),
+        *(Route(path, partial(_post, call), methods=["POST"]) for path, call in posts.items()),
+        Route("/picture", partial(_picture, review), methods=["GET"]),
+    ]
+    app: Starlette = Starlette(routes=routes)
+    return Guard(app, port, token)
+
+
+async def _file(name: str, kind: str, request: Request) -> Response:
+    from starlette.responses import FileResponse
+
+    return FileResponse(PAGE / name, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+
+async def _get(call: Callable[[str], Any], name: str, request: Request) -> Response:
+    return await _answer(call, request.query_params.get(name, ""))
+
+
+async def _post(call: Callable[[Any], Any], request: Request) -> Response:
+    from starlette.responses import JSONResponse
+
+    body = await request.body()
+    try:
+        plain = json.loads(body)
+    except (ValueError, RecursionError):
+        return JSONResponse({"error": "expected JSON"}, 400)
+    return await _answer(call, plain)
+
+
+async def _answer(call: Callable[[Any], Any], given: Any) -> Response:
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
+
+    try:
+        plain = await run_in_threadpool(call, given)
+    except ReviewError as error:
+        return JSONResponse({"error": str(error)}, 400)
+    return JSONResponse(plain, headers={"Cache-Control": "no-store"})
+
+
+async def _picture(review: Review, request: Request) -> Response:
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse, Response
+
+    asked = request.query_params
+    place = asked.get("step", "")
+    if not (place.isascii() and place.isdigit() and len(place) < 7):
+        return JSONResponse({"error": "step: expected a number"}, 400)
+    side = THUMB_PX if asked.get("size") == "thumb" else FULL_PX
+    try:
+        drawn = await run_in_threadpool(review.picture, asked.get("item", ""), int(place), side)
+    except ReviewError as error:
+        return JSONResponse({"error": str(error)}, 404)
+    if drawn is None:
+        return JSONResponse({"error": "this step has no picture that can be read"}, 404)
+    return Response(drawn, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+
+
+def serve(review: Review, port: int = 0, told: Callable[[str], None] = print) -> None:
+    """Serve until interrupted; `told` is given the address once it can be opened. Raises `OSError` if the port is
+    taken."""
+    import uvicorn
+
+    token = secrets.token_urlsafe(24)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(128)
+        real = listener.getsockname()[1]
+        config = uvicorn.Config(
+            make_app(review, real, token), log_level="warning", access_log=False, server_header=False,
+            timeout_graceful_shutdown=3,
+        )  # fmt: skip
+        told(f"http://{HOST}:{real}/{token}/")
+        uvicorn.Server(config).run(sockets=[listener])

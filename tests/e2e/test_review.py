@@ -1,0 +1,354 @@
+"""The review page in real Chromium: two people, 40 trajectories, keyboard only; SIGKILL, other pages, hostile text."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import goldmaker
+import pytest
+from reviewing import Reviewer, Server, chromium, run_vesper, served
+
+from generators.browser import BrowserMissing, find_chromium
+from pipelines.adapter import Raw
+from pipelines.store import Store
+from pipelines.unify import unify_source
+from quality.gold import build_gold
+from quality.review.agreement import agreement, cohen_kappa
+from quality.review.queue import ASSET
+from quality.review.verdict_store import VerdictStore, answers_path
+from quality.rewrite import ProofRewriter
+from quality.rules import RulesJudge
+from quality.verdicts import judge_source
+from schemas.ids import digest
+
+HOSTILE = (
+    "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> \"&lt; {{7*7}} ${7*7} "
+    "</title><svg onload=window.hacked=1> '); DROP TABLE verdicts; --"
+)
+KEYS = {"1": "keep", "2": "rewrite", "3": "reconstruct", "4": "discard", "5": "unsure"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def browser() -> None:
+    try:
+        find_chromium()
+    except BrowserMissing as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with 40 gold trajectories, one with a hostile goal, and their queue."""
+    home = tmp_path_factory.mktemp("review") / "home"
+    goals = [f"open page {number} and come back" for number in range(39)] + [HOSTILE]
+    goldmaker.gold(home, count=40, length=4, instructions=goals)
+    made = run_vesper("review", "queue", "--home", home, "--size", 40)
+    assert made.returncode == 0 and "queued 40 of 40" in made.stdout, made.stderr
+    return home
+
+
+@pytest.fixture
+def home(made_once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made_once, tmp_path / "home"))
+
+
+def decision_of(name: str, item_id: str) -> str:
+    """A scripted person's key for an item: mostly keep, and two people differ on some."""
+    own, common = int(digest([name, item_id])[:8], 16) % 10, int(digest(item_id)[:8], 16) % 10
+    return str(own % 5 + 1) if own < 3 else str(max(1, common % 7 - 2))
+
+
+def test_two_people_finish_forty_trajectories_by_keyboard(home: Path) -> None:
+    accepted: dict[tuple[str, str], str] = {}
+
+    def work(person: Reviewer, stop_after: int) -> None:
+        while stop_after and (item := person.item):
+            stop_after -= 1
+            key = decision_of(person.name, item)
+            for _ in range(2):
+                person.press("ArrowRight")
+            if key != "1":
+                person.press("x")
+            person.answer(key)
+            accepted[person.name, item] = KEYS[key]
+
+    with chromium(1000, 700) as context:
+        ann, bob = Reviewer(context, "ann"), Reviewer(context, "bob")
+        with served("--home", home) as server:
+            ann.open(server.url)
+            work(ann, 25)
+            bob.open(server.url)
+            work(bob, 11)
+            last = bob.item
+            ann.page.evaluate("window.before = document.body.dataset.item")
+            ann.press("1")  # whether this one is accepted or not, nothing that was is lost
+            server.kill()
+            bob.press("4")
+            bob.wait("() => !document.getElementById('banner').hidden")
+            assert "NOT saved" in bob.text("banner") and bob.item == last
+        kept = {(one.annotator, one.item_id): one.decision for one in VerdictStore(answers_path(home)).verdicts()}
+        assert accepted.items() <= kept.items() and len(kept) - len(accepted) in (0, 1)
+        accepted.update(kept)
+
+        with served("--home", home) as server:
+            for person in (ann, bob):
+                person.open(server.url)
+                work(person, 100)
+            assert "All done" in ann.page.inner_text("#done") and len(accepted) == 80
+            bob.page.reload()
+            bob.wait("() => document.getElementById('count').textContent === '40 of 40'")
+
+            answers = VerdictStore(answers_path(home))
+            table = {(one.annotator, one.item_id): one for one in answers.verdicts()}
+            assert {key: one.decision for key, one in table.items()} == accepted
+            assert {one.first_wrong_step for one in table.values() if one.decision != "keep"} == {2}
+            items = sorted({item for _, item in table})
+            kappa = cohen_kappa([(table["ann", item].decision, table["bob", item].decision) for item in items])
+            assert len(items) == 40 and 0.2 < kappa < 0.95
+            assert bob.text("agreement") == f"κ {kappa:.3f} on 40 items"
+            told = json.loads(run_vesper("review", "status", "--home", home, "--json").stdout)
+            assert told["agreement"]["kappa"] == pytest.approx(kappa) and told["finished"] == 40
+
+            differing = [item for item in items if table["ann", item].decision != table["bob", item].decision]
+            settle(Reviewer(context, "eve"), server, differing)
+            assert agreement(answers.verdicts()).kappa == pytest.approx(kappa)  # a last word isn't a third opinion
+            assert {one.item_id for one in answers.verdicts() if one.role == "adjudicator"} == set(differing[:2])
+        assert ann.errors == bob.errors == []
+
+
+def settle(eve: Reviewer, server: Server, differing: list[str]) -> None:
+    """A third person gives two last words, with the keyboard."""
+    eve.open(server.url)
+    assert eve.item == "" and eve.text("differing-count") == str(len(differing))
+    for place, item in enumerate(differing[:2]):
+        if eve.page.is_hidden("#differing"):
+            eve.press("d")
+        eve.wait("() => !document.getElementById('differing').hidden")
+        assert eve.page.locator("#rows tr").count() == len(differing)
+        eve.press("Home")
+        for _ in range(5):
+            eve.press("ArrowUp")
+        eve.press("Enter")
+        eve.wait("item => document.body.dataset.item === item", item)
+        assert "ann: " in eve.text("others") and "first wrong step" in eve.text("others")
+        eve.answer("2")
+        eve.wait(
+            "left => document.getElementById('differing-count').textContent === left", str(len(differing) - place - 1)
+        )
+
+
+def test_undo_notes_and_help(home: Path) -> None:
+    with served("--home", home) as server, chromium(1000, 700) as context:
+        ann = Reviewer(context, "ann")
+        ann.open(server.url)
+        first = ann.item
+        ann.press("n")
+        ann.page.keyboard.type("1 2 x d u: no key while a note is written")
+        ann.press("Escape")
+        ann.press("End")
+        ann.press("x")
+        assert ann.page.is_visible("#wrong-flag")
+        ann.answer("4")
+        assert ann.text("saved").startswith("saved: discard")
+        ann.press("u")
+        ann.wait("first => document.body.dataset.item === first", first)
+        assert ann.page.input_value("#note") == "1 2 x d u: no key while a note is written"
+        ann.press("?")
+        assert ann.page.is_visible("#help")
+        ann.press("1")  # no answer while the help is open
+        ann.press("Escape")
+        ann.wait("() => !document.getElementById('help').open")
+        assert ann.item == first
+        ann.answer("1")
+        [verdict] = VerdictStore(answers_path(home)).verdicts()
+        assert (verdict.decision, verdict.first_wrong_step, verdict.note[:3]) == ("keep", 3, "1 2")
+        assert [undone for _, undone in VerdictStore(answers_path(home)).history(first)] == [True, False]
+        scrolls = (
+            "document.documentElement.scrollWidth > innerWidth || document.documentElement.scrollHeight > innerHeight"
+        )
+        assert not ann.page.evaluate(scrolls)
+        ann.wait("() => document.getElementById('picture').naturalWidth > 0")
+
+
+def test_text_of_the_data_never_runs(home: Path) -> None:
+    store = Store(home)
+    rows = store.require(ASSET).read("queue").to_pylist()
+    hostile = next(row["item_id"] for row in rows if row["item_id"].endswith("e0039"))
+    with served("--home", home) as server, chromium() as context:
+        ann = Reviewer(context, "ann")
+        ann.open(server.url)
+        while ann.item != hostile:
+            ann.answer("1")
+        assert ann.page.inner_text("#goal") == HOSTILE
+        ann.page.wait_for_load_state("networkidle")
+        assert ann.page.evaluate("typeof window.hacked") == "undefined"
+        ann.page.evaluate("() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 2';"
+                          "document.body.append(s); }")  # fmt: skip
+        ann.page.evaluate("() => { document.getElementById('goal').innerHTML = "
+                          "'<img src=/none onerror=\"window.hacked = 3\">'; }")  # fmt: skip
+        ann.page.wait_for_timeout(200)
+        assert ann.page.evaluate("typeof window.hacked") == "undefined"  # even if some text got in, it can't run
+
+
+@contextlib.contextmanager
+def foreign_site(html: str) -> Iterator[str]:
+    """Another page on this machine, whose scripts may do what they like."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(html.encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as site:
+        thread = threading.Thread(target=site.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{site.server_port}/"
+        site.shutdown()
+
+
+def test_other_pages_can_neither_post_nor_read(home: Path) -> None:
+    item = Store(home).require(ASSET).read("queue").to_pylist()[0]["item_id"]
+    body = json.dumps({"annotator": "mallory", "item_id": item, "decision": "keep", "request": "request-1"})
+    page = """<form id=f method=post enctype=text/plain action="%(at)sapi/verdict" target=t>
+    <input name='%(body)s'></form><iframe name=t></iframe><img id=i src="%(at)spicture?item=x&step=0"><script>
+    window.tried = Promise.allSettled([
+      fetch("%(at)sapi/verdict", {method: "POST", mode: "no-cors", credentials: "include", body: %(json)s}),
+      fetch("%(at)sapi/verdict", {method: "POST", credentials: "include", body: %(json)s,
+                                  headers: {"Content-Type": "application/json"}}).then(r => r.text()),
+      fetch("%(at)sapi/state?annotator=ann", {credentials: "include"}).then(r => r.text()),
+    ]).then(all => { f.submit(); return all.map(one => one.status); });
+    </script>"""
+    with served("--home", home) as server, chromium() as context:
+        ann = Reviewer(context, "ann")
+        ann.open(server.url)
+        at = server.url  # the other page may even know the token
+        with foreign_site(page % {"at": at, "body": body.replace('"', "&quot;"), "json": json.dumps(body)}) as url:
+            evil = context.new_page()
+            evil.goto(url)
+            assert evil.evaluate("window.tried")[1:] == ["rejected", "rejected"]
+            evil.wait_for_timeout(300)
+            assert evil.evaluate("document.getElementById('i').naturalWidth") == 0
+        assert [one.annotator for one in VerdictStore(answers_path(home)).verdicts()] == []
+
+        ours = f"http://127.0.0.1:{server.port}"
+        good = {"Origin": ours, "Content_Type": "application/json"}
+        tries = [
+            ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Origin": ""}, 403),
+            ({"Origin": f"http://localhost:{server.port}"}, 403), ({"Content_Type": "text/plain"}, 415),
+            ({"Host": f"evil.example:{server.port}"}, 421), ({"Host": "127.0.0.1"}, 421),
+            ({"Sec_Fetch_Site": "cross-site"}, 403), ({"Sec_Fetch_Site": "same-site"}, 403),
+        ]  # fmt: skip
+        for changed, status in tries:
+            found = server.request("POST", "/api/verdict", body, **{**good, **changed})
+            assert found[0] == status, (changed, found)
+        for path in ("/api/verdict", "/wrong/api/verdict", f"/{server.token[:-1]}/api/verdict", "//api/verdict"):
+            assert server.request("POST", path, body, token=False, **good)[0] == 403, path
+        for path in ("/", "/wrong/", f"/?token={server.token}", f"/{server.token}", "/review.js"):
+            assert server.request("GET", path, token=False)[0] == 403, path
+        assert server.request("GET", "/picture?item=x&step=0", Sec_Fetch_Site="same-site")[0] == 403
+        assert server.request("GET", "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Dest="document")[0] == 200  # a link
+        assert server.request("GET", "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Dest="iframe")[0] == 403
+        assert VerdictStore(answers_path(home)).verdicts() == []
+        assert server.request("POST", "/api/verdict", body, **good)[0] == 200  # the same one, from the page itself
+        assert [one.annotator for one in VerdictStore(answers_path(home)).verdicts()] == ["mallory"]
+
+
+def test_bad_requests_get_one_line_and_pictures_have_no_paths(home: Path) -> None:
+    item = Store(home).require(ASSET).read("queue").to_pylist()[0]["item_id"]
+    with served("--home", home) as server:
+        good = {"Origin": f"http://127.0.0.1:{server.port}", "Content_Type": "application/json"}
+        plain = {"annotator": "ann", "item_id": item, "decision": "keep", "request": "request-1"}
+        bad: list[object] = [
+            {**plain, "decision": "maybe"}, {**plain, "item_id": "episode:toy/none"}, {**plain, "item_id": 5},
+            {**plain, "annotator": "<b>"}, {**plain, "first_wrong_step": 99}, {**plain, "first_wrong_step": "1"},
+            {**plain, "seconds": "long"}, {**plain, "seconds": -1}, {**plain, "role": "adjudicator"},
+            {**plain, "note": 7}, {**plain, "request": "a"}, [], "text", 5, None,
+        ]  # fmt: skip
+        for body in bad:
+            status, _, text = server.request("POST", "/api/verdict", json.dumps(body), **good)
+            assert status == 400 and "\n" not in json.loads(text)["error"], (body, text)
+        for raw in (
+            "{",
+            "[" * 50_000,
+            '{"seconds": NaN}',
+            '{"seconds": 1e999}',
+            "\ud83d".encode("utf-16", "surrogatepass").hex(),
+        ):
+            assert server.request("POST", "/api/verdict", raw, **good)[0] == 400
+        assert server.request("POST", "/api/verdict", "x" * 70_000, **good)[0] == 413
+        for query, status in {
+            "item=../../../etc/passwd&step=0": 404, "item=/etc/passwd&step=0": 404, f"item={item}&step=-1": 400,
+            f"item={item}&step=99": 404, f"item={item}&step=0/../1": 400, "": 400, f"item={item}&step=1": 200,
+            f"item={item}&step=1&size=thumb": 200,
+        }.items():  # fmt: skip
+            assert server.request("GET", f"/picture?{query}")[0] == status, query
+        for path in ("/../server.py", "/page/../../items.py", "/%2e%2e/server.py", "/review.sqlite"):
+            assert server.request("GET", path)[0] == 404, path
+        assert server.request("DELETE", "/api/verdict")[0] == 405
+        headers = server.request("GET", "/")[1]
+        assert "'unsafe-inline'" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff" and "server" not in headers
+        assert VerdictStore(answers_path(home)).verdicts() == []
+
+
+def test_the_real_stages_end_at_the_page(tiny_home: Callable[..., Path], tmp_path: Path) -> None:
+    """Embedded episodes through unify, judge and gold: the queue holds them, and their pictures are shown."""
+    home = Path(shutil.copytree(tiny_home("aitz"), tmp_path / "home"))
+    store = Store(home)
+    unify_source(store, "aitz", Raw(home / "raw" / "aitz"))
+    judge_source(store, "aitz", RulesJudge())
+    build_gold(store, "aitz", RulesJudge(), ProofRewriter())
+    assert run_vesper("review", "queue", "--home", home).returncode == 0
+    rows = store.require(ASSET).read("queue").to_pylist()
+    assert {row["origin"] for row in rows} >= {"gold"} and all(row["confidence"] is not None for row in rows)
+    with served("--home", home) as server, chromium() as context:
+        ann = Reviewer(context, "ann")
+        ann.open(server.url)
+        assert ann.item == rows[0]["item_id"]
+        ann.wait("() => document.getElementById('picture').naturalWidth > 100")
+        ann.press("ArrowRight")
+        ann.wait("() => document.getElementById('step-number').textContent.startsWith('step 2')")
+        ann.answer("1")
+    made = run_vesper("review", "export", "--home", home, tmp_path / "tasks.json", "--pictures", "none", "--answers")
+    assert made.returncode == 0 and "1 annotations" in made.stdout
+    read = run_vesper("review", "import", "--home", home, tmp_path / "tasks.json")
+    assert read.returncode == 0 and "answers 1" in read.stdout, read.stderr
+    refused = run_vesper("review", "promote", "--home", home)
+    assert refused.returncode == 2 and "no item has 2 equal answers" in refused.stderr
+    promoted = run_vesper("review", "promote", "--home", home, "--annotators", 1)
+    assert promoted.returncode == 0 and "1 settled" in promoted.stdout, promoted.stderr
+
+
+def test_a_folder_of_unify_is_reviewed_without_a_store(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    store = Store(tmp_path / "made")
+    steps, screens = goldmaker.episodes(store, "toy", 3)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    pq.write_table(steps, folder / "steps.parquet")
+    pq.write_table(screens, folder / "screens.parquet")
+    (store.home / "screens").rename(folder / "screens")
+    with served("--from", folder, "--annotators", 1) as server:
+        assert server.lines[0].startswith("3 items, 1 people each")
+        text = server.request("GET", "/api/next?annotator=ann")[2]
+        ids = [one["item_id"] for one in json.loads(text)["items"]]
+        assert sorted(ids) == [f"episode:toy/e000{n}" for n in range(3)]
+        assert server.request("GET", f"/picture?item={ids[0]}&step=0")[0] == 200
+    for words, told in (
+        (("--from", tmp_path / "none"), "expected a folder"), (("--home", tmp_path / "none"), "expected a store"),
+        (("--from", folder, "--annotators", 0), "at least 1"), (("--from", folder, "--port", 99999), "0 to 65535"),
+    ):  # fmt: skip
+        refused = run_vesper("review", "serve", *words)
+        assert refused.returncode == 2 and told in refused.stderr and refused.stderr.count("\n") == 1, refused.stderr
