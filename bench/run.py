@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("--only", choices=THEMES, action="append", help="a theme; may be given several times")
     parser.add_argument("--out", type=Path, default=OUT, help="where the figures go (bench/results.json)")
     options = parser.parse_args()
+    importlib.import_module("pipelines")  # before Arrow loads, as in the command: it sets up the allocator
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     results = []

@@ -6,7 +6,7 @@ import fnmatch
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ EMBEDDED = (
 )  # fmt: skip
 """Sources that have embedded data (a test holds this to the generator's own list, which is heavy to import)."""
 _SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
-_KEYS = {"raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges"}
+_KEYS = {"raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges", "judge"}
 
 
 class DeploymentError(ValueError):
@@ -52,6 +52,21 @@ class LicencePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeLimits:
+    """What a model judge may ask of its endpoint, None for no limit; prices are money per million tokens, None unknown.
+
+    What a night's ceiling leaves is pending: it is asked another night and never scored null.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    requests_per_night: int | None = None
+    tokens_per_night: int | None = None
+    price_prompt: float | None = None
+    price_completion: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """All settings. `embedded_size`: `tiny` or `demo`; None is the generator's own default."""
 
@@ -65,6 +80,7 @@ class Deployment:
     executor: str = "in_process"
     strata_edges: tuple[int, int] | None = None
     """Expected steps up to which a task of the pool is easy, and medium; None is the pool's own default."""
+    judge: JudgeLimits = JudgeLimits()
 
     def source(self, name: str) -> SourceSettings:
         """Settings of a source, defaults if nothing is said of it."""
@@ -129,7 +145,22 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
         licences=_licences(plain.get("licences") or {}, path.name),
         executor=executor,
         strata_edges=_edges(plain.get("strata_edges"), path.name),
+        judge=_judge(plain.get("judge") or {}, path.name),
     )
+
+
+def _judge(said: Any, file: str) -> JudgeLimits:
+    names = {one.name for one in fields(JudgeLimits)}
+    if not isinstance(said, dict):
+        raise DeploymentError(f"{file}: judge: expected {', '.join(sorted(names))}, found {said!r}")
+    _only(said, names, f"{file}: judge")
+    for name, value in said.items():
+        whole = type(value) is int or (type(value) is float and not name.endswith("night"))
+        least = 0 if name.startswith("price") or name.endswith("night") else 1e-9
+        if value is not None and (not whole or not value >= least):
+            kind = "a whole number from 0 on" if name.endswith("night") else "a number above 0"
+            raise DeploymentError(f"{file}: judge.{name}: expected {kind} or null, found {value!r}")
+    return JudgeLimits(**said)
 
 
 def _licences(said: Any, file: str) -> LicencePolicy:

@@ -170,12 +170,12 @@ def _point(point: Point) -> list[str]:
 
 
 def _costs(results: Sequence[BenchResult]) -> str:
-    head = ["judge", "items", "cleaned", "requests", "cached", "ms/item", "tokens/item", "price/item"]
+    head = ["judge", "items", "requests", "cached", "ms/item", "tokens/item", "price/item"]
     lines = []
     for number, result in enumerate(results):
         costs, each = result.costs, result.costs.per_item()
         price = "-" if each["price"] is None else f"{each['price']:.6f}"
-        counts = [str(one) for one in (costs.items, costs.cleaned, costs.requests, costs.cached)]
+        counts = [str(one) for one in (costs.items, costs.requests, costs.cached)]
         line = [f"[{_letter(number)}]", *counts, f"{1000 * (each['seconds'] or 0):.1f}", f"{each['tokens']:.0f}", price]
         lines.append(line)
     return table(head, lines)

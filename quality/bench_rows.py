@@ -44,8 +44,6 @@ class Costs:
     """What the judging took; `items` are steps and samples. Cached answers count no tokens and no seconds."""
 
     items: int
-    cleaned: int
-    """Items that cleaning decided before the judge was asked."""
     seconds: float
     model_seconds: float
     requests: int

@@ -1,14 +1,14 @@
 """Measures a judge on a judge bench (`quality.bench_truth`): asks it about the whole folder, then scores its answers.
 
-The judge is asked as `vesper judge` asks it: cleaning first, then the judge, over a part made from the folder's tables
-and pictures. It is handed no path, so nothing leads it to `truth.parquet`. Figures: `quality.bench_figures`.
+The judge is asked itself, over a part made from the folder's tables and pictures: what cleaning takes out of a corpus
+(passwords, traces that are too short) says nothing about the judge. It is handed no path, so nothing leads it to
+`truth.parquet`. Figures: `quality.bench_figures`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,16 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quality import cleaning
 from quality.bench_figures import figures
 from quality.bench_rows import PREVALENCE, Costs, Figures, Scored
 from quality.bench_truth import BANDS, DEFECTS, LABELS, Truth
 from quality.commands import read_directory
+from quality.evidence_episode import Habits
 from quality.items import Part, ScreenBank, ScreenSource
 from quality.judge import Judge, JudgeError, Verdict, identity, route
 from quality.judges import report_of, requests_sent
 from quality.prices import Prices
-from quality.verdicts import judge_part
 
 Split = Literal["all", "seen", "held_out"]
 SPLITS: tuple[Split, ...] = ("all", "seen", "held_out")
@@ -80,7 +79,7 @@ def measure(
     truth = read_truth(folder, part)
     before = requests_sent(judge)
     began = time.perf_counter()
-    verdicts = judge_part(part, judge)
+    verdicts = judge.judge(part.items, 0, Habits.of(part.episodes))
     seconds = time.perf_counter() - began
     scored = score_items(truth, verdicts, part, judge.name)
     if not scored:
@@ -224,12 +223,8 @@ def _costs(verdicts: Sequence[Verdict], seconds: float, requests: int, prices: P
     billed = [verdict.cost for verdict in verdicts if verdict.cost is not None]
     asked = [cost for cost in billed if not cost.cached]
     prompt, completion = sum(cost.prompt_tokens for cost in asked), sum(cost.completion_tokens for cost in asked)
-    by_judge: dict[str, int] = defaultdict(int)
-    for verdict in verdicts:
-        if not verdict.item_id.startswith("episode:"):
-            by_judge[verdict.judge] += 1
     return Costs(
-        items=sum(by_judge.values()), cleaned=by_judge[cleaning.JUDGE], seconds=seconds,
+        items=sum(not verdict.item_id.startswith("episode:") for verdict in verdicts), seconds=seconds,
         model_seconds=math.fsum(cost.seconds for cost in asked), requests=requests, prompt_tokens=prompt,
         completion_tokens=completion, cached=len(billed) - len(asked),
         price=prices.of(prompt, completion) if prices is not None and prices.known else None,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dagster_project.deployment import Deployment
+from dagster_project.deployment import Deployment, JudgeLimits
 from dagster_project.graph import Stage, Work
 from generators.embedded import build as embedded
 from pipelines import sources as adapters
@@ -16,7 +17,7 @@ from pipelines import suites, unify
 from pipelines.adapter import Descriptor, Raw
 from pipelines.manifest import Manifest
 from quality import gold, verdicts
-from quality.judges import JudgeConfig
+from quality.judges import JudgeConfig, asks_a_model
 from schemas.tables import Samples, Steps, Verdicts
 
 PARTS = ("raw", "unified", "verdicts", "gold")
@@ -157,6 +158,24 @@ def _gold(name: str, work: Work) -> Manifest:
 
 
 def judge_config(work: Work) -> JudgeConfig:
-    """Which judge a run asks, with its cache in the store."""
+    """Which judge a run asks, with its cache in the store and the deployment's limits."""
     settings = work.judge
-    return JudgeConfig(settings.name, settings.base_url, settings.model, cache=work.store.home / "cache" / "judge")
+    nano = work.store.current("checkpoints/nano_judge")
+    config = JudgeConfig(
+        settings.name, settings.base_url, settings.model, cache=work.store.home / "cache" / "judge",
+        nano=None if nano is None else nano.file("nano.json").parent,
+    )  # fmt: skip
+    return replace(config, client=_client(work.deployment.judge)) if asks_a_model(config) else config
+
+
+def _client(limits: JudgeLimits) -> dict[str, Any]:
+    """Options of the model client."""
+    from quality.prices import Prices
+    from quality.rate_limit import RateLimits
+    from quality.spending import Ceiling
+
+    return {
+        "limits": RateLimits(limits.requests_per_minute, limits.tokens_per_minute),
+        "ceiling": Ceiling(limits.requests_per_night, limits.tokens_per_night),
+        "prices": Prices(limits.price_prompt, limits.price_completion),
+    }

@@ -55,7 +55,8 @@ def bench(options: argparse.Namespace) -> int:
     (options.out / "verified.json").write_text(json.dumps(truth, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     claim = "none" if truth["claimed"] is None else f"{truth['claimed']:.3f}"
     print(
-        f"items {truth['items']}, gold {truth['gold']}; true high fidelity {truth['before']:.3f} before, "
+        f"items {truth['items']} ({truth['planted']:.3f} planted low), gold {truth['gold']}; "
+        f"true high fidelity {truth['before']:.3f} before, "
         f"{truth['after']:.3f} after (the judge claims {claim}); sound items kept {truth['clean_kept']:.3f}"
     )
     for name, counts in (("untrue in gold", truth["left"]), ("repaired", truth["repaired"])):

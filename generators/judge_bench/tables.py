@@ -92,7 +92,8 @@ class Tables:
             "episode_id": name, "uid": trace.uid, "family": trace.family, "goal": base.goal, "start": base.start,
             "platform": base.platform, "checks": base.checks, "end_state": base.end_state, "failure": trace.failure,
             "sound": [
-                {"action": format(move.action), "key": move.key, "box": move.box, "screenshot": shot.sha256}
+                {"action": format(move.action), "key": move.key, "box": move.box, "screenshot": shot.sha256,
+                 "thought": move.thought}
                 for move, shot in zip(base.moves, base.shots, strict=True)
             ],
         })  # fmt: skip

@@ -30,11 +30,13 @@ SAME_BOX = 0.5
 
 @dataclass(frozen=True)
 class Verified:
-    """`before`, `after`: true share of high fidelity among the corpus' items, and among gold. `clean_kept`: share of
-    the sound items that are in gold and true."""
+    """`planted`: share of items that belong to something damaged. `before`, `after`: share of items that are true,
+    in the corpus and in gold (in a damaged trace single steps may be true: those before the first error). `clean_kept`:
+    share of the sound items that are in gold and true."""
 
     items: int
     gold: int
+    planted: float
     before: float
     after: float
     clean_kept: float
@@ -64,6 +66,7 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
         raise ValueError(f"verify: expected a corpus in {corpus} and its gold in {gold}: {error}") from error
     damage = _damage(steps, samples, truth)
     true = dict(_true_steps(gold_steps, episodes, accepts)) | dict(_true_samples(gold_samples, samples, truth))
+    first = dict(_true_steps(steps, episodes, None)) | dict(_true_samples(samples, samples, truth))
     left: dict[str, int] = defaultdict(int)
     repaired: dict[str, int] = defaultdict(int)
     for item_id, is_true in true.items():
@@ -74,7 +77,8 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
             repaired[kind] += 1
     sound = [item_id for item_id in damage if not damage[item_id]]
     return Verified(
-        len(damage), len(true), len(sound) / len(damage), sum(true.values()) / len(true) if true else 0.0,
+        len(damage), len(true), 1 - len(sound) / len(damage), sum(first.values()) / len(first),
+        sum(true.values()) / len(true) if true else 0.0,
         sum(true.get(item_id, False) for item_id in sound) / len(sound), dict(sorted(left.items())),
         dict(sorted(repaired.items())),
     )  # fmt: skip
@@ -101,7 +105,8 @@ def _damage(steps: Sequence[Row], samples: Sequence[Row], truth: Mapping[str, Ro
     for row in samples:
         item_id = item_sample(row["sample_id"])
         label = truth.get(item_id)
-        found[item_id] = label["kind"] if label is not None and label["label"] == "planted" else ""
+        if label is not None:  # one that was moved with the others and still lies on its element is neither
+            found[item_id] = label["kind"] if label["label"] == "planted" else ""
     return found
 
 
@@ -135,7 +140,9 @@ def _place(row: Row, sound: Sequence[Row], expected: int) -> int | None:
     order = [expected, *(at for at in range(len(sound)) if at != expected)]
     action = parse(row["action_text"])
     for at in order:
-        if at < len(sound) and sound[at]["screenshot"] == row["screenshot_sha256"] and _same(action, sound[at]):
+        if at >= len(sound) or sound[at]["screenshot"] != row["screenshot_sha256"]:
+            continue
+        if _same(action, sound[at]) and (row["thought"] or "") in ("", sound[at]["thought"]):
             return at
     return None
 

@@ -78,10 +78,9 @@ def test_an_operator_damages_what_it_says_and_nothing_else(phone, name):
 
 def test_a_shift_is_of_the_sizes_told_and_off_the_element():
     box = (400.0, 400.0, 500.0, 440.0)
-    for seed in range(200):
-        moved = shift(box, (450, 420), Random(seed), 0.5, 2.0)
-        assert moved is not None
-        new, point, sizes = moved
+    made = [moved for seed in range(200) if (moved := shift(box, (450, 420), Random(seed), 0.5, 2.0)) is not None]
+    assert len(made) >= 190  # half a size from the middle still lies on the border
+    for new, point, sizes in made:
         assert 0.5 <= sizes <= 2 and not inside(box, point)
         assert max(abs(new[0] - box[0]) / 100, abs(new[1] - box[1]) / 40) == pytest.approx(sizes)
 
@@ -136,7 +135,6 @@ def test_of_a_corpus_itself_as_gold_the_truth_is_its_sound_share(tmp_path):
     corpus = tmp_path / "corpus"
     build(corpus, BenchConfig(traces=16, screens=8, copies=0, natural=0, low=0.303, seed=6))
     found = verify(corpus, corpus)
-    assert found.clean_kept == 1.0 and 0.5 < found.before < 0.85
-    # Within a damaged trace single steps may be right: a skipped step leaves those before it as they were.
-    assert found.after >= found.before - 0.02
+    assert found.clean_kept == 1.0 and found.after == found.before > 1 - found.planted
+    assert 0.2 < found.planted < 0.45
     assert sum(found.left.values()) == round((1 - found.after) * found.gold)
