@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from generators.environments.pages.tasks import Task
+from generators.environments.world import WorldError
 from generators.judge_bench.own_pages import Oracle, OwnPages, OwnWorld, variants
-from generators.judge_bench.trace import WorldError
 
 
 class OwnOracle:
@@ -36,7 +36,7 @@ class OwnOracle:
         if kind not in self._worlds:
             self._worlds[kind] = self._stack.enter_context(OwnPages(kind).open())
         world, start = self._worlds[kind], episode["start"]
-        world.start(start)
+        world.reset(start)
         task = _task_of(str(episode["family"]).removeprefix("own/"), world.state(), instruction)
         if task is None:
             return False

@@ -15,12 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from generators.environments.world import World
 from generators.judge_bench.defects import STEP_OPERATORS, Operator, Planted, Tools
 from generators.judge_bench.episode_defects import EPISODE_OPERATORS
 from generators.judge_bench.failing_policies import fail
 from generators.judge_bench.grounding_defects import MovedBox, is_off, one_box, whole_screen
 from generators.judge_bench.tables import Label, Tables
-from generators.judge_bench.trace import BenchWorld, GroundingScreen, Trace
+from generators.judge_bench.trace import GroundingScreen, Trace
 from generators.judge_bench.worlds import recorders
 from quality.bench_truth import BAND_OF
 from schemas.ids import digest
@@ -91,7 +92,7 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
 
 
 def _bench(
-    tables: Tables, world: BenchWorld, traces: Sequence[Trace], config: BenchConfig, share: float, rng: Random,
+    tables: Tables, world: World, traces: Sequence[Trace], config: BenchConfig, share: float, rng: Random,
     counts: Counter[str],
 ) -> None:  # fmt: skip
     """All sound traces, damaged copies by every operator, and failures of policies."""
@@ -110,7 +111,7 @@ def _bench(
 
 
 def _corpus(
-    tables: Tables, world: BenchWorld, traces: Sequence[Trace], low: float, rng: Random, counts: Counter[str]
+    tables: Tables, world: World, traces: Sequence[Trace], low: float, rng: Random, counts: Counter[str]
 ) -> None:
     """Each trace once; operators in turn until the share of low-fidelity items is reached.
 
@@ -152,7 +153,7 @@ def _sound(tables: Tables, trace: Trace) -> None:
 
 
 def _copies(
-    operator: Operator, world: BenchWorld, traces: Sequence[Trace], wanted: int, rng: Random
+    operator: Operator, world: World, traces: Sequence[Trace], wanted: int, rng: Random
 ) -> Iterator[tuple[Trace, Planted]]:
     """(sound trace, damaged copy) of up to `wanted` damaged copies, over `TRIES` times as many traces."""
     tools, made = Tools(world, traces, rng), 0

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from generators.environments.world import Box, Observation, Place, World, WorldError
 from generators.judge_bench.thoughts import thought
-from generators.judge_bench.trace import BenchWorld, Box, Move, Place, Shot, Trace, WorldError, arrive, perform, reached
+from generators.judge_bench.trace import Move, Trace, arrive, perform, reached
 from quality.pixels import changed_share, grey_small
 from schemas.action_types import Click, Finished, PressBack, Scroll, Type, Wait
 from schemas.actions import Action, format
@@ -41,7 +42,7 @@ class Planted:
 class Tools:
     """What operators may use: the open world, other sound traces, and randomness."""
 
-    world: BenchWorld
+    world: World
     others: Sequence[Trace]
     rng: Random
 
@@ -61,7 +62,7 @@ class Operator:
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
-def was(move: Move, shot: Shot) -> dict[str, Any]:
+def was(move: Move, shot: Observation) -> dict[str, Any]:
     """What a step was before it was damaged."""
     return {"action": format(move.action), "box": move.box, "key": move.key, "screenshot": shot.sha256}
 
@@ -82,7 +83,7 @@ def _pointed(trace: Trace, at: int) -> bool:
     return isinstance(move.action, Click) and bool(move.key) and move.box is not None
 
 
-def end_of(world: BenchWorld, trace: Trace, moves: Sequence[Move]) -> dict[str, Any] | None:
+def end_of(world: World, trace: Trace, moves: Sequence[Move]) -> dict[str, Any] | None:
     """The state after performing moves from a trace's start; None if the world couldn't perform them."""
     try:
         return arrive(world, trace, moves)
@@ -90,7 +91,7 @@ def end_of(world: BenchWorld, trace: Trace, moves: Sequence[Move]) -> dict[str, 
         return None
 
 
-def unreached(world: BenchWorld, trace: Trace, moves: Sequence[Move]) -> bool:
+def unreached(world: World, trace: Trace, moves: Sequence[Move]) -> bool:
     """Whether performing these moves doesn't reach the goal, not even when waited for (what loads, a late effect)."""
     end = end_of(world, trace, moves)
     if end is None:
@@ -106,7 +107,7 @@ def unreached(world: BenchWorld, trace: Trace, moves: Sequence[Move]) -> bool:
     return not reached(end, trace.checks)
 
 
-def differ(one: Shot, two: Shot) -> float:
+def differ(one: Observation, two: Observation) -> float:
     """Share of the picture that differs, 0..1."""
     if one.png == two.png:
         return 0.0
@@ -231,10 +232,10 @@ def wrong_element(near: bool) -> Make:
         move = trace.moves[at]
         new = replace(move, action=Click(place.centre), box=place.box)
         try:
-            tools.world.start(trace.start)
+            tools.world.reset(trace.start)
             for one in (*trace.moves[:at], new):
                 tools.world.act(one.action)
-            after = tools.world.shot()
+            after = tools.world.observe()
         except WorldError:
             return None
         if after.state == trace.shots[at + 1].state and differ(after, trace.shots[at + 1]) == 0:

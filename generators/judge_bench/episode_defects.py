@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from generators.environments.world import Observation, WorldError
 from generators.judge_bench.defects import LOOKS_ALIKE, Make, Operator, Planted, Tools, differ, unreached
-from generators.judge_bench.trace import Move, Shot, Trace, WorldError, perform, reached
+from generators.judge_bench.trace import Move, Trace, perform, reached
 from schemas.action_types import Click
 from schemas.actions import format
 
@@ -66,12 +67,12 @@ def shuffled_steps(reverse: bool) -> Make:
 def _idle(trace: Trace, at: int, action: Click, tools: Tools) -> bool:
     """Whether an action changes nothing on the screen of step `at`, neither the picture nor the state."""
     try:
-        tools.world.start(trace.start)
+        tools.world.reset(trace.start)
         for move in trace.moves[:at]:
             tools.world.act(move.action)
-        before = tools.world.shot()
+        before = tools.world.observe()
         tools.world.act(action)
-        after = tools.world.shot()
+        after = tools.world.observe()
     except WorldError:
         return False
     return before.png == after.png and before.state == after.state
@@ -100,7 +101,7 @@ def noop_loop(blank: bool) -> Make:
     return make
 
 
-def _held(shot: Shot, point: Sequence[int]) -> bool:
+def _held(shot: Observation, point: Sequence[int]) -> bool:
     return any(
         p.clickable and p.box[0] <= point[0] <= p.box[2] and p.box[1] <= point[1] <= p.box[3] for p in shot.places
     )

@@ -9,14 +9,16 @@ world's state alone says whether a run failed; runs that reach the goal are left
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
+from generators.environments.world import Box, Observation, Place, World, WorldError
 from generators.judge_bench.thoughts import thought
-from generators.judge_bench.trace import BenchWorld, Box, Move, Place, Shot, Trace, WorldError, reached
+from generators.judge_bench.trace import Move, Trace, reached
+from generators.policies.policy import Policy, Said, View
 from schemas.action_types import CallUser, Click, DoubleClick, Finished, Hover, LongPress, Scroll, Type, Wait
-from schemas.actions import Action, format
+from schemas.actions import format
 
 SCRIPTED = ("neighbour", "forgot_field", "other_slot", "stopped_early", "clicked_twice", "scrolled_past")
 KINDS = (*SCRIPTED, "explorer")
@@ -32,29 +34,11 @@ NEAREST = 3
 """A neighbour is one of so many nearest elements."""
 
 
-@dataclass(frozen=True)
-class Observation:
-    """What a policy sees: the goal, the screen as encoded bytes, and the actions it took so far."""
-
-    goal: str
-    png: bytes
-    size_px: tuple[int, int]
-    platform: str
-    past: tuple[Action, ...]
-
-
-Policy = Callable[[Observation], Action | None]
-"""The next action; Finished or None ends the run."""
-
-
-def fail(
-    world: BenchWorld, traces: Sequence[Trace], seed: int, count: int, policy: Policy | None = None,
-    policy_name: str = "policy",
-) -> Iterator[Trace]:  # fmt: skip
+def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: Policy | None = None) -> Iterator[Trace]:
     """Up to `count` failed runs of the tasks of sound traces, each kind in turn, with `failure` set to its kind.
 
     `failure` is "several" where a run of the scripted policy holds errors of several kinds.
-    With a `policy` its runs alone are made, one for each task, and `policy_name` is their kind. Every trace ends with
+    With a `policy` its runs alone are made, one for each task, and its name is their kind. Every trace ends with
     Finished and holds the end state, which doesn't reach `checks`.
     """
     rng, made = Random(f"failing/{seed}"), 0
@@ -63,7 +47,7 @@ def fail(
         if made >= count or not traces:
             return
         if policy:
-            tries = iter([follow(world, traces[number], policy, name=policy_name)])
+            tries = iter([follow(world, traces[number], policy, seed + number)])
         else:
             tries = _tries(world, traces, KINDS[number % len(KINDS)], rng)
         for run in tries:
@@ -78,7 +62,7 @@ def fail(
                 break
 
 
-def _tries(world: BenchWorld, traces: Sequence[Trace], kind: str, rng: Random) -> Iterator[Run]:
+def _tries(world: World, traces: Sequence[Trace], kind: str, rng: Random) -> Iterator[Run]:
     """Some runs with an error of this kind, each of another task where there are others."""
     options = [trace for trace in traces if kind == "explorer" or _chances(trace, kind)]
     for trace in rng.sample(options, min(TRIES_A_TURN, len(options))):
@@ -88,14 +72,14 @@ def _tries(world: BenchWorld, traces: Sequence[Trace], kind: str, rng: Random) -
 class Run:
     """Moves done in a world, with the screen before each. `errors`: what went wrong, as far as the policy knows."""
 
-    def __init__(self, world: BenchWorld, trace: Trace, *errors: str) -> None:
+    def __init__(self, world: World, trace: Trace, *errors: str) -> None:
         self.world = world
         self.trace = trace
         self.errors = list(errors)
         self.moves: list[Move] = []
-        self.shots: list[Shot] = []
-        world.start(trace.start)
-        self.now = world.shot()
+        self.shots: list[Observation] = []
+        world.reset(trace.start)
+        self.now = world.observe()
 
     def do(self, move: Move) -> bool:
         """Act; False where the world has no such action (then nothing is noted)."""
@@ -105,7 +89,7 @@ class Run:
             return False
         self.moves.append(move)
         self.shots.append(self.now)
-        self.now = self.world.shot()
+        self.now = self.world.observe()
         return True
 
     def failed(self, tag: str) -> Trace | None:
@@ -151,7 +135,7 @@ def _matters_twice(trace: Trace, at: int) -> bool:
     return place is not None and place.role not in ("textbox", "radio", "tab", "combobox")
 
 
-def _slip(world: BenchWorld, trace: Trace, kind: str, traces: Sequence[Trace], rng: Random) -> Run:
+def _slip(world: World, trace: Trace, kind: str, traces: Sequence[Trace], rng: Random) -> Run:
     """Follow the trace, err in this way at one step, and perhaps in others after it; then go on as if all were well."""
     run, lost = Run(world, trace, kind), 0
     wrong = rng.choice(_chances(trace, kind))
@@ -181,7 +165,7 @@ def _forgotten(trace: Trace, wrong: int) -> tuple[int, ...]:
     return (wrong - 1, wrong) if clicked else (wrong,)
 
 
-def _grounded(move: Move, shot: Shot) -> Move | None:
+def _grounded(move: Move, shot: Observation) -> Move | None:
     """The move on the element where it lies now; None if it isn't on the screen. Without an element: as it is."""
     if not move.key or not isinstance(move.action, Click) or move.box is None:
         return move
@@ -200,7 +184,7 @@ def _moved(value: float, was: tuple[float, float], now: tuple[float, float]) -> 
 
 
 def _erring(
-    move: Move, error: str, shot: Shot, trace: Trace, at: int, traces: Sequence[Trace], rng: Random
+    move: Move, error: str, shot: Observation, trace: Trace, at: int, traces: Sequence[Trace], rng: Random
 ) -> list[Move]:
     """What is done in the place of a move."""
     if error == "neighbour":
@@ -224,7 +208,7 @@ def _scroll(way: str, trace: Trace) -> Scroll:
     return Scroll(*PATHS[way], way) if trace.platform == "mobile" else Scroll(direction=way)
 
 
-def _neighbour(move: Move, shot: Shot, goal: str, rng: Random) -> Move:
+def _neighbour(move: Move, shot: Observation, goal: str, rng: Random) -> Move:
     """A click on one of the nearest other elements; half of the time it says that it meant that one."""
     x, y = move.action.box  # type: ignore[union-attr]
     others = [p for p in shot.places if p.clickable and p.key and p.key != move.key and not _inside(p.box, (x, y))]
@@ -257,7 +241,7 @@ def _other_text(move: Move, plan: Sequence[Move], at: int, traces: Sequence[Trac
 
 
 # --- the explorer -----------------------------------------------------------------------------------------------------
-def explore(world: BenchWorld, trace: Trace, rng: Random) -> Run:
+def explore(world: World, trace: Trace, rng: Random) -> Run:
     """Click what resembles the goal's words and hasn't been clicked yet; type the goal's quoted texts into fields."""
     run = Run(world, trace, "explorer")
     wanted, clicked = _words(trace.goal), set[str]()
@@ -284,13 +268,15 @@ def _words(text: str) -> set[str]:
 
 
 # --- policies from outside --------------------------------------------------------------------------------------------
-def follow(world: BenchWorld, trace: Trace, policy: Policy, most: int = 0, name: str = "policy") -> Run:
+def follow(world: World, trace: Trace, policy: Policy, seed: int = 0, most: int = 0) -> Run:
     """Let a policy act from the trace's start until it ends, the world has no such action, or `most` actions are done
     (default: twice those of the trace and two more)."""
-    run = Run(world, trace, name)
+    run = Run(world, trace, policy.name)
+    policy.begin(trace.goal, trace.platform, seed)
     for _ in range(most or 2 * len(trace.moves) + 2):
-        past = tuple(move.action for move in run.moves)
-        action = policy(Observation(trace.goal, run.now.png, trace.size_px, trace.platform, past))
+        past = tuple(Said(move.action) for move in run.moves)
+        places = run.now.places if policy.needs_tree else ()
+        action = policy.decide(View(trace.goal, run.now.png, trace.size_px, trace.platform, past, places)).action
         if action is None or isinstance(action, Finished | CallUser):
             break
         place = hit(run.now, action.box) if isinstance(action, Click | LongPress | DoubleClick | Hover) else None
@@ -301,7 +287,7 @@ def follow(world: BenchWorld, trace: Trace, policy: Policy, most: int = 0, name:
     return run
 
 
-def hit(shot: Shot, point: Sequence[float]) -> Place | None:
+def hit(shot: Observation, point: Sequence[float]) -> Place | None:
     """The smallest element that can be clicked under a point."""
     under = [place for place in shot.places if place.clickable and place.key and _inside(place.box, point)]
     return min(under, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1])) if under else None

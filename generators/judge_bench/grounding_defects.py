@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from random import Random
 from statistics import median
 
+from generators.environments.world import Box
 from generators.judge_bench.defects import LARGE_SHIFT, SMALL_SHIFT, inside, shift
-from generators.judge_bench.trace import Box, GroundingScreen
+from generators.judge_bench.trace import GroundingScreen
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from generators.environments.miniwob import OracleMiss
+from generators.environments.world import Observation
 from generators.judge_bench.miniwob_world import MiniwobWorld, Node
 from generators.judge_bench.thoughts import thought
-from generators.judge_bench.trace import Move, Shot
+from generators.judge_bench.trace import Move
 from schemas.action_types import Click, Finished, PressEnter, Scroll, Type
 from schemas.actions import Action
 
@@ -29,7 +30,7 @@ class Solver:
         self.goal, self.fields = world.utterance()
         self.thoughtful = rng.random() < THOUGHTFUL
         self.moves: list[Move] = []
-        self.shots: list[Shot] = []
+        self.shots: list[Observation] = []
         self.changed: list[str] = []
 
     def do(self, action: Action, words: str, node: Node | None = None) -> None:
@@ -37,7 +38,7 @@ class Solver:
         place = node.place if node else None
         name = (place.name or place.text)[:40] if place else ""
         says = thought(action, self.goal, name, self.rng) if self.thoughtful else ""
-        self.shots.append(self.world.shot())
+        self.shots.append(self.world.observe())
         self.moves.append(Move(action, words, place.key if place else "", place.box if place else None, says))
         self.world.act(action)
 

@@ -50,11 +50,11 @@ class MiniwobTasks:
             if made == count:
                 return
             task = tasks[(number * 7 + seed) % len(tasks)]
-            world.start({"task": task, "seed": GROUNDING_SEED + seed + number})
+            world.reset({"task": task, "seed": GROUNDING_SEED + seed + number})
             items, odd = _expressions(world.nodes())
             if len(items) >= 2:
                 uid = f"miniwob/grounding/{task}/{seed + number}"
-                shot = world.shot()
+                shot = world.observe()
                 made += 1
                 yield GroundingScreen(
                     uid, "miniwob", f"miniwob/{task}", world.platform, world.size_px, shot, items, odd
@@ -64,7 +64,7 @@ class MiniwobTasks:
 def record_one(world: MiniwobWorld, task: str, seed: int) -> Trace | None:
     """The trace of one task and seed; None where the oracle misses or the reward isn't whole."""
     start = {"task": task, "seed": seed}
-    world.start(start)
+    world.reset(start)
     solver = Solver(world, Random(f"judge-bench/miniwob/{task}/{seed}"))
     try:
         SOLVERS[task](solver)

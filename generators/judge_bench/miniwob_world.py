@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.browser import MINIWOB, Camera, open_browser
 from generators.environments.miniwob import NO_LIMIT_MS, html_folder
-from generators.judge_bench.trace import Place, Shot, WorldError
+from generators.environments.world import Observation, Place, WorldError
 from schemas.action_types import (
     CallUser,
     Click,
@@ -76,7 +76,7 @@ class Node:
 
 
 class MiniwobWorld:
-    """One page that shows any task (see `BenchWorld`); `start` = {"task", "seed"}."""
+    """One page that shows any task (see `World`); `start` = {"task", "seed"}."""
 
     name = "miniwob"
     platform = "web"
@@ -88,7 +88,7 @@ class MiniwobWorld:
         self._html = html_folder() / "miniwob"
         self._start: dict[str, Any] = {}
 
-    def start(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, Any]) -> None:
         """Load the task and begin the episode of this seed. Raises `ValueError` for an unknown task."""
         task = str(start["task"])
         if not task.replace("-", "").isalnum() or not (self._html / f"{task}.html").is_file():
@@ -119,9 +119,9 @@ class MiniwobWorld:
             )
         return found
 
-    def shot(self) -> Shot:
+    def observe(self) -> Observation:
         places = tuple(node.place for node in self.nodes())
-        return Shot(self._camera.shoot(), places, digest(self.state()))
+        return Observation(self._camera.shoot(), places, digest(self.state()))
 
     def state(self) -> dict[str, Any]:
         """{"task", "seed", "reward" (raw; None while the episode runs), "solved", "done", "inputs", "checked",
@@ -136,7 +136,7 @@ class MiniwobWorld:
         return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
 
     def act(self, action: Action) -> None:
-        """See `BenchWorld.act`; afterwards timers and animations of one second have run."""
+        """See `World.act`; afterwards timers and animations of one second have run."""
         if isinstance(action, Finished | CallUser):
             return
         do = _ACTS.get(type(action))

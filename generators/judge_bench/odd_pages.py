@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from generators.browser import Camera, open_browser
 from generators.environments.pages import VIEWPORTS, Element, read_elements
+from generators.environments.world import Observation, Place, WorldError
 from generators.judge_bench.odd_tasks import Do, OddTask
 from generators.judge_bench.odd_tasks_forms import KINDS, SCENARIOS
 from generators.judge_bench.thoughts import thought
-from generators.judge_bench.trace import GroundingScreen, Move, Place, Referred, Shot, Trace, WorldError, reached
+from generators.judge_bench.trace import GroundingScreen, Move, Referred, Trace, reached
 from schemas.action_types import (
     CallUser,
     Click,
@@ -73,7 +74,7 @@ _SAYS: dict[str, tuple[str, ...]] = {
 
 
 class OddWorld:
-    """One browser page that shows any of the apps (see `BenchWorld`)."""
+    """One browser page that shows any of the apps (see `World`)."""
 
     name = "odd"
 
@@ -85,7 +86,7 @@ class OddWorld:
         self.size_px = (viewport.width, viewport.height)
         self._camera = Camera(page, viewport)
 
-    def start(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, Any]) -> None:
         """`start` = {"app", "seed", "anim", "waits", "rows"}: anim as in `MOVING` or "", waits = actions that loading
         lasts, rows = whether every row of a list surely has its button."""
         self.page.mouse.move(0, 0)
@@ -94,9 +95,9 @@ class OddWorld:
     def elements(self) -> list[Element]:
         return read_elements(self.page)
 
-    def shot(self) -> Shot:
+    def observe(self) -> Observation:
         places = (self.place(element) for element in self.elements())
-        return Shot(self._camera.shoot(), tuple(place for place in places if place), digest(self.state()))
+        return Observation(self._camera.shoot(), tuple(place for place in places if place), digest(self.state()))
 
     def place(self, element: Element) -> Place | None:
         """An element in the frame of the schema; a secret shows as dots, as on the screen."""
@@ -117,7 +118,7 @@ class OddWorld:
         return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
 
     def act(self, action: Action) -> None:
-        """See `BenchWorld.act`; every action but Finished and CallUser lets one tick pass."""
+        """See `World.act`; every action but Finished and CallUser lets one tick pass."""
         if isinstance(action, Finished | CallUser):
             return
         do = _ACTS.get(type(action))
@@ -172,7 +173,7 @@ class OddOracle:
         self.rng = rng
         self.thoughtful = rng.random() < THOUGHTFUL
         self.moves: list[Move] = []
-        self.shots: list[Shot] = []
+        self.shots: list[Observation] = []
 
     def note(self, action: Action, words: str, place: Place | None = None, odd: str = "", beside: str = "") -> None:
         """Note the screen and the move, then act."""
@@ -180,7 +181,7 @@ class OddOracle:
         says = self._thought(action, odd, name, beside) if self.thoughtful else ""
         if self.moving and not isinstance(action, Finished):
             odd = odd or "animation"
-        self.shots.append(self.world.shot())
+        self.shots.append(self.world.observe())
         self.moves.append(Move(action, words, place.key if place else "", place.box if place else None, says, odd))
         self.world.act(action)
 
@@ -300,7 +301,7 @@ class OddPages:
         waits = rng.randint(2, 3) if kind == "wait" else rng.randint(1, 2)
         start = {"app": app, "seed": seed, "anim": rng.choice(MOVING) if moves else "", "waits": waits,
                  "rows": kind == "same_buttons"}  # fmt: skip
-        world.start(start)
+        world.reset(start)
         before = world.state()
         task = SCENARIOS[app][kind](before, rng)
         if task is None or reached(before, task.checks):
@@ -323,14 +324,14 @@ class OddPages:
         for number in range(count):
             rng = Random(f"judge-bench/odd/grounding/{self.kind}/{seed + number}")
             app = apps[number % len(apps)]
-            world.start(
+            world.reset(
                 {"app": app, "seed": GROUNDING_SEED + seed + number, "anim": rng.choice(("", *MOVING)), "waits": 1}
             )
             for _ in range(rng.randrange(3)):
-                places = [place for place in world.shot().places if place.clickable and place.key]
+                places = [place for place in world.observe().places if place.clickable and place.key]
                 world.act(Click(rng.choice(places).centre))
                 world.act(Wait())
-            shot = world.shot()
+            shot = world.observe()
             items, odd = _expressions(shot)
             if len(items) >= 4:
                 uid = f"odd/{self.kind}/grounding/{seed + number}"
@@ -350,7 +351,7 @@ SAYS = {"listitem": 'the entry "{name}"', "tab": "the {name} tab", "textbox": "t
         "radio": "the option {name}"}  # fmt: skip
 
 
-def _expressions(shot: Shot) -> tuple[tuple[Referred, ...], dict[int, str]]:
+def _expressions(shot: Observation) -> tuple[tuple[Referred, ...], dict[int, str]]:
     """Expressions that mean one element each, and which of them are hard: icons without words, buttons alike."""
     items: list[Referred] = []
     odd: dict[int, str] = {}

@@ -10,8 +10,9 @@ from typing import Any
 
 from generators.environments.pages import APPS, Element, World, open_pages
 from generators.environments.pages.tasks import FAMILIES, TITLES, Task, app_of, holds, make_task
+from generators.environments.world import Observation, Place, WorldError
 from generators.judge_bench.thoughts import thought
-from generators.judge_bench.trace import GroundingScreen, Move, Place, Referred, Shot, Trace, WorldError
+from generators.judge_bench.trace import GroundingScreen, Move, Referred, Trace
 from schemas.action_types import (
     Click,
     DoubleClick,
@@ -43,7 +44,7 @@ SAYS = {"listitem": 'the entry "{name}"', "switch": "the {name} switch", "tab": 
 
 
 class OwnWorld:
-    """One browser page that shows any of our apps (see `BenchWorld`)."""
+    """One browser page that shows any of our apps (see `World`)."""
 
     name = "own"
 
@@ -52,13 +53,13 @@ class OwnWorld:
         self.platform = PLATFORM[kind]
         self.size_px = (pages.viewport.width, pages.viewport.height)
 
-    def start(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, Any]) -> None:
         """`start` = {"app", "seed", "home"}."""
         self.pages.start(start["app"], start["seed"], home=start["home"])
 
-    def shot(self) -> Shot:
+    def observe(self) -> Observation:
         places = (self._place(element) for element in self.pages.elements())
-        return Shot(self.pages.screenshot(), tuple(p for p in places if p), digest(self.state()))
+        return Observation(self.pages.screenshot(), tuple(p for p in places if p), digest(self.state()))
 
     def _place(self, element: Element) -> Place | None:
         try:
@@ -76,7 +77,7 @@ class OwnWorld:
         return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
 
     def act(self, action: Action) -> None:
-        """See `BenchWorld.act`."""
+        """See `World.act`."""
         do = _ACTS.get(type(action))
         if do is None:
             raise WorldError(f"our pages on {self.platform} have no action {type(action).__name__}")
@@ -145,13 +146,13 @@ class Oracle:
         self.rng = rng
         self.thoughtful = rng.random() < THOUGHTFUL
         self.moves: list[Move] = []
-        self.shots: list[Shot] = []
+        self.shots: list[Observation] = []
 
     def do(self, action: Action, words: str, place: Place | None = None) -> None:
         """Note the screen and the move, then act."""
         name = place.name or place.text if place else ""
         says = thought(action, self.goal, name, self.rng) if self.thoughtful else ""
-        self.shots.append(self.world.shot())
+        self.shots.append(self.world.observe())
         self.moves.append(Move(action, words, place.key if place else "", place.box if place else None, says))
         self.world.act(action)
 
@@ -270,7 +271,7 @@ class OwnPages:
         start = {"app": app, "seed": seed, "home": home and self.kind == "phone"}
         if home and self.kind == "desktop":
             start["app"] = rng.choice([other for other in APPS if other != app])
-        world.start(start)
+        world.reset(start)
         before = world.state()
         tasks = variants(family, before, f"{family}/{seed}")
         if not tasks:
@@ -293,13 +294,13 @@ class OwnPages:
         for number in range(count):
             rng = Random(f"judge-bench/grounding/{self.kind}/{seed + number}")
             app = APPS[number % len(APPS)]
-            world.start({"app": app, "seed": GROUNDING_SEED + seed + number, "home": False})
+            world.reset({"app": app, "seed": GROUNDING_SEED + seed + number, "home": False})
             for _ in range(rng.randrange(3)):
-                places = [p for p in world.shot().places if p.clickable and p.key and not p.key.startswith("sys:")]
+                places = [p for p in world.observe().places if p.clickable and p.key and not p.key.startswith("sys:")]
                 if places:
                     world.act(Click(rng.choice(places).centre))
                     world.act(Wait())
-            shot = world.shot()
+            shot = world.observe()
             named = [p for p in shot.places if p.clickable and p.name and not p.key.startswith("sys:")]
             alone = [p for p in named if sum(q.name.lower() == p.name.lower() for q in shot.places) == 1]
             items = tuple(Referred(SAYS.get(p.role, "the {name} button").format(name=p.name), p) for p in alone)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from generators.environments.world import Observation
 from generators.judge_bench.grounding_defects import MovedBox
-from generators.judge_bench.trace import GroundingScreen, Shot, Trace
+from generators.judge_bench.trace import GroundingScreen, Trace
 from pipelines.images import read_image
 from pipelines.prompts import grounding_text, messages, point_answer
 from pipelines.tokens import count_tokens
@@ -55,7 +56,7 @@ class Tables:
         self.episodes: list[dict[str, Any]] = []
         self._screens: dict[str, dict[str, Any]] = {}
 
-    def screen(self, shot: Shot) -> str:
+    def screen(self, shot: Observation) -> str:
         """Keep a picture; returns its sha256."""
         if shot.sha256 in self._screens:
             return shot.sha256

@@ -15,7 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from generators.judge_bench.trace import GroundingScreen, Trace, WorldError, perform, reached
+from generators.environments.world import WorldError
+from generators.judge_bench.trace import GroundingScreen, Trace, perform, reached
 from generators.judge_bench.web_pages_oracle import SKILLS, Clause, Oracle
 from generators.judge_bench.web_pages_words import joined, thinks
 from generators.judge_bench.web_pages_world import WebWorld, open_web, pages_of
@@ -96,7 +97,7 @@ class WebPages:
 
     def _one(self, world: WebWorld, page: str, seed: int, rng: Random, seen: Counter[str]) -> Trace | None:
         start = {"page": page, "seed": seed}
-        world.start(start)
+        world.reset(start)
         before = world.state()
         oracle = Oracle(world, rng)
         clauses = self._perform_plan(oracle, seen)

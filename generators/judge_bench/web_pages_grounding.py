@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from generators.judge_bench.trace import GroundingScreen, Place, Referred, Shot, WorldError
+from generators.environments.world import Observation, Place, WorldError
+from generators.judge_bench.trace import GroundingScreen, Referred
 from generators.judge_bench.web_pages_oracle import FIELDS, TICKED, alone, sayable, shows_name
 from generators.judge_bench.web_pages_world import Seen, WebWorld
 from schemas.action_types import Click, Scroll
@@ -40,7 +41,7 @@ def screen(world: WebWorld, page: str, rng: Random, uid: str) -> GroundingScreen
     Raises `WorldError` ("… differs …") where a second visit doesn't give the same picture.
     """
     start, strokes, point = {"page": page, "seed": 0}, rng.choice((0, 0, 1, 2)), None
-    world.start(start)
+    world.reset(start)
     for _ in range(strokes):
         world.act(Scroll(direction="down"))
     openers = [s for s in world.see() if s.clickable and s.raw["toggle"] in ("dropdown", "modal", "tab", "collapse")]
@@ -49,22 +50,22 @@ def screen(world: WebWorld, page: str, rng: Random, uid: str) -> GroundingScreen
         point = place.centre if place else None
     if point:
         world.act(Click(point))
-    shot, elements = world.shot(), world.see()
+    shot, elements = world.observe(), world.see()
     items, odd = expressions(world, shot, elements, rng)
     if len(items) < LEAST:
         return None
-    world.start(start)
+    world.reset(start)
     for _ in range(strokes):
         world.act(Scroll(direction="down"))
     if point:
         world.act(Click(point))
-    if world.shot().sha256 != shot.sha256:
+    if world.observe().sha256 != shot.sha256:
         raise WorldError(f"{world.name}: the screen differs on a second visit")
     return GroundingScreen(uid, world.name, "", world.platform, world.size_px, shot, items, odd)
 
 
 def expressions(
-    world: WebWorld, shot: Shot, elements: list[Seen], rng: Random
+    world: WebWorld, shot: Observation, elements: list[Seen], rng: Random
 ) -> tuple[tuple[Referred, ...], dict[int, str]]:
     """At most `MOST` expressions in reading order, and which of them are hard."""
     found = [(seen, said, place, odd) for seen, said, odd in _said(elements, rng)

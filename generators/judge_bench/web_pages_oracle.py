@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from generators.judge_bench.trace import Move, Shot, WorldError
+from generators.environments.world import Observation, WorldError
+from generators.judge_bench.trace import Move
 from generators.judge_bench.web_pages_words import CLEAR, CLICK, DONE, ENTER, HOVER, SCROLL, TYPE, text_for
 from generators.judge_bench.web_pages_world import Seen, WebWorld
 from schemas.action_types import Click, Finished, Hotkey, Hover, PressEnter, Scroll, Type
@@ -44,13 +45,13 @@ class Oracle:
     world: WebWorld
     rng: Random
     moves: list[Move] = field(default_factory=list)
-    shots: list[Shot] = field(default_factory=list)
+    shots: list[Observation] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     """What each move is about, in words, for its thought."""
 
     def do(self, action: Action, phrases: Sequence[str], seen: Seen | None = None, **slots: str) -> None:
         """Note the screen and the move, then act."""
-        shot = self.world.shot()
+        shot = self.world.observe()
         place = shot.place(seen.key) if seen else None
         if seen and place is None:
             raise WorldError(f"{self.world.name}: {seen.key} isn't where it was seen")

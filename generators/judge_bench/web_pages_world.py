@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from generators.browser import Camera, Viewport, open_browser
-from generators.judge_bench.trace import Place, Shot, WorldError
+from generators.environments.world import Observation, Place, WorldError
 from schemas.action_types import (
     CallUser,
     Click,
@@ -91,7 +91,7 @@ def pages_of(folder: Path) -> tuple[str, ...]:
 
 
 class WebWorld:
-    """One browser page that shows any page of the folder (see `BenchWorld`)."""
+    """One browser page that shows any page of the folder (see `World`)."""
 
     platform = "web"
     size_px = (VIEW.width, VIEW.height)
@@ -106,7 +106,7 @@ class WebWorld:
         self._seen: list[Seen] | None = None
 
     # --- where it is
-    def start(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, Any]) -> None:
         """`start` = {"page": relative name, "seed": number}. Raises `WorldError` for a page the folder hasn't."""
         if start["page"] not in self.pages:
             raise WorldError(f"{self.name}: no page {start['page']!r} in {self.folder.name}/")
@@ -190,10 +190,10 @@ class WebWorld:
             return None
         return Place(tuple(box), seen.role, seen.text, seen.name, seen.key, seen.clickable)  # type: ignore[arg-type]
 
-    def shot(self) -> Shot:
+    def observe(self) -> Observation:
         png = self.camera.shoot()
         places = (self.place(seen) for seen in self.see())
-        return Shot(png, tuple(place for place in places if place), digest(self.state()))
+        return Observation(png, tuple(place for place in places if place), digest(self.state()))
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.page.evaluate("vesperState()"))
@@ -206,7 +206,7 @@ class WebWorld:
 
     # --- what can be done
     def act(self, action: Action) -> None:
-        """See `BenchWorld.act`."""
+        """See `World.act`."""
         from playwright.sync_api import Error
 
         do = _ACTS.get(type(action))

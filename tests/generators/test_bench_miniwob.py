@@ -9,9 +9,10 @@ import pytest
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.miniwob import html_folder
+from generators.environments.world import WorldError
 from generators.judge_bench.miniwob_oracles_sites import SOLVERS
 from generators.judge_bench.miniwob_tasks import SINGLE, MiniwobTasks, MiniwobWorld, record_one
-from generators.judge_bench.trace import Trace, WorldError, arrive, perform, reached
+from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Launch, Wait
 
 TASKS = ("click-checkboxes", "login-user", "search-engine", "click-tab-2", "use-autocomplete-nodelay", "enter-date",
@@ -92,14 +93,14 @@ def test_a_part_of_the_reward_is_not_enough(world: MiniwobWorld) -> None:
 
 
 def test_waiting_changes_nothing_and_strange_actions_are_named(world: MiniwobWorld) -> None:
-    world.start({"task": "enter-text", "seed": 3})
-    before = world.shot()
+    world.reset({"task": "enter-text", "seed": 3})
+    before = world.observe()
     world.act(Wait())
-    assert world.shot() == before
+    assert world.observe() == before
     with pytest.raises(WorldError, match="Launch"):
         world.act(Launch(app="Mail"))
     with pytest.raises(ValueError, match="no task"):
-        world.start({"task": "../core", "seed": 1})
+        world.reset({"task": "../core", "seed": 1})
 
 
 def test_expressions_mean_one_element(world: MiniwobWorld) -> None:

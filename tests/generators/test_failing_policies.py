@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from generators.browser import BrowserMissing, find_chromium
-from generators.judge_bench.failing_policies import KINDS, Observation, fail, follow
+from generators.judge_bench.failing_policies import KINDS, fail, follow
 from generators.judge_bench.odd_pages import OddPages, OddWorld
 from generators.judge_bench.trace import Trace, perform, reached
+from generators.policies.policy import Decision, Policy, View
 from schemas.action_types import Click, Finished, Wait
-from schemas.actions import Action
+from schemas.actions import Action, format
+
+
+class Hand:
+    """A policy made of a function."""
+
+    needs_tree = False
+
+    def __init__(self, name: str, choose: Callable[[View], Action | None]) -> None:
+        self.name = name
+        self.choose = choose
+
+    def begin(self, goal: str, platform: str, seed: int) -> None:
+        pass
+
+    def decide(self, view: View) -> Decision:
+        action = self.choose(view)
+        return Decision(format(action) if action else "", action)
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +50,10 @@ def traces(world: OddWorld) -> list[Trace]:
 @pytest.fixture(scope="module")
 def failures(world: OddWorld, traces: list[Trace]) -> list[Trace]:
     return list(fail(world, traces, 1, 11))
+
+
+def test_a_hand_is_a_policy() -> None:
+    assert isinstance(Hand("none", lambda view: None), Policy)
 
 
 def test_every_kind_comes_up(failures: list[Trace]) -> None:
@@ -61,12 +83,12 @@ def test_a_policy_from_outside_sees_the_screen_and_its_past(world: OddWorld, tra
     trace = next(trace for trace in traces if len(trace.moves) > 3)
     pictures: list[bytes] = []
 
-    def right(seen: Observation) -> Action | None:
-        pictures.append(seen.png)
-        assert seen.goal == trace.goal and len(seen.past) == len(pictures) - 1
-        return trace.moves[len(seen.past)].action
+    def right(view: View) -> Action | None:
+        pictures.append(view.png)
+        assert view.goal == trace.goal and len(view.past) == len(pictures) - 1 and not view.places
+        return trace.moves[len(view.past)].action
 
-    run = follow(world, trace, right)
+    run = follow(world, trace, Hand("right", right))
     assert pictures == [shot.png for shot in trace.shots]
     assert run.failed("right") is None  # it reached the goal: nothing to show as a failure
     clicks = [(move.key, move.box) for move in run.moves if isinstance(move.action, Click)]
@@ -74,10 +96,10 @@ def test_a_policy_from_outside_sees_the_screen_and_its_past(world: OddWorld, tra
 
 
 def test_failures_of_a_policy_bear_its_name(world: OddWorld, traces: list[Trace]) -> None:
-    def corner(seen: Observation) -> Action | None:
-        return Click((990, 990)) if len(seen.past) < 2 else None
+    def corner(view: View) -> Action | None:
+        return Click((990, 990)) if len(view.past) < 2 else None
 
-    found = list(fail(world, traces[:3], 0, 3, corner, "corner"))
+    found = list(fail(world, traces[:3], 0, 3, Hand("corner", corner)))
     assert [trace.failure for trace in found] == ["corner"] * 3
     assert all(
         len(trace.moves) == 3 and trace.uid.startswith(one.uid) for trace, one in zip(found, traces, strict=False)

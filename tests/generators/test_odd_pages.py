@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from generators.browser import BrowserMissing, find_chromium
+from generators.environments.world import WorldError
 from generators.judge_bench.odd_pages import OddPages, OddWorld, _turns
 from generators.judge_bench.odd_tasks_forms import KINDS, SCENARIOS
-from generators.judge_bench.trace import Trace, WorldError, arrive, perform, reached
+from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Launch, Scroll, Type, Wait
 
 
@@ -65,11 +66,11 @@ def test_stopping_early_or_doing_nothing_does_not_reach(
 
 
 def _screens(world: OddWorld, start: dict[str, object], *actions: object) -> list[bytes]:
-    world.start(start)
-    pictures = [world.shot().png]
+    world.reset(start)
+    pictures = [world.observe().png]
     for action in actions:
         world.act(action)  # type: ignore[arg-type]
-        pictures.append(world.shot().png)
+        pictures.append(world.observe().png)
     return pictures
 
 
@@ -80,33 +81,33 @@ def test_a_banner_moves_without_an_action_and_a_message_goes(worlds: dict[str, O
         assert first != second, anim
     first, second = _screens(world, {"app": "notes", "seed": 3, "anim": "", "waits": 1}, Wait())
     assert first == second
-    world.start({"app": "inbox", "seed": 5, "anim": "", "waits": 1})
-    bin_ = next(place for place in world.shot().places if place.key.startswith("del:"))
+    world.reset({"app": "inbox", "seed": 5, "anim": "", "waits": 1})
+    bin_ = next(place for place in world.observe().places if place.key.startswith("del:"))
     world.act(Click(bin_.centre))
-    assert any(place.key == "toast:undo" for place in world.shot().places)
+    assert any(place.key == "toast:undo" for place in world.observe().places)
     world.act(Wait())
-    assert not any(place.key == "toast:undo" for place in world.shot().places)
+    assert not any(place.key == "toast:undo" for place in world.observe().places)
 
 
 def test_a_secret_shows_as_dots_in_the_elements_too(worlds: dict[str, OddWorld]) -> None:
     world = worlds["desktop"]
-    world.start({"app": "account", "seed": 5, "anim": "", "waits": 1})
-    field = world.shot().place("password")
+    world.reset({"app": "account", "seed": 5, "anim": "", "waits": 1})
+    field = world.observe().place("password")
     assert field is not None
     world.act(Click(field.centre))
     world.act(Type("Fjord#3"))
-    after = world.shot().place("password")
+    after = world.observe().place("password")
     assert after is not None and after.text == "•" * 7 and world.state()["secret"] == "Fjord#3"
 
 
 def test_an_effect_comes_one_step_late(worlds: dict[str, OddWorld]) -> None:
     world = worlds["phone"]
-    world.start({"app": "planner", "seed": 8, "anim": "", "waits": 1})
-    before = world.shot()
+    world.reset({"app": "planner", "seed": 8, "anim": "", "waits": 1})
+    before = world.observe()
     sync = before.place("sync")
     assert sync is not None
     world.act(Click(sync.centre))
-    assert world.shot().png == before.png and not world.state()["synced"]
+    assert world.observe().png == before.png and not world.state()["synced"]
     world.act(Scroll(direction="down"))
     assert world.state()["synced"]
 

@@ -11,7 +11,8 @@ from random import Random
 import pytest
 
 from generators.browser import BrowserMissing, find_chromium
-from generators.judge_bench.trace import GroundingScreen, Trace, WorldError, arrive, perform, reached
+from generators.environments.world import WorldError
+from generators.judge_bench.trace import GroundingScreen, Trace, arrive, perform, reached
 from generators.judge_bench.web_pages import MOST_MOVES, WebPages, group_of
 from generators.judge_bench.web_pages_oracle import Oracle
 from generators.judge_bench.web_pages_words import joined, text_for
@@ -106,19 +107,19 @@ def press(world: WebWorld, name: str) -> None:
 
 
 def begin(world: WebWorld, page: str = "index.html") -> None:
-    world.start({"page": page, "seed": 0})
+    world.reset({"page": page, "seed": 0})
 
 
 def test_the_same_page_looks_the_same_on_every_visit(world: WebWorld) -> None:
     shots = []
     for _ in range(2):
         begin(world)
-        shots.append(world.shot())
+        shots.append(world.observe())
     assert shots[0].png == shots[1].png and shots[0].state == shots[1].state == digest(world.state())
     assert world.state()["theme"]["data-seen"] == "1"  # nothing is kept from the visit before
     assert "Wed Jan 01 2025" in world.page.inner_text("#when")
     world.act(Wait())
-    later = world.shot()
+    later = world.observe()
     assert later.png != shots[0].png  # the page's own clock runs when it is let
 
 

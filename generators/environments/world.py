@@ -1,0 +1,89 @@
+"""The contract of a world: reset to a snapshot, look, act, read the truth. Everything that acts on screens uses it.
+
+Frame: 0..1000, x right, y down, origin top left, whatever the picture's size. `key` is an element's identity in its
+world; a policy or judge that sees only what real sources have never sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+from schemas.actions import Action
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A visible, hit-tested element; `box` = left, top, right, bottom in 0..1000, clipped to the screen."""
+
+    box: Box
+    role: str
+    text: str
+    name: str
+    key: str
+    clickable: bool = True
+
+    @property
+    def centre(self) -> tuple[int, int]:
+        left, top, right, bottom = self.box
+        return int((left + right) / 2 + 0.5), int((top + bottom) / 2 + 0.5)
+
+    def as_element(self) -> dict[str, Any]:
+        """An element of the `screens` table."""
+        return {"box": list(self.box), "role": self.role, "text": self.text, "name": self.name}
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A screenshot (encoded bytes) with the elements on it. `state` = digest of the world's state behind it."""
+
+    png: bytes
+    places: tuple[Place, ...]
+    state: str = ""
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.png).hexdigest()
+
+    def place(self, key: str) -> Place | None:
+        """The element of a key; None if it isn't on the screen."""
+        return next((place for place in self.places if key and place.key == key), None)
+
+
+class WorldError(RuntimeError):
+    """The world couldn't do what was asked: the message names the action or the element."""
+
+
+class UnsupportedAction(WorldError):
+    """This world has no such action (a phone has no Hover); the message names both."""
+
+
+@runtime_checkable
+class World(Protocol):
+    """An open world in which actions can be performed; deterministic by the state it is reset to."""
+
+    name: str
+    platform: str
+    size_px: tuple[int, int]
+
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """Go to the beginning of an episode. `start` is plain JSON data, `tasks.initial_state`."""
+        ...
+
+    def observe(self) -> Observation:
+        """The screen as it stands."""
+        ...
+
+    def act(self, action: Action) -> None:
+        """Carry out an action at its point, as a hand would (it may hit nothing). Finished and CallUser do nothing.
+        Raises `UnsupportedAction` for an action this world doesn't have, `WorldError` if it can't be carried out."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """The truth behind the screen, as plain JSON data, read out of band: no policy or judge sees it."""
+        ...

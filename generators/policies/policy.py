@@ -1,0 +1,71 @@
+"""The contract of a policy: a view of the screen in, a reply with one action out.
+
+A policy never says whether a task was done: `Finished` is its claim, the world or a judge decides. A policy that needs
+the UI tree (`needs_tree`) is told it in `View.places`; any other gets none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from generators.environments.world import Place
+from schemas.actions import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A past turn, for the history of the prompt: what was thought, done and concluded. `action` is None for a reply
+    that couldn't be read (it did nothing)."""
+
+    action: Action | None
+    thought: str = ""
+    conclusion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a policy sees before a turn: the goal, the screen as encoded bytes, and its own past turns.
+
+    `places` is the UI tree where the policy needs one and the world has it, else empty. `size_px` is the picture's.
+    """
+
+    goal: str
+    png: bytes
+    size_px: tuple[int, int]
+    platform: str
+    past: tuple[Said, ...] = ()
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A policy's turn. `reply` is its text, whole; `action` None means that the reply holds no legal action.
+    `prompt_tokens` and `completion_tokens` are 0 for policies that call no model."""
+
+    reply: str
+    action: Action | None
+    thought: str = ""
+    conclusion: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class PolicyError(RuntimeError):
+    """The policy's server failed for good: infrastructure, never a failure of the task."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Deterministic by `seed` unless a live model stands behind it. One episode at a time an object."""
+
+    name: str
+    needs_tree: bool
+
+    def begin(self, goal: str, platform: str, seed: int) -> None:
+        """Forget the last episode."""
+        ...
+
+    def decide(self, view: View) -> Decision:
+        """The next turn. Raises `PolicyError` where no reply can be had."""
+        ...
