@@ -6,7 +6,7 @@ import os
 
 import dagster as dg
 
-from dagster_project import automation, deployment, graph
+from dagster_project import automation, deployment, feedback, graph
 from dagster_project.assets import factory, hygiene, sources
 from dagster_project.resources import JudgeResource, StoreResource
 
@@ -20,13 +20,15 @@ def build(settings: deployment.Deployment) -> dg.Definitions:
         assets=[
             *factory.build(stages),
             *factory.external({**sources.outside(settings), **hygiene.absent(settings)}, settings),
+            *feedback.assets(),
         ],
-        jobs=list(jobs.values()),
+        jobs=[*jobs.values(), feedback.promote_human_verdicts],
         schedules=[automation.nightly(jobs["refresh_sources"])],
         sensors=[
             automation.new_files_sensor(watched, stages, jobs["refresh_sources"]),
             *automation.corpus_sensors(jobs["refresh_sources"], jobs["build_corpus"]),
             automation.tail_sensor(stages),
+            feedback.new_human_verdicts,
         ],
         resources={
             "store": StoreResource(home=str(deployment.home())),

@@ -17,7 +17,9 @@ EMBEDDED = (
 )  # fmt: skip
 """Sources that have embedded data (a test holds this to the generator's own list, which is heavy to import)."""
 _SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
-_KEYS = {"raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges", "judge"}
+_KEYS = {"raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges", "judge", "personal_data"}
+PERSONAL_DATA = ("report", "quarantine")
+"""What may become of items with personal data: shown, or kept out of training."""
 
 
 class DeploymentError(ValueError):
@@ -78,6 +80,8 @@ class Deployment:
     sources: Mapping[str, SourceSettings] = field(default_factory=dict)
     licences: LicencePolicy = LicencePolicy()
     executor: str = "in_process"
+    personal_data: Mapping[str, str] = field(default_factory=dict)
+    """Source (`default` for all others) → one of `PERSONAL_DATA`."""
     strata_edges: tuple[int, int] | None = None
     """Expected steps up to which a task of the pool is easy, and medium; None is the pool's own default."""
     judge: JudgeLimits = JudgeLimits()
@@ -146,7 +150,16 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
         executor=executor,
         strata_edges=_edges(plain.get("strata_edges"), path.name),
         judge=_judge(plain.get("judge") or {}, path.name),
+        personal_data=_personal(plain.get("personal_data") or {}, path.name),
     )
+
+
+def _personal(said: Any, file: str) -> Mapping[str, str]:
+    if not isinstance(said, dict) or not set(said.values()) <= set(PERSONAL_DATA):
+        raise DeploymentError(
+            f"{file}: personal_data: expected {' or '.join(PERSONAL_DATA)} by source (`default`: all), found {said!r}"
+        )
+    return {str(name): str(policy) for name, policy in said.items()}
 
 
 def _judge(said: Any, file: str) -> JudgeLimits:

@@ -1,11 +1,12 @@
-"""What may not train because an evaluation suite holds it: the verdict of `hygiene/contamination`, for all who pack.
+"""What may not train: what an evaluation suite holds (`hygiene/contamination`), and what isn't safe (`hygiene/safety`).
 
-That stage lies above this folder, so its result is read as data. `hygiene/shard_scan` doesn't trust this list: it looks
-at the shards themselves.
+Those stages lie above this folder, so their results are read as data. `hygiene/shard_scan` doesn't trust this list: it
+looks at the shards themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow as pa
 from pipelines.manifest import Manifest
 from pipelines.store import Store
 
-CONTAMINATION = "hygiene/contamination"
+CONTAMINATION, SAFETY = "hygiene/contamination", "hygiene/safety"
 COLUMN = pa.schema([("item_id", pa.string())])
 
 
@@ -26,6 +27,15 @@ class Removed:
     episodes: frozenset[str] = frozenset()
     manifest: Manifest | None = field(default=None, compare=False)
     """The version that was read; None while there is none."""
+
+    def holds(self, sample_id: str, parents: Iterable[str]) -> bool:
+        """Whether a sample, or a native item that it was derived from, is removed. A parent's version (`@...`) doesn't
+        count: a rewritten item stands on the same native one."""
+        if sample_id in self.samples:
+            return True
+        named = {parent.partition("@")[0] for parent in parents}
+        whole = {name.removeprefix("sample:") for name in named}
+        return not (named.isdisjoint(self.steps | self.episodes) and whole.isdisjoint(self.samples))
 
     @property
     def inputs(self) -> dict[str, str]:

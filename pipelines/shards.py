@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from pipelines.images import open_image
 from pipelines.manifest import FileEntry
-from pipelines.removed import Removed, removed_items
+from pipelines.removed import SAFETY, Removed, removed_items
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
 from schemas.ids import digest
 from schemas.tables import BOX, SPLITS, Samples
@@ -88,10 +88,11 @@ class ShardConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Barred:
-    """What of a part may not be packed: pictures (sha256) and samples (ids)."""
+    """What of a part may not be packed: pictures (sha256), and samples (ids) that are contaminated or unsafe."""
 
     pictures: frozenset[str]
     samples: frozenset[str]
+    unsafe: frozenset[str]
 
 
 def build_shards(
@@ -103,9 +104,9 @@ def build_shards(
 ) -> Manifest:
     """Gold samples of the given splits → shards (`manifest.paths("shard")`) and their `index` table.
 
-    Each sample once. Left out, and counted: samples without (all) their pictures, and from training those that
-    `hygiene/contamination` removed and those whose picture is held out elsewhere. Raises `StoreError` if a source has
-    no gold or a picture is missing or damaged.
+    Each sample once. Left out, and counted: samples without (all) their pictures, what `hygiene/safety` removed, and
+    from training those that `hygiene/contamination` removed and those whose picture is held out elsewhere. Raises
+    `StoreError` if a source has no gold or a picture is missing or damaged.
     """
     config = config or ShardConfig(splits=tuple(splits))
     manifests = [store.require(f"gold/{source}") for source in sources]
@@ -113,15 +114,17 @@ def build_shards(
     training = config.splits == ("train",)
     held = _held_out(parts) if config.exclude_held_out_pictures and training else set()
     removed = removed_items(store) if training else Removed()
+    unsafe = removed_items(store, SAFETY)
     plan = {**_plain(config), "code": CODE_VERSION, "schema": digest(str(SHARD))}
     specs = {}
     for manifest, entry in parts:
         near = sorted(held & _pictures(manifest, entry)) if held else []
         gone = sorted(removed.samples & _ids(manifest, entry)) if removed.samples else []
+        bad = _unsafe(manifest, entry, unsafe)
         key = f"{manifest.asset.split('/', 1)[1].replace('/', '_')}-{_part_key(entry)}"
-        spec = PartSpec(key, digest([plan, entry.sha256, near, gone]))
-        specs[key] = (spec, manifest, entry, _Barred(frozenset(near), frozenset(gone)))
-    inputs = {manifest.asset: manifest.version for manifest in manifests} | removed.inputs
+        spec = PartSpec(key, digest([plan, entry.sha256, near, gone, bad]))
+        specs[key] = (spec, manifest, entry, _Barred(frozenset(near), frozenset(gone), frozenset(bad)))
+    inputs = {manifest.asset: manifest.version for manifest in manifests} | removed.inputs | unsafe.inputs
     with store.build(
         asset, code_version=CODE_VERSION, config=_plain(config), inputs=inputs,
         parts=[spec for spec, *_ in specs.values()],
@@ -162,6 +165,14 @@ def _ids(manifest: Manifest, entry: FileEntry) -> set[str]:
     return set(pq.read_table(manifest.root / entry.path, columns=["sample_id"])["sample_id"].to_pylist())
 
 
+def _unsafe(manifest: Manifest, entry: FileEntry, removed: Removed) -> list[str]:
+    if not (removed.samples or removed.steps or removed.episodes):
+        return []
+    table = pq.read_table(manifest.root / entry.path, columns=["sample_id", "parents"])
+    rows = zip(table["sample_id"].to_pylist(), table["parents"].to_pylist(), strict=True)
+    return sorted(name for name, parents in rows if removed.holds(name, parents))
+
+
 def _held_out(parts: Sequence[tuple[Manifest, FileEntry]]) -> set[str]:
     return set().union(*(_pictures(manifest, entry, ("validation", "test")) for manifest, entry in parts))
 
@@ -194,7 +205,7 @@ def _pack(
     return dict(counts)
 
 
-REASONS = ("contaminated", "without_picture", "held_out_picture")
+REASONS = ("contaminated", "unsafe", "without_picture", "held_out_picture")
 INDEX_COLUMNS = ["sample_id", "tokens", "objective", "source", "platform", "split"]
 
 
@@ -202,6 +213,8 @@ def _reason(row: Mapping[str, Any], barred: _Barred) -> str:
     """Why a sample can't be packed (one of `REASONS`); empty if it can."""
     if row["sample_id"] in barred.samples:
         return "contaminated"
+    if row["sample_id"] in barred.unsafe:
+        return "unsafe"
     places = sum(
         part.get("type") == "image"
         for turn in json.loads(row["messages"])

@@ -141,7 +141,7 @@ def run_part(
     counts = dict(function(writer) or {})
     files, side_files = writer.finish()
     result = PartResult(spec.key, files, side_files, counts, skipped=False)
-    _put(_marker(root, spec), json.dumps(asdict(result), sort_keys=True))
+    put_text(_marker(root, spec), json.dumps(asdict(result), sort_keys=True))
     return result
 
 
@@ -167,7 +167,7 @@ def _finished(root: Path, marker: Path) -> PartResult | None:
     return PartResult(plain["key"], files, side_files, plain["counts"], skipped=True)
 
 
-def _put(path: Path, text: str) -> None:
+def put_text(path: Path, text: str) -> None:
     """Make a small file appear whole or not at all, as one PUT does on an object store."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".put-")
@@ -227,10 +227,10 @@ class Build:
         )
         path = self.root / self.version / "manifest.json"
         if not path.exists() or path.read_text(encoding="utf-8") != manifest.to_json():
-            _put(path, manifest.to_json())
+            put_text(path, manifest.to_json())
         if manifest.checks_passed:
             pointer = {"version": self.version, "data_version": manifest.data_version}
-            _put(self.root / "current.json", json.dumps(pointer, sort_keys=True))
+            put_text(self.root / "current.json", json.dumps(pointer, sort_keys=True))
         return manifest
 
 

@@ -36,7 +36,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
 
     yield from hygiene.stages(deployment, names)
     yield stage(
-        "mid_training/shards", (*gold, "hygiene/contamination"), over_gold(_shards),
+        "mid_training/shards", (*gold, "hygiene/contamination", "hygiene/safety"), over_gold(_shards),
         "Training samples with their encoded pictures, packed once; "
         "`datasets.load_dataset(\"parquet\")` opens them.",
         kinds=("parquet", "huggingface"), table="index", columns=INDEX, code_version=shards.CODE_VERSION,

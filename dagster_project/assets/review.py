@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from dagster_project.assets.hygiene import with_gold
 from dagster_project.deployment import Deployment
@@ -12,8 +13,9 @@ from pipelines.store import Store
 from quality.review import promote as feedback
 from quality.review import queue
 from quality.review.promote import promote
+from schemas.ids import digest
 
-__all__ = ["observed", "promote", "stages"]
+__all__ = ["answers_mark", "observed", "promote", "stages"]
 
 
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
@@ -36,3 +38,19 @@ def observed(store: Store) -> str | None:
     """Data version of the source asset `feedback/human_verdicts`: the digest that was promoted last, None before."""
     manifest = feedback.current(store)
     return None if manifest is None else str(manifest["digest"])
+
+
+def answers_mark(home: Path) -> str:
+    """A digest of what people have settled in a store's review; "" if that is nothing yet."""
+    from quality.review.agreement import consensus
+    from quality.review.verdict_store import VerdictStore, answers_path
+
+    path = answers_path(home)
+    if not path.is_file():
+        return ""
+    answers = VerdictStore(path)
+    try:
+        settled = consensus(answers.verdicts())
+    finally:
+        answers.close()
+    return digest(sorted(settled.items()))[:16] if settled else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
@@ -24,4 +25,7 @@ def stage(deployment: Deployment, names: Sequence[str]) -> Stage:
 
 def _scan(work: Work, names: Sequence[str]) -> Manifest:
     present = safety.require_unified(work.store, names)
-    return safety.scan_sources(work.store, present, refuses=work.deployment.licences.refuses)
+    said: Any = work.deployment.personal_data
+    of_source = {name: policy for name, policy in said.items() if name in present}
+    config = safety.SafetyConfig(said.get("default", "report"), of_source)
+    return safety.scan_sources(work.store, present, config, work.deployment.licences.refuses)

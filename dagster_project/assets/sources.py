@@ -146,8 +146,11 @@ def _unified(card: Descriptor, work: Work) -> Manifest:
 
 def _verdicts(name: str, work: Work) -> Manifest:
     from quality.judges import build_judge
+    from quality.review.promote import admit
 
-    return verdicts.judge_source(work.store, name, build_judge(judge_config(work)))
+    judge = build_judge(judge_config(work))
+    admit(work.store, judge)
+    return verdicts.judge_source(work.store, name, judge)
 
 
 def _gold(name: str, work: Work) -> Manifest:

@@ -1,4 +1,4 @@
-"""A head: an ensemble of small networks on named features, run in numpy and kept as safetensors."""
+"""A head: small networks and a forest on named features, run in numpy and kept as safetensors."""
 
 from __future__ import annotations
 
@@ -9,22 +9,31 @@ from pathlib import Path
 
 import numpy as np
 
+from quality.nano.forest import Forest, from_tensors
+
 Array = np.ndarray
 CLIP = 6.0
 """Standardised features are held within ± this."""
+SURE = 1e-3
+"""A forest's share is held this far from 0 and 1."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """`members` are lists of (weights [in, out], bias [out]) with ReLU between; `mean` and `scale` per feature.
+    """`members` are lists of (weights [in, out], bias [out]) with ReLU between; `mean` and `scale` per feature. With a
+    forest, its log-odds and theirs count half each.
 
-    A feature that is missing (NaN) counts as its mean, and its absence is an input of its own.
+    A feature that is missing (NaN) counts as its mean, and its absence is an input of its own. `slope` and `shift` make
+    log-odds of what comes out (Platt 1999), by families that it wasn't trained on.
     """
 
     names: tuple[str, ...]
     mean: Array
     scale: Array
     members: tuple[tuple[tuple[Array, Array], ...], ...]
+    forest: Forest | None = None
+    slope: float = 1.0
+    shift: float = 0.0
 
     def rows(self, found: Sequence[Mapping[str, float]]) -> Array:
         """Feature dicts → float32 [n, 2 · features]. Raises `KeyError` for a feature that is absent."""
@@ -35,11 +44,17 @@ class Head:
         if not found:
             return np.zeros(0)
         rows = self.rows(found)
-        return np.mean([_forward(rows, layers) for layers in self.members], axis=0)
+        odds = np.mean([_forward(rows, layers) for layers in self.members], axis=0)
+        if self.forest is not None:
+            share = np.clip(self.forest.shares(rows), SURE, 1 - SURE)
+            odds = (odds + np.log(share / (1 - share))) / 2
+        return np.asarray(self.slope * odds + self.shift)
 
     def tensors(self) -> dict[str, Array]:
         """The head as named arrays."""
-        named = {"mean": self.mean, "scale": self.scale}
+        named = {"mean": self.mean, "scale": self.scale, "platt": np.array([self.slope, self.shift])}
+        if self.forest is not None:
+            named |= {f"forest:{name}": array for name, array in self.forest.tensors().items()}
         for place, layers in enumerate(self.members):
             for depth, (weights, bias) in enumerate(layers):
                 named |= {f"{place}.{depth}.weight": weights, f"{place}.{depth}.bias": bias}
@@ -111,4 +126,9 @@ def _head(names: Sequence[str], named: Mapping[str, Array], prefix: str) -> Head
         tuple((parts["weight"], parts["bias"]) for _, parts in sorted(member.items()))
         for _, member in sorted(members.items())
     )
-    return Head(tuple(names), named[f"{prefix}mean"], named[f"{prefix}scale"], layers)
+    trees = {key.removeprefix(f"{prefix}forest:"): array for key, array in named.items() if f"{prefix}forest:" in key}
+    slope, shift = named[f"{prefix}platt"].tolist()
+    return Head(
+        tuple(names), named[f"{prefix}mean"], named[f"{prefix}scale"], layers,
+        from_tensors(trees) if trees else None, slope, shift,
+    )  # fmt: skip

@@ -27,6 +27,7 @@ _CODE = (
     "nano/sample",
     "nano/episode",
     "nano/look",
+    "nano/forest",
     "nano/head",
     "nano/orders",
     "nano/judge",

@@ -8,7 +8,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from quality.evidence_episode import Habits
 from quality.items import Part
 from quality.judge_bench import judged_part, read_truth
 from quality.nano.episode import EPISODE
+from quality.nano.forest import fit_forest
 from quality.nano.head import Head, matrix, save_heads, sigmoid, standardised
 from quality.nano.look import Cosines, EpisodeLook, look_at, risks_of, rivals, sample_look, sample_texts, texts_of
 from quality.nano.sample import SAMPLE
@@ -31,7 +32,9 @@ Row = Mapping[str, Any]
 PREVALENCE = 0.303
 """Share of low fidelity that risks are calibrated to (the report's corpus before refinement)."""
 FALSE_ALARMS = 0.05
-TRAINING_VERSION = 1
+FOLDS = 3
+"""Of page families, for what a head says of families it wasn't trained on."""
+TRAINING_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -76,16 +79,15 @@ def train_nano(
         for found in looks for look in found for item_id, features in look.steps.items() if item_id in truth
     ]  # fmt: skip
     tell(f"steps: {len(steps)} examples")
-    step_head = fit_head(steps, STEP, config)
+    step_head, step_cut = calibrated_head(steps, STEP, config)
     samples = _samples(parts, truth, cosine)
     tell(f"samples: {len(samples)} examples")
-    sample_head = fit_head(samples, SAMPLE, config)
+    sample_head, sample_cut = calibrated_head(samples, SAMPLE, config)
     wholes = _wholes(looks, truth, cosine, steps, config)
     tell(f"episodes: {len(wholes)} examples")
-    episode_head = fit_head(wholes, EPISODE, config)
+    episode_head, episode_cut = calibrated_head(wholes, EPISODE, config)
     heads = {"transition": transition, "step": step_head, "sample": sample_head, "episode": episode_head}
-    lists = (("step", steps, STEP), ("sample", samples, SAMPLE), ("episode", wholes, EPISODE))
-    cuts = {name: _cut(rows, names, config) for name, rows, names in lists}
+    cuts = {"step": step_cut, "sample": sample_cut, "episode": episode_cut}
     about: dict[str, Any] = {
         "version": TRAINING_VERSION, "config": asdict(config), "bench": bench_digest(folder), "cuts": cuts,
         "examples": {"step": len(steps), "sample": len(samples), "episode": len(wholes)}, "prevalence": PREVALENCE,
@@ -209,7 +211,7 @@ def fit_head(examples: Sequence[Example], names: Sequence[str], config: NanoConf
             members.append(_fit_member(rows, low, weights, held, config, member))
     finally:
         torch.set_num_threads(threads)
-    return Head(tuple(names), mean, scale, tuple(members))
+    return Head(tuple(names), mean, scale, tuple(members), fit_forest(rows, low, weights, config.seed))
 
 
 def _fit_member(
@@ -257,14 +259,39 @@ def _fit_member(
     return tuple(found)
 
 
-def _cut(examples: Sequence[Example], names: Sequence[str], config: NanoConfig) -> float:
-    """The risk above which at most `FALSE_ALARMS` of sound items lie, by heads that didn't see their family."""
-    folds = [int(digest(["cut", example.family])[:4], 16) % 3 for example in examples]
-    risks: list[float] = []
-    for fold in range(3):
+def calibrated_head(examples: Sequence[Example], names: Sequence[str], config: NanoConfig) -> tuple[Head, float]:
+    """A head whose log-odds are those of families it wasn't trained on, at `PREVALENCE`; and the risk above which at
+    most `FALSE_ALARMS` of the sound items of such families lie."""
+    head = fit_head(examples, names, config)
+    weights = weights_of(examples)
+    folds = np.array([int(digest(["fold", example.family])[:4], 16) % FOLDS for example in examples])
+    low = np.array([example.low for example in examples])
+    odds = np.full(len(examples), np.nan)
+    for fold in range(FOLDS):
         train = [example for example, at in zip(examples, folds, strict=True) if at != fold]
-        sound = [example for example, at in zip(examples, folds, strict=True) if at == fold and not example.low]
-        if sound and {example.low for example in train} == {True, False}:
-            head = fit_head(train, names, config)
-            risks += sigmoid(head.logits([example.features for example in sound])).tolist()
-    return float(cut_at(risks, FALSE_ALARMS)) if risks else 0.5
+        held = np.flatnonzero(folds == fold).tolist()
+        if len(held) and {example.low for example in train} == {True, False}:
+            odds[held] = fit_head(train, names, config).logits([examples[place].features for place in held])
+    known = ~np.isnan(odds)
+    if not low[known].any() or low[known].all():
+        return head, 0.5
+    slope, shift = platt(odds[known], low[known], weights[known])
+    head = replace(head, slope=slope, shift=shift)
+    return head, float(cut_at(sigmoid(slope * odds[known & ~low] + shift).tolist(), FALSE_ALARMS))
+
+
+def platt(odds: np.ndarray, low: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """(slope, shift) of the logistic regression of low fidelity on log-odds: Platt 1999, with his smoothed targets.
+
+    The slope is held above 0, so that the order stays.
+    """
+    from scipy.optimize import minimize
+
+    targets = np.where(low, (low.sum() + 1) / (low.sum() + 2), 1 / ((~low).sum() + 2))
+
+    def loss(values: np.ndarray) -> float:
+        out = values[0] * odds + values[1]
+        return float((weights * (np.logaddexp(0, out) - targets * out)).sum())
+
+    found = minimize(loss, np.array([1.0, 0.0]), method="L-BFGS-B", bounds=[(0.05, 10.0), (-20.0, 20.0)])
+    return float(found.x[0]), float(found.x[1])

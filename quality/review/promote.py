@@ -23,17 +23,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.manifest import Check, FileEntry, StoreError, data_version, file_sha256
-from pipelines.store import Store, _put
+from pipelines.store import Store, put_text
 from quality.items import Episode, Item, Part, Row, Sample, Screen, ScreenBank
-from quality.judge import Judge, Verdict, identity
+from quality.judge import Judge, JudgeError, Verdict, code_digest, identity
 from quality.review.agreement import agreement, consensus
-from quality.review.calibrate import HumanSet, Pair, gate, judge_agreement, pairs_of, report
+from quality.review.calibrate import BANDS, HumanSet, Pair, gate, judge_agreement, pairs_of, report
 from quality.review.queue import OpenQueue, open_earlier, open_queue
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
+from schemas.ids import digest
 from schemas.tables import Column, Samples, Screens, Steps, Table
 
 KEY = "feedback/human_verdicts"
 CODE_VERSION = "1"
+GATED_FROM = 20
+"""Items of a human set from which on it gates judges: κ of fewer says little."""
 
 
 class HumanVerdicts(Table):
@@ -99,7 +102,7 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
             shutil.copyfile(Path(folder) / "manifest.json", target / "manifest.json")  # last: it says all is there
     if judge is not None:
         _record(store, judge, str(manifest["digest"]))
-    _put(root / "current.json", json.dumps({"digest": manifest["digest"]}, sort_keys=True))
+    put_text(root / "current.json", json.dumps({"digest": manifest["digest"]}, sort_keys=True))
     return manifest
 
 
@@ -151,7 +154,7 @@ def _record(store: Store, judge: Judge, digest: str) -> None:
     found = judge_agreement(pairs_of(_asked(store, judge, digest), human))
     kappa = None if math.isnan(found.kappa) else found.kappa
     plain = {**identity(judge), "kappa": kappa, "items": found.items}
-    _put(store.home / KEY / digest / "gate.json", json.dumps(plain, indent=1, sort_keys=True) + "\n")
+    put_text(store.home / KEY / digest / "gate.json", json.dumps(plain, indent=1, sort_keys=True) + "\n")
 
 
 def _asked(store: Store, judge: Judge, digest: str) -> list[Verdict]:
@@ -259,3 +262,31 @@ def gate_judge(store: Store, judge: Judge, digest: str | None = None, **limits: 
             raise StoreError(f"{KEY}: nothing promoted yet; run `vesper review promote`")
         digest = str(promoted["digest"])
     return gate(_asked(store, judge, digest), human_set(store, digest), **limits)
+
+
+def admit(store: Store, judge: Judge) -> Check | None:
+    """Let a judge work only if it agrees with people on the promoted set; None if there is no set, a small one, or
+    one of a single band.
+
+    What was found is kept in `cache/judge_gate/`, so a judge is asked once a set. Raises `JudgeError` if it fails.
+    """
+    promoted = current(store)
+    if promoted is None or promoted["agreed"] < GATED_FROM:
+        return None
+    decided = set(human_set(store, str(promoted["digest"])).decisions.values())
+    if len({BANDS[one] for one in decided if one in BANDS}) < 2:
+        return None  # κ is undefined where people gave one band to all
+    name = digest([identity(judge), promoted["digest"], code_digest(("review/calibrate", "review/promote"))])[:32]
+    kept = store.home / "cache" / "judge_gate" / f"{name}.json"
+    if kept.is_file():
+        found = Check(**json.loads(kept.read_text(encoding="utf-8")))
+    else:
+        found = gate_judge(store, judge, str(promoted["digest"]))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        put_text(kept, json.dumps(asdict(found), sort_keys=True))
+    if not found.passed:
+        raise JudgeError(
+            f"judge {judge.name}: {found.name} fails: {found.found}, expected {found.expected}; ask another judge, or "
+            "look at the disagreements with `vesper review serve`"
+        )
+    return found

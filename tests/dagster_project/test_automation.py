@@ -142,3 +142,46 @@ def test_the_tail_fires_on_new_data_and_not_on_the_same_again() -> None:
     assert second.total_requested == 1
     third = look(second.cursor, "b")
     assert third.total_requested == 0
+
+
+# --- what people say comes back ---------------------------------------------------------------------------------------
+def test_settled_answers_are_promoted_once_they_rest(raw_root: Path, loaded: dg.Definitions) -> None:
+    from reviewing import judged_store
+
+    from pipelines.store import Store
+    from quality.review.queue import build_queue, open_queue
+    from quality.review.verdict_store import HumanVerdict, VerdictStore, answers_path
+
+    home = raw_root.parent
+    store: Store = judged_store(home, {"e0003": 2}, [f"e{n:04d}" for n in range(4) if n != 3], 4)
+    build_queue(store, ["toy"])
+    sensor = loaded.resolve_sensor_def("new_human_verdicts")
+
+    def tick(cursor: str | None) -> tuple[int, str | None]:
+        context = dg.build_sensor_context(cursor=cursor, instance=dg.DagsterInstance.ephemeral())
+        found = sensor.evaluate_tick(context)
+        return len(found.run_requests or []), found.cursor
+
+    assert tick(None)[0] == 0, "nobody has answered"
+    answers = VerdictStore(answers_path(home))
+    for name in ("ann", "bob"):
+        for place, (item, shown) in enumerate(open_queue(store).trajectories.items()):
+            request = f"request:{name}:{place}"
+            answers.add(HumanVerdict(item, name, "annotator", "keep", request=request, content=shown.digest))
+    answers.close()
+    asked, cursor = tick(None)
+    assert asked == 0, "people may still be answering: look twice"
+    asked, cursor = tick(cursor)
+    assert asked == 1
+    assert tick(cursor)[0] == 0
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = loaded.resolve_job_def("promote_human_verdicts")
+        assert job.execute_in_process(instance=instance).success
+        [event] = instance.get_event_records(
+            dg.EventRecordsFilter(dg.DagsterEventType.ASSET_OBSERVATION, dg.AssetKey(["feedback", "human_verdicts"]))
+        )
+    from dagster_project.assets import review
+
+    version = review.observed(store)
+    assert version and event.event_log_entry.asset_observation.tags["dagster/data_version"] == version  # type: ignore[union-attr]

@@ -8,15 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 from goldmaker import gold
 
-from pipelines.removed import CONTAMINATION, Removed, removed_items
+from pipelines.removed import CONTAMINATION, SAFETY, Removed, removed_items
 from pipelines.shards import build_shards
 from pipelines.store import Check, PartSpec, Store
 
 
-def remove(store: Store, names: Sequence[str], *, passed: bool = True) -> None:
-    """A version of `hygiene/contamination` that lists these items."""
+def remove(store: Store, names: Sequence[str], *, passed: bool = True, asset: str = CONTAMINATION) -> None:
+    """A version of `hygiene/contamination` (or `safety`) that lists these items."""
     spec = PartSpec("all", "/".join(names) or "none")
-    with store.build(CONTAMINATION, code_version="test", parts=[spec]) as build:
+    with store.build(asset, code_version="test", parts=[spec]) as build:
         table = pa.table({"item_id": pa.array(list(names), pa.string())})
         build.run_part(spec, lambda out: out.table("quarantine", table))
         build.commit(checks=[Check("made", passed, "", "")])
@@ -57,3 +57,24 @@ def test_a_change_of_one_part_s_hits_redoes_that_part_alone(tmp_path: Path) -> N
     assert len(changed) == 2 and all(key in path for path in changed)
     remove(store, [])
     assert build_shards(store, ["toy"]).data_version == whole.data_version
+
+
+def test_what_isn_t_safe_takes_what_was_derived_from_it_along(tmp_path: Path) -> None:
+    store = gold(tmp_path)
+    rows = store.require("gold/toy").read("samples").to_pylist()
+    row = next(row for row in rows if row["split"] == "train" and row["parents"])
+    parent = row["parents"][0].partition("@")[0]
+    siblings = {
+        r["sample_id"] for r in rows
+        if r["split"] == "train" and parent in {name.partition("@")[0] for name in r["parents"]}
+    }  # fmt: skip
+    remove(store, [parent], asset=SAFETY)
+    manifest = build_shards(store, ["toy"])
+    assert manifest.counts["unsafe"] == len(siblings) > 0 and SAFETY in manifest.inputs
+    assert not siblings & set(manifest.read("index")["sample_id"].to_pylist())
+
+
+def test_a_parent_s_version_doesn_t_hide_it() -> None:
+    removed = Removed(samples=frozenset({"a"}), steps=frozenset({"step:x/e/0"}), episodes=frozenset({"episode:x/f"}))
+    assert removed.holds("a", ()) and removed.holds("z", ["sample:a@r1"]) and removed.holds("z", ["step:x/e/0@r2"])
+    assert removed.holds("z", ["episode:x/f"]) and not removed.holds("z", ["step:x/e/1", "sample:b"])

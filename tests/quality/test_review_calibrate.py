@@ -17,10 +17,10 @@ from pipelines.manifest import StoreError
 from pipelines.store import Store
 from quality.calibration import wilson
 from quality.items import Episode
-from quality.judge import Verdict
+from quality.judge import JudgeError, Verdict
 from quality.review import promote as feedback
 from quality.review.calibrate import HumanSet, Pair, cuts, gate, judge_agreement, keep_cut, report, wilson_weighted
-from quality.review.promote import gate_judge, human_set, promote
+from quality.review.promote import admit, gate_judge, human_set, promote
 from quality.review.queue import build_queue, open_queue
 from quality.review.sampling import QueueConfig
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
@@ -246,3 +246,37 @@ def test_what_a_killed_run_left_is_made_anew(store: Store) -> None:
     (folder / "manifest.json").unlink()
     (folder / "steps.parquet").write_bytes(b"half")
     assert promote(store)["digest"] == digest and human_set(store, digest).decisions
+
+
+def test_a_judge_that_people_contradict_isn_t_let_to_work(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked once for each set; a small set, and one of a single band, let everybody through."""
+    asked: list[str] = []
+
+    class Scripted:
+        model, rubric_version = "none", "1"
+
+        def __init__(self, name: str, right: bool) -> None:
+            self.name, self.right = name, right
+
+        def judge(self, items: list, round_number: int = 0, habits: object = None) -> list[Verdict]:
+            asked.append(self.name)
+            decisions = human_set(store, digest).decisions
+            found = []
+            for item in items:
+                score = RIGHT[decisions[item.item_id]]
+                score = score if self.right else 10 - score
+                found += [verdict(name, score) for name in (item.item_id, *(step.item_id for step in item.actions))]
+            return found
+
+    assert admit(store, RulesJudge()) is None, "nothing is promoted"
+    answer(store, {"ann": "keep", "bob": "keep"})
+    digest = promote(store)["digest"]
+    wrong, right = Scripted("wrong", False), Scripted("right", True)
+    assert admit(store, wrong) is None and not asked, "ten items are too few"  # type: ignore[arg-type]
+    monkeypatch.setattr(feedback, "GATED_FROM", 5)
+    for _ in range(2):
+        check = admit(store, right)  # type: ignore[arg-type]
+        assert check is not None and check.passed
+        with pytest.raises(JudgeError, match="judge wrong: the judge agrees with people fails: kappa -"):
+            admit(store, wrong)  # type: ignore[arg-type]
+    assert asked == ["right", "wrong"]
