@@ -107,7 +107,7 @@ def _pieces(raw: Raw, file: str, metadata: Any) -> Iterator[pa.Table]:
         with _opened(raw, file, metadata, _few(metadata)) as source:
             try:
                 for group in range(metadata.num_row_groups):
-                    for piece in source.iter_batches(batch_size=size, row_groups=[group]):
+                    for piece in source.iter_batches(batch_size=size, row_groups=[group], use_threads=False):
                         done += piece.num_rows
                         yield pa.Table.from_batches([piece])
                 return

@@ -19,6 +19,8 @@ from schemas.ids import canonical_json
 TEXT = pa.string()
 FEW = 2_048
 """Texts of a dictionary, up to which it is worth to write them before it is known which are used."""
+LARGEST = (1 << 31) - 1
+"""Bytes that an array of texts can hold."""
 _MUST_ESCAPE = np.zeros(256, bool)
 _MUST_ESCAPE[:0x20] = True
 _MUST_ESCAPE[[0x22, 0x5C]] = True  # quote and backslash; JSON leaves 0x7f and all above as they are
@@ -61,10 +63,14 @@ class Joined:
         """All rows; with a dictionary if all is one column that has one."""
         if len(self.parts) == 1 and not isinstance(self.parts[0], str):
             return self.parts[0]
+        if (found := _woven(self.parts)) is not None:
+            return found
         return _joined(*(part if isinstance(part, str) else plain(part) for part in self.parts))
 
     def take(self, rows: pa.Array) -> pa.Array:
         """Some rows, in this order."""
+        if len(self.parts) > 1 and not rows.null_count and (found := _woven(self.parts, np.asarray(rows))) is not None:
+            return found
         return Joined(tuple(part if isinstance(part, str) else part.take(rows) for part in self.parts)).whole()
 
     def to_pylist(self) -> list[str | None]:
@@ -74,6 +80,38 @@ class Joined:
 
 def _joined(*parts: pa.Array | str) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
+
+
+def _woven(parts: Sequence[pa.Array | str], rows: np.ndarray | None = None) -> pa.Array | None:
+    """What `_joined` gives, of some rows, in one pass: the pieces of each row are taken one after another out of all
+    texts, so that their bytes lie joined, and only where rows end is left to say. None if a piece is null, or if there
+    may be too many bytes for one array."""
+    columns = [part for part in parts if not isinstance(part, str)]
+    if any(_texts(column).type != TEXT or column.null_count or _texts(column).null_count for column in columns):
+        return None
+    count = len(columns[0]) if rows is None else len(rows)
+    places = np.empty((count, len(parts)), np.int32)
+    texts, first, longest = [], 0, 0
+    for number, part in enumerate(parts):
+        if isinstance(part, str):
+            places[:, number] = first
+            texts.append(pa.array([part], TEXT))
+        else:
+            coded = pa.types.is_dictionary(part.type)
+            inner = np.asarray(part.indices) if coded else np.arange(len(part))
+            np.add(inner if rows is None else inner[rows], first, out=places[:, number])
+            texts.append(_texts(part))
+        first += len(texts[-1])
+        longest += pc.max(pc.binary_length(texts[-1])).as_py() or 0
+    if longest * count > LARGEST:  # `take` would not notice
+        return None
+    pieces = pa.concat_arrays(texts).take(pa.array(places.ravel()))
+    ends = np.frombuffer(pieces.buffers()[1], np.int32, places.size + 1, pieces.offset * 4)[:: len(parts)]
+    return pa.StringArray.from_buffers(count, pa.py_buffer(np.ascontiguousarray(ends)), pieces.buffers()[2])
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    return column.dictionary if pa.types.is_dictionary(column.type) else column
 
 
 def _repeats(column: pa.Array) -> bool:

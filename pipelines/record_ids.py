@@ -25,6 +25,14 @@ def name_digest(native_id: str) -> bytes:
     return xxhash.xxh3_128_digest(native_id.encode("utf-8", "backslashreplace"))
 
 
+def _name_digests(native_ids: Sequence[str]) -> list[bytes]:
+    """`name_digest` of many."""
+    try:
+        return list(map(xxhash.xxh3_128_digest, map(str.encode, native_ids)))
+    except UnicodeEncodeError:  # a lone surrogate among them
+        return list(map(name_digest, native_ids))
+
+
 class _Name:
     """Contents that were met under one name."""
 
@@ -54,7 +62,7 @@ class RecordIds:
             return {}
         if len(native_ids) != len(contents):
             raise ValueError(f"{len(native_ids)} names, {len(contents)} contents: expected equal numbers")
-        packed = b"".join(itertools.chain.from_iterable(zip(map(name_digest, native_ids), contents, strict=True)))
+        packed = b"".join(itertools.chain.from_iterable(zip(_name_digests(native_ids), contents, strict=True)))
         rows = np.frombuffer(packed, np.uint64).reshape(-1, 4)
         keys = rows[:, 0]
         met = self._met(keys)

@@ -38,8 +38,11 @@ LOCK_TTL_S = 6 * 3600
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ASSET = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
 ROW_GROUP_ROWS = 50_000
-_UNIQUE = frozenset({"native_action", "native", "provenance"})
-"""Columns of texts that are all different: a dictionary of them, or their first and last, would be made for nothing."""
+_UNIQUE = frozenset({"action_text", "native_action", "native", "provenance"})
+"""Columns of texts most of which are different: a dictionary of them would be made for nothing."""
+_ORDERED = frozenset({"episode_id", "step_index", "sample_id", "screenshot_sha256"})
+"""Columns that tables are sorted by. Only their first and last values tell a reader which rows it can leave out: the
+others have about the same ones everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ class PartWriter:
         repeating = [column for column in table.column_names if column not in _UNIQUE]
         pq.write_table(
             table, self._root / relative, compression="zstd", row_group_size=row_group_rows,
-            use_dictionary=repeating, write_statistics=repeating, write_batch_size=row_group_rows,
+            use_dictionary=repeating, write_statistics=[name for name in table.column_names if name in _ORDERED],
+            write_batch_size=row_group_rows,
         )  # fmt: skip
         self._entries.append((relative, name, table.num_rows, hashed))
 

@@ -26,7 +26,7 @@ from pipelines.tracked import Folders, TrackedRaw, changes
 from pipelines.unify_part import IDS, READS, PartArguments, unify_part
 from schemas.ids import digest
 
-CODE_VERSION = "4"
+CODE_VERSION = "5"
 DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 

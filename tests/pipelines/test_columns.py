@@ -77,6 +77,31 @@ def test_columns_with_a_dictionary_are_joined_as_any(parts: list[tuple[str, list
         assert column_json.join(*given_parts).to_pylist() == expected
 
 
+SIX = st.lists(TEXT, min_size=6, max_size=6)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["plain", "few", "literal", "sliced"]), SIX), min_size=1, max_size=6),
+       st.lists(st.integers(0, 5), max_size=9), st.sampled_from([2, column_json.LARGEST]))  # fmt: skip
+def test_some_rows_of_columns_are_joined_as_any(
+    parts: list[tuple[str, list[str]]], rows: list[int], largest: int
+) -> None:
+    parts.append(("plain", ["x", "", "y", "z", "z", "ü"]))
+    given_parts: list[pa.Array | str] = []
+    for kind, values in parts:
+        column = pa.array(["before", *values], pa.string())
+        encoded = column.dictionary_encode() if kind in ("few", "sliced") else column
+        whole = encoded[1:] if kind != "few" else pa.array(values, pa.string()).dictionary_encode()
+        given_parts.append('"' if kind == "literal" else whole)
+    expected = ["".join('"' if kind == "literal" else values[row] for kind, values in parts) for row in range(6)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_json, "LARGEST", largest)  # 2: too many bytes for one pass
+        made = column_json.Joined.of(*given_parts)
+        assert column_json.plain(made.whole()).to_pylist() == expected
+        taken = column_json.plain(made.take(pa.array(rows, pa.int64())))
+        taken.validate(full=True)
+        assert taken.to_pylist() == [expected[row] for row in rows]
+
+
 def test_many_integers_and_optional_pieces_are_written_alike_with_a_dictionary() -> None:
     values = [None if number % 7 == 0 else number % 90 - 40 for number in range(3_000)]
     written = column_json.integers(pa.array(values, pa.int64()))

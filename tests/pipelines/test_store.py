@@ -89,15 +89,16 @@ def test_side_files_do_not_enter_the_data_version(tmp_path: Path) -> None:
     assert versions[0] == versions[1]
 
 
-def test_texts_that_all_differ_are_written_without_dictionary_and_statistics(tmp_path: Path) -> None:
-    table = pa.table({"native_action": ["{}", '{"a":1}'], "app": ["x", "x"]})
+def test_a_column_has_a_dictionary_or_statistics_only_where_they_are_of_use(tmp_path: Path) -> None:
+    table = pa.table({"native_action": ["{}", '{"a":1}'], "app": ["x", "x"], "episode_id": ["e1", "e2"]})
     writer = PartWriter(tmp_path, "v", "k")
     writer.table("steps", table)
     [entry] = writer.finish()[0]
     assert pq.read_table(tmp_path / entry.path).equals(table) and entry.rows == 2
-    unique, repeating = (pq.read_metadata(tmp_path / entry.path).row_group(0).column(place) for place in (0, 1))
+    unique, repeating, ordered = map(pq.read_metadata(tmp_path / entry.path).row_group(0).column, range(3))
     assert not unique.has_dictionary_page and unique.statistics is None
-    assert repeating.has_dictionary_page and repeating.statistics.max == "x"
+    assert repeating.has_dictionary_page and repeating.statistics is None
+    assert ordered.has_dictionary_page and (ordered.statistics.min, ordered.statistics.max) == ("e1", "e2")
 
 
 def test_one_writer_per_asset_and_a_dead_owner_is_no_owner(tmp_path: Path) -> None:
