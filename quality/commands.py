@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from quality.claims import load_claim, risks_of, write_risks
 from quality.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
-from quality.items import Part, ScreenBank, ScreenFolder, step_id
+from quality.items import Part, ScreenBank, ScreenFolder
 from quality.judge import JudgeError, Verdict, identity
 from quality.judges import JudgeConfig, build_judge, build_rewriter, report_of, requests_sent
 from quality.refine import refine_part
 from quality.verdicts import count as count_verdicts
 from quality.verdicts import judge_part, shares
-from schemas.ids import item_episode, item_sample
 from schemas.tables import JudgeCosts, Samples, Screens, Steps, Verdicts
 
 
@@ -52,7 +51,7 @@ def refine_directory(
     in_dir: Path, out_dir: Path, config: JudgeConfig | None = None, max_rounds: int = 3
 ) -> dict[str, Any]:
     """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,
-    `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts, `report.json`."""
+    `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts and risks, `report.json`."""
     part = read_directory(in_dir)
     config = _with_cache(config, out_dir)
     chosen, rewriter = build_judge(config), build_rewriter(config)
@@ -71,26 +70,11 @@ def refine_directory(
     totals: Counter[str] = Counter({**count(part, refined), "samples": samples.num_rows})
     totals["first_keep"] = first_keep(first)
     report = {**identity(chosen), "rewriter": rewriter.name, "rounds": refined.rounds, **summary(totals)}
-    report["share_claimed"] = claimed([*first, *refined.verdicts], [*refined.steps, *refined.samples])
+    claim = load_claim(config.nano) if config.name == "nano" and config.nano is not None else None
+    risks = risks_of([*first, *refined.verdicts])
+    write_risks(out_dir, risks)
+    report["share_claimed"] = None if claim is None else claim.share(risks, [*refined.steps, *refined.samples])
     return _write_report(out_dir, report)
-
-
-def claimed(verdicts: Sequence[Verdict], gold: Sequence[Mapping[str, Any]]) -> float | None:
-    """What a judge that gives risks expects of its gold: mean of 1 − risk of each item's last verdict, a step with its
-    episode's; None for a judge that gives none."""
-    last: dict[str, Verdict] = {verdict.item_id: verdict for verdict in verdicts}
-    shares = []
-    for row in gold:
-        names = [item_sample(row["sample_id"])] if "sample_id" in row else [step_id(row), episode_of(row)]
-        risks = [found.risk for name in names if (found := last.get(name)) is not None and found.risk is not None]
-        if risks and row.get("action_text", "") is not None:
-            shares.append(1 - max(risks))
-    return sum(shares) / len(shares) if shares else None
-
-
-def episode_of(row: Mapping[str, Any]) -> str:
-    """The item id of a step's episode, without its version."""
-    return item_episode(row["source"], row["episode_id"])
 
 
 def read_directory(in_dir: Path) -> Part:

@@ -26,6 +26,10 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=7, help="of the corpus (7: other screens than the judge bench's)")
     parser.add_argument("--pages", type=Path, metavar="DIR", help="html pages that others wrote")
     parser.add_argument("--max-rounds", type=int, default=3, help="how often a repaired item is judged again (3)")
+    parser.add_argument(
+        "--fit-claim", action="store_true",
+        help="fit on this corpus what the nano judge may claim of its gold; kept beside the judge",
+    )  # fmt: skip
     add_judge_options(parser)
     parser.set_defaults(run=bench)
 
@@ -35,7 +39,8 @@ def bench(options: argparse.Namespace) -> int:
     from dagster_project.deployment import home
     from generators.judge_bench.accept import own_oracle
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
-    from generators.judge_bench.verify import verify
+    from generators.judge_bench.verify import truths, verify
+    from quality.claims import fit_folder, save_claim
     from quality.commands import refine_directory
 
     if options.traces < 1:
@@ -48,16 +53,23 @@ def bench(options: argparse.Namespace) -> int:
     if found != (BUILD_VERSION, asdict(config), options.pages is not None):
         print(f"building a corpus of {options.traces} traces in {corpus} …", flush=True)
         build(corpus, config, options.pages)
-    refined = refine_directory(corpus, options.out, judge_config(options, options.out / "cache"), options.max_rounds)
+    judge = judge_config(options, options.out / "cache")
+    if options.fit_claim and (judge.name != "nano" or judge.nano is None):
+        raise ValueError(f"--fit-claim: expected --judge nano, found {judge.name}: other judges give no risks")
+    refined = refine_directory(corpus, options.out, judge, options.max_rounds)
     with own_oracle() as accepts:
         truth = verify(corpus, options.out, accepts).as_json()
+        if options.fit_claim and judge.nano is not None:
+            save_claim(judge.nano, fit_folder(options.out, truths(corpus, options.out, accepts)))
+            print(f"claim fitted on this corpus and kept in {judge.nano}")
     truth["claimed"] = refined["share_claimed"]
     (options.out / "verified.json").write_text(json.dumps(truth, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     claim = "none" if truth["claimed"] is None else f"{truth['claimed']:.3f}"
     print(
         f"items {truth['items']} ({truth['planted']:.3f} planted low), gold {truth['gold']}; "
         f"true high fidelity {truth['before']:.3f} before, "
-        f"{truth['after']:.3f} after (the judge claims {claim}); sound items kept {truth['clean_kept']:.3f}"
+        f"{truth['after']:.3f} after (the judge claims {claim}); sound items kept {truth['clean_kept']:.3f} "
+        f"({truth['withheld']} more hold credentials and are withheld)"
     )
     for name, counts in (("untrue in gold", truth["left"]), ("repaired", truth["repaired"])):
         print(f"{name}: " + (", ".join(f"{kind} {count}" for kind, count in counts.items()) or "none"))

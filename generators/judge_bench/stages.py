@@ -23,8 +23,8 @@ SMALL = BenchConfig(traces=60, screens=40, copies=12, natural=12)
 """The bench of a demo: a minute and a half on two cores."""
 MEASURED = ("rules", "nano")
 BETTER_THAN_CHANCE = 0.6
-_NANO_CODE = tuple(f"nano/{name}" for name in ("transition", "step", "sample", "episode", "look", "forest", "head", "training"))
-NANO_VERSION = f"{TRAINING_VERSION}.{code_digest(_NANO_CODE)}"
+_NANO = ("transition", "step", "sample", "episode", "look", "forest", "head", "augment", "training")
+NANO_VERSION = f"{TRAINING_VERSION}.{code_digest(tuple(f'nano/{name}' for name in _NANO))}"
 
 
 def bench_folder(manifest: Manifest) -> Path:

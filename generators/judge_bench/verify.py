@@ -26,13 +26,16 @@ Row = Mapping[str, Any]
 Accepts = Callable[[Row, str], bool]
 """(line of `episodes.jsonl`, rewritten instruction) → whether the oracle, given it, reaches the trace's end state."""
 SAME_BOX = 0.5
+CREDENTIAL = "credential: "
+"""In the reason of a reject (`quality.cleaning`)."""
 
 
 @dataclass(frozen=True)
 class Verified:
     """`planted`: share of items that belong to something damaged. `before`, `after`: share of items that are true,
     in the corpus and in gold (in a damaged trace single steps may be true: those before the first error). `clean_kept`:
-    share of the sound items that are in gold and true."""
+    share of the sound items that are in gold and true, those aside that are `withheld`: sound ones that hold a password
+    or key, which no corpus keeps whatever a judge says of them."""
 
     items: int
     gold: int
@@ -40,6 +43,7 @@ class Verified:
     before: float
     after: float
     clean_kept: float
+    withheld: int
     left: dict[str, int]
     """Defect → untrue items of it in gold."""
     repaired: dict[str, int]
@@ -55,17 +59,9 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
     `accepts` runs the worlds' oracles on rewritten instructions; None = none is accepted. Raises `ValueError` for
     folders that aren't these.
     """
-    try:
-        episodes = {row["episode_id"]: row for row in _lines(corpus / "episodes.jsonl")}
-        truth = {row["item_id"]: row for row in pq.read_table(corpus / "truth.parquet").to_pylist()}
-        steps, samples = (pq.read_table(corpus / f"{name}.parquet").to_pylist() for name in ("steps", "samples"))
-        gold_steps, gold_samples = (
-            pq.read_table(gold / f"{name}.parquet").to_pylist() for name in ("steps", "samples")
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"verify: expected a corpus in {corpus} and its gold in {gold}: {error}") from error
+    truth, episodes, steps, samples = _corpus(corpus, gold)
     damage = _damage(steps, samples, truth)
-    true = dict(_true_steps(gold_steps, episodes, accepts)) | dict(_true_samples(gold_samples, samples, truth))
+    true = truths(corpus, gold, accepts)
     first = dict(_true_steps(steps, episodes, None)) | dict(_true_samples(samples, samples, truth))
     left: dict[str, int] = defaultdict(int)
     repaired: dict[str, int] = defaultdict(int)
@@ -75,16 +71,45 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
             left[kind or "sound"] += 1
         elif kind:
             repaired[kind] += 1
-    sound = [item_id for item_id in damage if not damage[item_id]]
+    withheld = _withheld(gold)
+    sound = [item_id for item_id in damage if not damage[item_id] and item_id not in withheld]
+    planted = sum(bool(kind) for kind in damage.values())
     return Verified(
-        len(damage), len(true), 1 - len(sound) / len(damage), sum(first.values()) / len(first),
+        len(damage), len(true), planted / len(damage), sum(first.values()) / len(first),
         sum(true.values()) / len(true) if true else 0.0,
-        sum(true.get(item_id, False) for item_id in sound) / len(sound), dict(sorted(left.items())),
+        sum(true.get(item_id, False) for item_id in sound) / len(sound),
+        sum(not damage.get(item_id, "x") for item_id in withheld), dict(sorted(left.items())),
         dict(sorted(repaired.items())),
     )  # fmt: skip
 
 
-def _tables(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def truths(corpus: Path, gold: Path, accepts: Accepts | None = None) -> dict[str, bool]:
+    """Gold item (without its version) → whether it is true. See `verify`."""
+    truth, episodes, _, samples = _corpus(corpus, gold)
+    kept, kept_samples = _tables(gold)
+    return dict(_true_steps(kept, episodes, accepts)) | dict(_true_samples(kept_samples, samples, truth))
+
+
+def _corpus(corpus: Path, gold: Path) -> tuple[dict[str, Row], dict[str, Row], list[Row], list[Row]]:
+    """(truth by item, episodes by id, steps, samples) of a corpus, once both folders were found to be what they are."""
+    try:
+        episodes: dict[str, Row] = {row["episode_id"]: row for row in _lines(corpus / "episodes.jsonl")}
+        truth: dict[str, Row] = {row["item_id"]: row for row in pq.read_table(corpus / "truth.parquet").to_pylist()}
+        steps, samples = _tables(corpus)
+        _tables(gold)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"verify: expected a corpus in {corpus} and its gold in {gold}: {error}") from error
+    return truth, episodes, steps, samples
+
+
+def _withheld(gold: Path) -> set[str]:
+    """Items that cleaning keeps out of every corpus because they hold a credential, true or not."""
+    path = gold / "rejects.parquet"
+    rows = pq.read_table(path, columns=["item_id", "reason"]).to_pylist() if path.is_file() else []
+    return {row["item_id"].partition("@")[0] for row in rows if CREDENTIAL in row["reason"]}
+
+
+def _tables(folder: Path) -> tuple[list[Row], list[Row]]:
     steps, samples = (pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("steps", "samples"))
     return steps, samples
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from quality.calibration import cut_at
 from quality.evidence_episode import Habits
 from quality.items import Part
 from quality.judge_bench import judged_part, read_truth
+from quality.nano.augment import damaged_copies
 from quality.nano.episode import EPISODE
 from quality.nano.forest import fit_forest
 from quality.nano.head import Head, matrix, save_heads, sigmoid, standardised
@@ -31,7 +32,8 @@ from schemas.ids import digest
 Row = Mapping[str, Any]
 PREVALENCE = 0.303
 """Share of low fidelity that risks are calibrated to (the report's corpus before refinement)."""
-FALSE_ALARMS = 0.05
+FALSE_ALARMS = 0.02
+"""Of sound items of pages that weren't trained on: an episode has many items, and refinement must keep them."""
 FOLDS = 3
 """Of page families, for what a head says of families it wasn't trained on."""
 TRAINING_VERSION = 2
@@ -83,7 +85,13 @@ def train_nano(
     samples = _samples(parts, truth, cosine)
     tell(f"samples: {len(samples)} examples")
     sample_head, sample_cut = calibrated_head(samples, SAMPLE, config)
-    wholes = _wholes(looks, truth, cosine, steps, config)
+    named = [
+        (look, row["kind"] if _is_low(row) else "")
+        for found in looks for look in found if (row := truth.get(look.episode.item_id)) is not None
+    ]  # fmt: skip
+    copies = list(_damaged(parts, truth, transition, cosine, config))
+    tell(f"damaged copies: {len(copies)}")
+    wholes = _wholes([*named, *copies], truth, cosine, steps, config)
     tell(f"episodes: {len(wholes)} examples")
     episode_head, episode_cut = calibrated_head(wholes, EPISODE, config)
     heads = {"transition": transition, "step": step_head, "sample": sample_head, "episode": episode_head}
@@ -151,20 +159,31 @@ def _samples(parts: Sequence[Part], truth: Mapping[str, Row], cosine: Cosines) -
     return found
 
 
+def _damaged(
+    parts: Sequence[Part], truth: Mapping[str, Row], transition: Head, cosine: Cosines, config: NanoConfig
+) -> Iterator[tuple[EpisodeLook, str]]:
+    """(look, defect) of copies of sound traces, damaged without a world."""
+    for part in parts:
+        habits = Habits.of(part.episodes)
+        for episode in part.episodes:
+            if truth.get(episode.item_id, {}).get("label") == "clean":
+                for kind, copy in damaged_copies(episode, config.seed):
+                    yield look_at(copy, habits, cosine, transition), kind
+
+
 def _wholes(
-    looks: Sequence[Sequence[EpisodeLook]], truth: Mapping[str, Row], cosine: Cosines, steps: Sequence[Example],
+    looks: Sequence[tuple[EpisodeLook, str]], truth: Mapping[str, Row], cosine: Cosines, steps: Sequence[Example],
     config: NanoConfig,
 ) -> list[Example]:  # fmt: skip
-    """Episodes, with step risks by heads that didn't see their family (two folds), as at judging time."""
+    """(look, defect or "") → episodes, with step risks by heads that didn't see their family (two folds), as at
+    judging time."""
     fold_of = lambda family: int(digest(["fold", family])[:4], 16) % 2  # noqa: E731
     heads = [fit_head([e for e in steps if fold_of(e.family) != fold] or list(steps), STEP, config) for fold in (0, 1)]
     found = []
-    for look in (one for several in looks for one in several):
-        row = truth.get(look.episode.item_id)
-        if row is None:
-            continue
-        risks = dict(zip(look.steps, risks_of(heads[fold_of(row["family"])], list(look.steps.values())), strict=True))
-        found.append(Example(look.whole(risks, cosine), _is_low(row), row["family"], row["kind"]))
+    for look, kind in looks:
+        family = truth[look.episode.item_id]["family"]
+        risks = dict(zip(look.steps, risks_of(heads[fold_of(family)], list(look.steps.values())), strict=True))
+        found.append(Example(look.whole(risks, cosine), bool(kind), family, kind))
     return found
 
 

@@ -110,3 +110,63 @@ def test_orders_to_a_judge_are_cut_off(text):
 )  # fmt: skip
 def test_tasks_are_heard_in_full(text):
     assert without_orders(text) == text
+
+
+def test_a_forest_says_what_scikit_learn_says_and_comes_back_from_disk(tmp_path):
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    from quality.nano.forest import FEATURES_TRIED, LEAST_IN_LEAF, TREES, fit_forest, from_tensors
+
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(200, 5)).astype(np.float32)
+    low = rows[:, 0] + rows[:, 1] ** 2 > 1
+    weights = rng.random(200)
+    forest = fit_forest(rows, low, weights, 4)
+    theirs = ExtraTreesClassifier(
+        TREES, min_samples_leaf=LEAST_IN_LEAF, max_features=FEATURES_TRIED, random_state=4
+    ).fit(rows, low, weights)
+    fresh = rng.normal(size=(64, 5)).astype(np.float32)
+    assert np.allclose(forest.shares(fresh), theirs.predict_proba(fresh)[:, 1], atol=1e-6)
+    assert np.array_equal(from_tensors(forest.tensors()).shares(fresh), forest.shares(fresh))
+    assert forest.shares(fresh[:0]).shape == (0,)
+
+
+def test_risks_are_those_of_families_that_a_head_didn_t_see():
+    """Labels that no feature tells: a head that learned them by heart must not stay sure of itself."""
+    from quality.nano.training import calibrated_head
+
+    rng = np.random.default_rng(0)
+    noise = [
+        Example({"a": float(rng.normal()), "b": 0.0, "c": 0.0}, bool(rng.random() < 0.5), f"f{n % 9}", "x")
+        for n in range(270)
+    ]
+    noise = [Example(e.features, e.low, e.family, "x" if e.low else "") for e in noise]
+    head, _ = calibrated_head(noise, NAMES, QUICK)
+    risks = 1 / (1 + np.exp(-head.logits([e.features for e in noise])))
+    assert abs(risks.mean() - 0.303) < 0.08 and risks.std() < 0.15
+    told, cut = calibrated_head(examples(400), NAMES, QUICK)
+    fresh = examples(400, seed=9)
+    sound = 1 / (1 + np.exp(-told.logits([e.features for e in fresh if not e.low])))
+    assert (sound > cut).mean() < 0.08
+
+
+def test_damaged_copies_are_of_sound_traces_and_the_same_by_seed(world, buttons):
+    from quality.nano.augment import damaged_copies
+
+    pages = [world.page(buttons, note=str(number)) for number in range(6)]
+    moves = [(Click((100 + 10 * n, 195)), pages[n], f"Tap {n}") for n in range(5)]
+    episode = world.episode(*moves, (Finished(), pages[5]))
+    made = dict(damaged_copies(episode))
+    assert set(made) == {"premature_finish", "skipped_step", "shuffled_steps"}
+    assert isinstance(made["premature_finish"].steps[-1].action, Finished)
+    assert made["premature_finish"].steps[-1].screen.sha256 != episode.steps[-1].screen.sha256
+    assert len(made["skipped_step"].steps) == 5 and len(made["shuffled_steps"].steps) == 6
+    for copy in made.values():
+        assert [step.row["step_index"] for step in copy.steps] == list(range(len(copy.steps)))
+        shown = [step.screen.sha256 for step in copy.steps]
+        assert set(shown) <= {step.screen.sha256 for step in episode.steps}
+    again = list(damaged_copies(episode))
+    assert [copy.steps == made[kind].steps for kind, copy in again][-1]
+    assert not list(
+        damaged_copies(world.episode((Click((5, 5)), pages[0]), (Finished(), pages[1]), episode_id="short"))
+    )
