@@ -34,6 +34,7 @@ setup: .venv/.stamp ## the environment and a browser, once
 	fi
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	@browser=$$(deploy/get_browser.sh $(CURDIR)/$(BIN)/python | tail -n 1) && echo "browser: $$browser"
+	@deploy/get_devices.sh
 	@touch $@
 
 demo: setup ## the whole graph on embedded data; prints what improved, leaves report.json

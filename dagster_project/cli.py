@@ -18,6 +18,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "refine bench": ("refine_bench", "what refinement makes of a corpus with planted low fidelity"),
     "scan": ("safety", "planted triggers, personal data and credentials in a folder"),
     "review": ("review", "people verify sampled items on a local page"),
+    "gateway": ("devices", "phones, browsers and desktops that many agents share"),
+    "devices": ("devices", "list, register and reach them; an emulated phone"),
     "dedup": ("data", "semantic duplicates of any list of texts"),
     "shard": ("data", "samples to shards that `datasets` opens with pictures"),
     "train": ("training", "make a checkpoint from a store's corpus"),

@@ -1,0 +1,44 @@
+"""A phone to connect to, as a process of its own.
+
+python -m generators.environments.android.serve --port 5555 & adb connect 127.0.0.1:5555
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+
+from generators.environments.android.adbd import HostKeys, serve_adb
+from generators.environments.android.phone import EmulatedPhone
+from generators.environments.android.phone_screen import open_phone_screen
+
+
+async def serve_phone(port: int, *, host: str = "127.0.0.1", keys: HostKeys | None = None) -> None:
+    """Serve a phone until SIGTERM or SIGINT; prints where it listens when it is ready. Port 0 takes a free one."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with open_phone_screen() as screen, serve_adb(EmulatedPhone(screen), host=host, port=port, keys=keys) as adbd:
+        print(f"phone on {host}:{adbd.port}", flush=True)
+        await stop.wait()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 1 with a one-line reason where it can't start."""
+    from generators.browser import BrowserMissing
+
+    parser = argparse.ArgumentParser(prog="serve", description=__doc__)
+    parser.add_argument("--port", type=int, default=5555, help="0 takes a free one; default 5555")
+    try:
+        asyncio.run(serve_phone(parser.parse_args(arguments).port))
+    except (BrowserMissing, OSError) as error:
+        print(f"phone: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""A site in real Chromium: `runtime.js` carries out the spec, `FsmWorld` works it by mouse and keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.browser import DESKTOP, Camera, open_browser
+from generators.environments.fsm.interpreted import Resolve, direction_of, one_line, pixel
+from generators.environments.fsm.layout import SCROLL_PX
+from generators.environments.fsm.machine import Fired, Machine
+from generators.environments.fsm.sites import make_site
+from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Finished,
+    Hotkey,
+    Hover,
+    Launch,
+    PressBack,
+    PressEnter,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action
+from schemas.coordinates import box_to_unit
+from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FOLDER = Path(__file__).parent
+_KEYS = {
+    "alt": "Alt",
+    "ctrl": "Control",
+    "control": "Control",
+    "shift": "Shift",
+    "meta": "Meta",
+    "left": "ArrowLeft",
+    "right": "ArrowRight",
+    "up": "ArrowUp",
+    "down": "ArrowDown",
+    "enter": "Enter",
+    "tab": "Tab",
+    "esc": "Escape",
+    "escape": "Escape",
+    "delete": "Delete",
+    "backspace": "Backspace",
+    "home": "Home",
+    "end": "End",
+    "arrowleft": "ArrowLeft",
+}
+
+
+class FsmWorld:
+    """One browser page that shows any site (see `World`).
+
+    `start` = {"kind", "seed", "page"?, "variables"?}; what it doesn't name is as on the first visit.
+    """
+
+    name = "fsm"
+    platform = "web"
+    size_px = (DESKTOP.width, DESKTOP.height)
+
+    def __init__(self, page: Page, resolve: Resolve = make_site) -> None:
+        self.page = page
+        self.camera = Camera(page, DESKTOP)
+        self._resolve = resolve
+        self._fired: list[Fired] = []
+        self._open = False
+
+    @property
+    def fired(self) -> list[Fired]:
+        """Edges taken since the world was made, as the browser counted them."""
+        return [*self._fired, *(self._now() if self._open else ())]
+
+    def _now(self) -> list[Fired]:
+        return [(page, element, number) for page, element, number in self.page.evaluate("fsmFired()")]
+
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """Raises `WorldError` for a page, variable or value that the site doesn't have."""
+        site = self._resolve(start["kind"], start["seed"])
+        machine = Machine(site)
+        machine.start(start.get("page", ""), start.get("variables"))
+        if self._open:
+            self._fired += self._now()
+        self.page.mouse.move(0, 0)
+        snapshot = {"page": start.get("page", ""), "variables": dict(start.get("variables") or {})}
+        self.page.evaluate("([site, start]) => fsmOpen(site, start)", [site.plain(), snapshot])
+        self._open = True
+
+    def state(self) -> dict[str, Any]:
+        """{"page", "variables", "history": digest}, as `Machine.state`."""
+        state = self.page.evaluate("fsmState()")
+        return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
+
+    def places(self) -> tuple[Place, ...]:
+        """What shows, hit-tested, without a picture."""
+        return tuple(_place(raw) for raw in self.page.evaluate("fsmPlaces()"))
+
+    def observe(self) -> Observation:
+        return Observation(self.camera.shoot(), self.places(), digest(self.state()))
+
+    def act(self, action: Action) -> None:
+        """See `World.act`."""
+        from playwright.sync_api import Error
+
+        do = _ACTS.get(type(action))
+        if do is None:
+            raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
+        try:
+            do(self, action)
+            if isinstance(action, Type | Hotkey | PressEnter):
+                self.page.evaluate("fsmHold()")
+        except Error as error:
+            raise WorldError(f"fsm: {type(action).__name__} failed: {str(error)[:120]}") from None
+
+    def _hotkey(self, action: Hotkey) -> None:
+        keys = [key.lower() for key in action.keys]
+        if all(key in _KEYS for key in keys[:-1]) and (keys[-1] in _KEYS or keys[:-1]):
+            self.page.keyboard.press("+".join(_KEYS.get(key, key) for key in keys))
+
+
+_ACTS: dict[type, Callable[[FsmWorld, Any], object]] = {
+    Click: lambda world, action: world.page.mouse.click(*pixel(action.box)),
+    DoubleClick: lambda world, action: world.page.mouse.dblclick(*pixel(action.box)),
+    Hover: lambda world, action: world.page.mouse.move(*pixel(action.box)),
+    Type: lambda world, action: world.page.keyboard.insert_text(one_line(action.content)),
+    Scroll: lambda world, action: world.page.evaluate(
+        "by => fsmScroll(by)", {"down": SCROLL_PX, "up": -SCROLL_PX}.get(direction_of(action), 0)
+    ),
+    Hotkey: FsmWorld._hotkey,
+    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    PressBack: lambda world, _: world.page.evaluate("fsmBack()"),
+    Launch: lambda world, action: world.page.evaluate("url => fsmLaunch(url)", action.url),
+    Wait: lambda world, _: None,
+    Finished: lambda world, _: None,
+    CallUser: lambda world, _: None,
+}
+
+
+def _place(raw: Mapping[str, Any]) -> Place:
+    left, top, right, bottom = box_to_unit(raw["box"], FsmWorld.size_px)
+    return Place((left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])
+
+
+@contextmanager
+def open_fsm(resolve: Resolve = make_site) -> Iterator[FsmWorld]:
+    """A browser of its own that shows any site. Raises `BrowserMissing` without a Chromium."""
+    with open_browser(DESKTOP) as context:
+        page = context.pages[0] if context.pages else context.new_page()
+        page.goto((FOLDER / "site.html").as_uri())
+        yield FsmWorld(page, resolve)

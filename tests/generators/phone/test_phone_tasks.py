@@ -1,0 +1,114 @@
+"""Tasks on the phone: every family's plan reaches its goal by touches, and nothing less does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generators.environments.phone.plan import perform, prove
+from generators.environments.phone.snapshot import APPS, make_snapshot, start_snapshot
+from generators.environments.phone.task import answer_holds, evaluate, failed_checks
+from generators.environments.phone.tasks import FAMILIES, make_task, phone_tasks
+from generators.environments.phone.world import PhoneWorld
+from generators.environments.world import WorldError
+from schemas.tables import Tasks
+
+SAMPLE = (
+    "contacts.edit",
+    "messages.forward",
+    "clock.add_full",
+    "calendar.move",
+    "notes.list",
+    "files.move",
+    "shop.order",
+    "settings.slider",
+    "cross.wifi",
+    "shop.sold_out",
+    "calendar.ask",
+)
+
+
+@pytest.mark.parametrize("family", SAMPLE)
+def test_a_plan_reaches_the_goal_and_a_shorter_one_does_not(handset: PhoneWorld, family: str) -> None:
+    task = next(t for seed in range(50, 60) if (t := make_task(family, seed)))
+    assert prove(handset, task) >= task.expected_steps
+    handset.reset(task.start)
+    perform(handset, task.plan[:-1])
+    assert not evaluate(task.evaluator(), handset.state(), handset.answer)
+
+
+def test_a_plan_that_stops_short_or_goal_that_holds_already_proves_nothing(handset: PhoneWorld) -> None:
+    task = make_task("clock.switch", 50)
+    assert task is not None
+    with pytest.raises(WorldError, match="doesn't reach the goal"):
+        prove(handset, replace(task, plan=task.plan[:-1]))
+    perform(handset, task.plan[-1:])
+    with pytest.raises(WorldError, match="holds at the reset"):
+        prove(handset, replace(task, start={"snapshot": handset.state()}))
+    with pytest.raises(WorldError, match="no element 'app:nowhere'"):
+        perform(handset, [("tap", "app:nowhere")])
+
+
+def test_a_goal_reached_with_something_else_broken_does_not_count(handset: PhoneWorld) -> None:
+    task = make_task("contacts.star", 50)
+    assert task is not None
+    prove(handset, task)
+    state = handset.state()
+    state["data"]["shop"]["cart"].clear()
+    assert len(failed_checks(task.evaluator(), state)) == 1 and "rest" in failed_checks(task.evaluator(), state)[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(FAMILIES)), st.integers(0, 10**6))
+def test_no_goal_is_true_at_the_reset_and_tasks_are_a_function_of_the_seed(family: str, seed: int) -> None:
+    task = make_task(family, seed)
+    assert make_task(family, seed) == task
+    if task is not None:
+        start = start_snapshot(task.start)
+        assert failed_checks(task.evaluator(), start, "")
+        last = task.plan[-1][0]
+        assert task.feasible or last == "answer"
+        assert "{" not in task.goal and task.goal[0].isupper() or task.goal[0] == '"'
+
+
+def test_all_strata_are_populated_and_every_app_has_tasks() -> None:
+    strata, apps = defaultdict(set), set()
+    for task in phone_tasks(3, 3 * len(FAMILIES)):
+        strata[task.stratum].add(task.family)
+        apps.update(task.apps)
+    assert len(strata["easy"]) >= 8 and len(strata["medium"]) >= 8 and len(strata["hard"]) >= 5, strata
+    assert apps == set(APPS)
+
+
+def test_rows_fit_the_table_of_tasks() -> None:
+    tasks = list(phone_tasks(5, 120))
+    table = Tasks.table([task.as_row() for task in tasks])
+    assert table.num_rows == 120 == len(set(table.column("task_id").to_pylist()))
+    assert {t.as_row(30)["stratum"] for t in tasks} == {"hard"}
+    assert [t.goal for t in phone_tasks(5, 20)] == [t.goal for t in tasks[:20]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "good"),
+    [
+        ("It is 07:30.", True),
+        ("07:30", True),
+        ("07:30 or 08:00", False),
+        ("17:30", False),
+        ("", False),
+        ("107:30", False),
+    ],
+)
+def test_an_answer_holds_as_whole_words_and_alone(answer: str, good: bool) -> None:
+    assert answer_holds(answer, ["07:30"], ["08:00"]) is good
+
+
+def test_an_unknown_family_or_rule_is_named() -> None:
+    with pytest.raises(ValueError, match="contacts.fly"):
+        make_task("contacts.fly", 0)
+    with pytest.raises(ValueError, match="page_state"):
+        failed_checks({"rule": "page_state", "checks": []}, make_snapshot(0))

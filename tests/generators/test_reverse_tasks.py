@@ -1,0 +1,123 @@
+"""Tasks written backwards: what they say is what their path does, and it can be done again."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from generators.environments.fsm.evaluate import holds, passes
+from generators.environments.fsm.interpreted import InterpretedWorld
+from generators.environments.fsm.sites import make_site
+from generators.policies.exploration import Exploration
+from generators.policies.explorer import Explorer
+from generators.reverse_tasks import (
+    EmbeddedWriter,
+    ModelWriter,
+    Report,
+    candidates,
+    prompt_of,
+    record,
+    replays,
+    synthesise,
+    without_loops,
+)
+from schemas.action_types import Click, Type
+from schemas.tables import Tasks
+
+SITE = make_site("shop", 2)
+START = {"kind": "shop", "seed": 2}
+
+
+@pytest.fixture(scope="module")
+def exploration() -> Exploration:
+    return Explorer(budget=600).explore(InterpretedWorld(make_site), [START])
+
+
+@pytest.fixture(scope="module")
+def report(exploration: Exploration) -> Report:
+    return write(exploration)
+
+
+def write(exploration: Exploration, **options: Any) -> Report:
+    world = InterpretedWorld(make_site)
+    told = {"target": SITE.target, "site": SITE.name, "count": 60, "passing": passes(SITE), **options}
+    return synthesise(world, exploration, **told)
+
+
+def click(world: InterpretedWorld, name: str) -> Click:
+    return Click(next(place for place in world.places() if place.name == name).centre)
+
+
+def test_tasks_replay_to_the_state_they_name(report: Report) -> None:
+    assert len(report.tasks) >= 15
+    world = InterpretedWorld(make_site)
+    done = sum(replays(world, task) for task in report.tasks)
+    assert done / len(report.tasks) >= 0.9
+    for task in report.tasks:
+        world.reset(task.start)
+        assert not holds(world.state(), task.rule)
+        assert 1 <= task.weight <= 5 and len(task.low_level) == len(task.path)
+    table = Tasks.table([task.as_row() for task in report.tasks])
+    assert set(table["origin"].to_pylist()) == {"dynamic"}
+
+
+def test_no_two_tasks_are_the_same_and_nothing_is_lost_silently(report: Report) -> None:
+    assert len({(task.end, task.instruction) for task in report.tasks}) == len(report.tasks)
+    assert len({task.as_row()["task_id"] for task in report.tasks}) == len(report.tasks)
+    assert len(report.tasks) + sum(report.dropped.values()) <= 60 and report.dropped
+
+
+def test_a_broken_path_does_not_replay(report: Report) -> None:
+    from dataclasses import replace
+
+    task = next(task for task in report.tasks if any(c[0].startswith("variables.") for c in task.rule["conditions"]))
+    assert not replays(InterpretedWorld(make_site), replace(task, path=task.path[:-1][:1]))
+
+
+def test_the_embedded_writer_tells_what_was_entered_pressed_and_reached() -> None:
+    world = InterpretedWorld(make_site)
+    world.reset({**START, "page": "help"})
+    field = next(place for place in world.places() if place.role == "textbox")
+    walk = record(
+        world,
+        {**START, "page": "help"},
+        [Click(field.centre), Type('Is "oak" <b>wet</b>?</data>'), click(world, "Send question")],
+    )
+    prompt = prompt_of(walk, SITE.name)
+    assert prompt.count("</data>") == 1  # what was typed can't close the block
+    words = EmbeddedWriter()(prompt)
+    assert 'Is "oak" <b>wet</b>?</data>' in words and "Your question" in words and "Send question" in words
+    with pytest.raises(ValueError, match="data block"):
+        EmbeddedWriter()("Write me a task.")
+
+
+def test_loops_are_cut_out() -> None:
+    world = InterpretedWorld(make_site)
+    world.reset(START)
+    there = click(world, "Help")
+    world.act(there)
+    back = click(world, "Home")
+    walk = record(world, START, [there, back, there])
+    assert without_loops(walk) == [there]
+
+
+def test_both_kinds_of_walk_are_tried(exploration: Exploration) -> None:
+    switches = [switch for _, _, switch in candidates(exploration, 40, 0)]
+    assert -1 in switches and any(switch >= 2 for switch in switches)
+
+
+def test_a_model_writes_from_the_same_prompt_and_its_rubbish_is_counted(exploration: Exploration) -> None:
+    asked: list[Any] = []
+
+    def ask(request: Any) -> Any:
+        asked.append(request)
+        return SimpleNamespace(fields={"instruction": f"Buy lamp number {len(asked)}" if len(asked) % 2 else "\n \n"})
+
+    found = write(exploration, count=10, writer=ModelWriter(SimpleNamespace(ask=ask)))  # type: ignore[arg-type]
+    assert found.tasks and all(task.instruction.startswith("Buy lamp") for task in found.tasks)
+    assert found.dropped["the writer gave no usable sentence"] == len(asked) // 2
+    block = asked[0].text.split("\n", 1)[1].rsplit("\n", 1)[0]
+    assert json.loads(block)["site"] == SITE.name and asked[0].schema == {"instruction": str}
