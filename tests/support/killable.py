@@ -100,7 +100,7 @@ def halt_at(point: str, sign: Path) -> Any:
 
         store.PartWriter.table = cut  # type: ignore[method-assign]
     elif point in ("no marker", "no manifest", "no pointer"):  # the file that isn't put any more
-        put, markers = store._put, []
+        put, markers = store.put_text, []
 
         def stop(path: Path, text: str) -> None:
             markers.extend([path] if path.parent.name == "parts" else [])
@@ -110,7 +110,7 @@ def halt_at(point: str, sign: Path) -> Any:
                 halt()
             put(path, text)
 
-        store._put = stop
+        store.put_text = stop
     elif point == "third picture":  # of the embedded data, with the browser open
         from generators.browser import Camera
 

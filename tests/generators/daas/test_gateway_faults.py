@@ -78,8 +78,12 @@ def test_nodes_and_authority_killed_under_load_hold_no_lease_twice(tmp_path: Pat
                 devices = await _register(gateway, stack, DEVICES)
                 async with Client(gateway.url, parts.CLIENT, LINES) as client:
                     await asyncio.gather(killer(), *(worker(client, number) for number in range(WORKERS)))
-                    after = await client.devices()
-                assert [state["holder"] for state in after] == [None] * DEVICES
+                    # a release that found no authority is made good by the lease's death
+                    async with asyncio.timeout(30):
+                        after = await client.devices()
+                        while any(state["holder"] for state in after):
+                            await asyncio.sleep(0.2)
+                            after = await client.devices()
                 for k, device in enumerate(devices):
                     fences = _fences(device)
                     assert fences == sorted(fences), k  # nothing of an older lease after something of a newer one
