@@ -1,15 +1,25 @@
 #!/usr/bin/env bash
-# Gets the clients that tests drive devices with (Debian's adb), where this machine's user may install packages. Without
-# them everything works but the tests that need them, which say so and are skipped.
+# Gets what tests drive real devices with: Debian's adb, and a desktop (sshd, Xvfb, a window manager, two programs with
+# their accessibility tree). Where this machine's user can't install packages everything works but the tests that need
+# them, which say so and are skipped.
 set -euo pipefail
 
-packages=()
-command -v adb >/dev/null || packages+=(adb)
-if [[ ${#packages[@]} -eq 0 ]]; then exit 0; fi
-if command -v apt-get >/dev/null && [[ "$(id -u)" = 0 ]]; then
-  apt-get update -qq >&2
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2 \
-    || echo "couldn't install ${packages[*]}: tests that need them are skipped" >&2
-else
-  echo "not installed: ${packages[*]}; tests that need them are skipped" >&2
+declare -A package_of=(
+  [adb]=adb [sshd]=openssh-server [Xvfb]=xvfb [xdotool]=xdotool [xclip]=xclip [import]=imagemagick [openbox]=openbox
+  [dbus-daemon]=dbus [dbus-launch]=dbus-x11 [galculator]=galculator [mousepad]=mousepad
+)
+# A machine that would start a login server by itself gets none from here: those tests are skipped there.
+[[ -d /run/systemd/system ]] && unset "package_of[sshd]"
+missing=()
+for program in "${!package_of[@]}"; do
+  command -v "$program" >/dev/null || [[ -x "/usr/sbin/$program" ]] || missing+=("${package_of[$program]}")
+done
+if [[ ${#missing[@]} -eq 0 ]]; then exit 0; fi
+
+install() {
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" at-spi2-core gir1.2-atspi-2.0 python3-gi
+}
+if ! command -v apt-get >/dev/null || [[ "$(id -u)" != 0 ]] || ! install >&2; then
+  echo "not installed: ${missing[*]}; tests that need them are skipped" >&2
 fi

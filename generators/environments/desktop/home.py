@@ -1,0 +1,9 @@
+"""The script that resets and reads a desktop's home folder, and starts and ends its programs (`on_desktop_home.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MARK = ".disposable-home"
+"""A home folder is emptied only where this file is in it."""
+SCRIPT = Path(__file__).with_name("on_desktop_home.py").read_bytes()

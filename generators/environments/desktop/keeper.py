@@ -1,0 +1,139 @@
+"""The process that holds all others of a desktop session; run by `session` as a script, with the standard library only.
+
+It reads one line of JSON (what to start), answers with one line of JSON (display, port, bus, or error), serves SSH
+until its stdin ends, which also happens when whoever started it dies, and then kills every descendant and removes the
+folder: it is the subreaper of all, so that none can slip away by a double fork or a session of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PR_SET_CHILD_SUBREAPER = 36
+START_S = 20.0
+
+
+def descendants() -> list[int]:
+    """Process ids below this one."""
+    parents: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                parents.setdefault(int(fields[1]), []).append(int(name))
+    found, todo = [], [os.getpid()]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        found += children
+        todo += children
+    return found
+
+
+def reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def kill_all() -> None:
+    """SIGTERM for half a second, then SIGKILL until nobody is left."""
+    begin = time.monotonic()
+    while left := descendants():
+        late = time.monotonic() - begin
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL if late > 0.5 else signal.SIGTERM)
+        reap()
+        if late > 10:
+            return
+        time.sleep(0.05)
+
+
+def read_line(file: int, child: subprocess.Popen[bytes], what: str) -> str:
+    """The first line that a child writes. Raises `RuntimeError` when it ends or says nothing in time."""
+    said, end = b"", time.monotonic() + START_S
+    while b"\n" not in said:
+        if not select.select([file], [], [], max(0.0, end - time.monotonic()))[0]:
+            raise RuntimeError(f"{what}: expected it to be ready within {START_S:g} s; it wrote nothing")
+        more = os.read(file, 4096)
+        if not more:
+            raise RuntimeError(f"{what} ended with code {child.wait()} before it was ready")
+        said += more
+    return said.split(b"\n")[0].decode()
+
+
+def start(plan: dict[str, Any]) -> tuple[str, str]:
+    """X server, D-Bus and window manager; gives the display and the bus's address."""
+    log = open(plan["log"], "ab")  # noqa: SIM115 (the children keep it)
+    env = {**plan["env"]}
+
+    def run(command: list[str], **more: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=log, **more)
+
+    reader, writer = os.pipe()
+    size = "x".join(map(str, plan["size"]))
+    command = ["Xvfb", "-displayfd", str(writer), "-screen", "0", f"{size}x24", "-nolisten", "tcp", "-noreset"]
+    server = run(command, stdout=log, pass_fds=(writer,))
+    os.close(writer)
+    env["DISPLAY"] = f":{int(read_line(reader, server, 'Xvfb'))}"
+    os.close(reader)
+    daemon = run(["dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address"], stdout=subprocess.PIPE)
+    assert daemon.stdout is not None
+    env["DBUS_SESSION_BUS_ADDRESS"] = read_line(daemon.stdout.fileno(), daemon, "dbus-daemon")
+    run(["openbox", "--sm-disable"], stdout=log)
+    return env["DISPLAY"], env["DBUS_SESSION_BUS_ADDRESS"]
+
+
+def serve(listener: socket.socket, plan: dict[str, Any]) -> None:
+    """One `sshd -i` for each connection, until stdin ends. Listening here leaves no moment in which the port is
+    anybody else's."""
+    with open(plan["log"], "ab") as log:
+        while True:
+            ready, _, _ = select.select([0, listener.fileno()], [], [], 0.5)
+            reap()
+            if 0 in ready and not os.read(0, 4096):
+                return
+            if listener.fileno() in ready:
+                peer, _ = listener.accept()
+                with peer:
+                    subprocess.Popen(
+                        [plan["sshd"], "-i", "-e", "-f", plan["sshd_config"]],
+                        stdin=peer.fileno(), stdout=peer.fileno(), stderr=log, env=plan["env"], start_new_session=True,
+                    )  # fmt: skip
+
+
+def main() -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise SystemExit("keeper: this system has no subreapers; expected Linux 3.4 or newer")
+    plan = json.loads(sys.stdin.buffer.readline())
+    listener = socket.create_server(("127.0.0.1", 0))
+    try:
+        try:
+            display, bus = start(plan)
+            answer = {"display": display, "bus": bus, "port": listener.getsockname()[1]}
+        except (RuntimeError, OSError, ValueError) as error:
+            answer = {"error": str(error)}
+        print(json.dumps(answer), flush=True)
+        if "error" not in answer:
+            serve(listener, plan)
+    finally:
+        kill_all()
+        shutil.rmtree(plan["folder"], ignore_errors=True)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    main()

@@ -1,0 +1,138 @@
+"""Runs on the desktop (its system's python3, standard library only); the driver sends it over stdin.
+
+Input: JSON {"do": "launch" | "stop" | "reset" | "state", ...}. Output: JSON {"ok": ...} or {"refused": why}.
+Programs are known by an entry of their environment that all they start inherits.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from typing import Any
+
+MARK = ".disposable-home"
+TAG = "VESPER_DESKTOP_PROGRAM"
+HOME = os.path.realpath(os.environ["HOME"])
+SMALL = 65536
+MAX_FILES = 2000
+HIDDEN = (".cache", ".config", ".local", ".dbus")  # what programs keep for themselves
+
+
+class Refused(Exception):
+    pass
+
+
+def programs() -> list[int]:
+    """Ids of living processes that `launch` began, and of what they started."""
+    wanted = f"{TAG}={HOME}".encode()
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if wanted in file.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                pass
+    return found
+
+
+def stop(_: Any) -> bool:
+    begin = time.monotonic()
+    while True:
+        left = programs()
+        late = time.monotonic() - begin
+        if not left:
+            return True
+        if late > 5:
+            raise OSError(f"programs {left} did not end")
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL if late > 0.3 else signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.03)
+
+
+def launch(asked: dict[str, Any]) -> int:
+    argv = asked["argv"]
+    path = shutil.which(argv[0])
+    if path is None:
+        raise Refused(f"program {argv[0]} is not installed")
+    log = subprocess.DEVNULL
+    env = dict(os.environ, **{TAG: HOME})
+    done = subprocess.Popen(argv, executable=path, env=env, cwd=HOME, stdin=log, stdout=log, stderr=log,
+                            start_new_session=True)  # fmt: skip
+    return done.pid
+
+
+def place(name: str) -> str:
+    """A path inside the home folder."""
+    path = os.path.join(HOME, name)
+    if name.startswith("/") or "\0" in name or ".." in name.split("/") or not name or name == MARK:
+        raise Refused(f"expected a path inside the home folder, found {name[:80]!r}")
+    return path
+
+
+def reset(asked: dict[str, Any]) -> bool:
+    if not os.path.isfile(os.path.join(HOME, MARK)):
+        raise Refused(f"{HOME} is no disposable home folder: it is emptied only with a file {MARK} in it")
+    files = {place(name): base64.b64decode(data, validate=True) for name, data in asked["files"].items()}
+    stop(asked)
+    for entry in os.scandir(HOME):
+        if entry.name != MARK:
+            shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+    for path, data in files.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+    return True
+
+
+def state(_: Any) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    for folder, names, files in os.walk(HOME):
+        if folder == HOME:
+            names[:] = [name for name in names if name not in HIDDEN]
+        names.sort()
+        for name in sorted(files):
+            path = os.path.join(folder, name)
+            shown = os.path.relpath(path, HOME)
+            if shown == MARK or not stat.S_ISREG(os.lstat(path).st_mode):
+                continue
+            if len(found) == MAX_FILES:
+                raise OSError(f"more than {MAX_FILES} files in {HOME}")
+            with open(path, "rb") as file:
+                data = file.read()
+            entry: dict[str, Any] = {"path": os.fsencode(shown).decode("utf-8", "replace"), "bytes": len(data),
+                     "sha256": hashlib.sha256(data).hexdigest()}  # fmt: skip
+            if len(data) <= SMALL:
+                try:
+                    entry["text"] = data.decode()
+                except UnicodeDecodeError:
+                    pass
+            found.append(entry)
+    return {"files": found}
+
+
+JOBS: dict[str, Any] = {"launch": launch, "stop": stop, "reset": reset, "state": state}
+
+
+def main() -> None:
+    asked = json.loads(sys.stdin.buffer.read())
+    try:
+        answer = {"ok": JOBS[asked["do"]](asked)}
+    except Refused as error:
+        answer = {"refused": str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+main()

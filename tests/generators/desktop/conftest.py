@@ -1,0 +1,19 @@
+"""One desktop for the tests of a worker; skipped, with the packages' names, where it can't start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from generators.daas.device import Endpoint
+from generators.environments.desktop.session import DesktopMissing, open_desktop
+
+
+@pytest.fixture(scope="module")
+def desktop() -> Iterator[Endpoint]:
+    try:
+        with open_desktop((1024, 768)) as endpoint:
+            yield endpoint
+    except DesktopMissing as missing:
+        pytest.skip(str(missing))
