@@ -7,6 +7,7 @@ flags at most 5 % of the seen sound items; `f1` has the best F1 on the seen item
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 
@@ -30,19 +31,26 @@ from quality.bench_rows import (
     Scored,
 )  # fmt: skip
 from quality.bench_truth import DEFECTS, INTENT
+from schemas.ids import digest
 
 Mask = npt.NDArray[np.bool_]
 
 
-def figures(scored: Sequence[Scored], split: str, *, rounds: int = 200, seed: int = 0) -> Figures:
-    """Figures over a split ("all", "seen", "held_out") of the scored items; cuts from the seen ones. Pure by `seed`."""
-    return _Bench(scored, split, rounds, seed).figures()
+def figures(
+    scored: Sequence[Scored], split: str, *, rounds: int = 200, seed: int = 0, learned: bool = False
+) -> Figures:
+    """Figures over a split ("all", "seen", "held_out") of the scored items. Pure by `seed`.
+
+    Cuts come from the seen items. A judge that `learned` from those knows them by heart, and a cut from there would
+    mean nothing elsewhere: then the split's page families are halved, and each half has the cuts of the other.
+    """
+    return _Bench(scored, split, rounds, seed, learned).figures()
 
 
 class _Bench:
     """Scored items as columns, with the frozen cuts."""
 
-    def __init__(self, scored: Sequence[Scored], split: str, rounds: int, seed: int) -> None:
+    def __init__(self, scored: Sequence[Scored], split: str, rounds: int, seed: int, learned: bool) -> None:
         self.split, self.rounds, self.seed = split, rounds, seed
         self.risk = np.array([one.risk for one in scored], dtype=np.float64)
         self.bad = np.array([one.bad for one in scored], dtype=bool)
@@ -58,10 +66,14 @@ class _Bench:
         self.measured = {"all": np.ones(len(scored), bool), "seen": self.seen, "held_out": ~self.seen}[split]
         self.planted = self.bad & ~self.natural
         self.plain_defect = self.planted & np.array([one.kind not in INTENT for one in scored], dtype=bool)
+        self.halves = [(np.ones(len(scored), bool), self.seen)]
+        if learned:
+            first = np.array([int(digest(["half", one.family])[:4], 16) % 2 == 0 for one in scored], dtype=bool)
+            self.halves = [(first, self.measured & ~first), (~first, self.measured & first)]
         self.cut = {
             "alarms": self._each(self._alarm_cut), "f1": self._each(self._f1_cut),
         }  # fmt: skip
-        self.own = self._each(lambda unit: cal.cut_at(self.risk[self._sound(unit)], FALSE_ALARMS))
+        self.own = self._each(lambda unit, _: cal.cut_at(self.risk[self._sound(unit)], FALSE_ALARMS))
 
     # --- choices
     def _of(self, unit: str) -> Mask:
@@ -70,21 +82,22 @@ class _Bench:
     def _sound(self, unit: str) -> Mask:
         return self._of(unit) & ~self.bad & self.measured
 
-    def _alarm_cut(self, unit: str) -> float:
-        return cal.cut_at(self.risk[self._of(unit) & self.seen & ~self.bad], FALSE_ALARMS)
+    def _alarm_cut(self, unit: str, chosen_on: Mask) -> float:
+        return cal.cut_at(self.risk[self._of(unit) & chosen_on & ~self.bad], FALSE_ALARMS)
 
-    def _f1_cut(self, unit: str) -> float:
-        where = self._of(unit) & self.seen & (~self.bad | self.plain_defect)
+    def _f1_cut(self, unit: str, chosen_on: Mask) -> float:
+        where = self._of(unit) & chosen_on & (~self.bad | self.plain_defect)
         if not (where & ~self.bad).any():
             return math.nan
         weights = cal.prevalence_weights(self.bad[where], PREVALENCE, list(self.kind[where]))
         return cal.best_f1_cut(self.risk[where], self.bad[where], weights) if where.any() else math.nan
 
-    def _each(self, choose: Callable[[str], float]) -> npt.NDArray[np.float64]:
-        """A cut per item: that of its unit."""
+    def _each(self, choose: Callable[[str, Mask], float]) -> npt.NDArray[np.float64]:
+        """A cut per item: that of its unit, chosen on the items that are told for its half."""
         cuts = np.full(len(self.risk), math.nan)
         for unit in UNITS:
-            cuts[self._of(unit)] = choose(unit)
+            for half, chosen_on in self.halves:
+                cuts[self._of(unit) & half] = choose(unit, chosen_on)
         return cuts
 
     def _flagged(self, cuts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -120,10 +133,10 @@ class _Bench:
             here = self._of(unit)
             if not (here & self.measured & self.bad).any():
                 continue
-            if not (here & self.seen & ~self.bad).any():
-                notes.append(f"no seen sound items of unit {unit}: no cut, no recall")
-            elif not (here & self.seen & self.plain_defect).any():
-                notes.append(f"no seen defects of unit {unit}: no best-F1 cut")
+            if not all((here & chosen_on & ~self.bad).any() for _, chosen_on in self.halves):
+                notes.append(f"no sound items of unit {unit} to choose a cut on: no cut, no recall")
+            elif not all((here & chosen_on & self.plain_defect).any() for _, chosen_on in self.halves):
+                notes.append(f"no defects of unit {unit} to choose a cut on: no best-F1 cut")
             if not self._sound(unit).any():
                 notes.append(f"no sound items of unit {unit} in this split: no AUROC")
         return notes
@@ -184,24 +197,18 @@ class _Bench:
     def _cuts(self) -> list[Cut]:
         made = []
         for rule, cuts in self.cut.items():
-            for unit in UNITS:
-                chosen_on, sound = self._of(unit) & self.seen & ~self.bad, self._sound(unit)
-                if not chosen_on.any():
+            for unit, (half, source) in itertools.product(UNITS, self.halves):
+                chosen_on, sound = self._of(unit) & source & ~self.bad, self._sound(unit) & half
+                if not chosen_on.any() or not (self._of(unit) & half).any():
                     continue
-                cut = float(cuts[chosen_on][0])
+                cut = float(cuts[self._of(unit) & half][0])
                 hits = int((self.risk[sound] > cut).sum()) if not math.isnan(cut) else 0
                 made.append(
                     Cut(
-                        unit,
-                        rule,
-                        cut,
-                        int(chosen_on.sum()),
-                        cal.share_above(self.risk[chosen_on], cut),
-                        int(sound.sum()),
-                        cal.share_above(self.risk[sound], cut),
-                        cal.wilson(hits, int(sound.sum())),
-                    )  # fmt: skip
-                )
+                        unit, rule, cut, int(chosen_on.sum()), cal.share_above(self.risk[chosen_on], cut),
+                        int(sound.sum()), cal.share_above(self.risk[sound], cut), cal.wilson(hits, int(sound.sum())),
+                    )
+                )  # fmt: skip
         return made
 
     def _macro(self, cuts: npt.NDArray[np.float64], unit: str | None = None) -> tuple[float, tuple[float, float]]:

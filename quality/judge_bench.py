@@ -70,8 +70,9 @@ def measure(
     """Ask a judge about a bench and score it.
 
     `elements=False` empties every screen's element list (a source without a UI tree). `split` picks the items that
-    figures are about; cuts always come from the seen ones. `rounds`, `seed`: of the bootstrap. Raises `ValueError` for
-    a folder that is no bench or a judge that leaves out an item, `JudgeError` if it fails or everything is pending.
+    figures are about; cuts come from the seen ones, but for a judge that learned from those (see `figures`).
+    `rounds`, `seed`: of the bootstrap. Raises `ValueError` for a folder that is no bench or a judge that leaves out an
+    item, `JudgeError` if it fails or everything is pending.
     """
     if split not in SPLITS:
         raise ValueError(f"split: expected one of {', '.join(SPLITS)}, found {split!r}")
@@ -85,8 +86,9 @@ def measure(
     if not scored:
         raise JudgeError(f"judge {judge.name}: all {len(truth)} labelled items are pending; run again later")
     costs = _costs(verdicts, seconds, requests_sent(judge) - before, prices)
+    found = figures(scored, split, rounds=rounds, seed=seed, learned=getattr(judge, "learned", False))
     return BenchResult(
-        identity(judge), elements, split, figures(scored, split, rounds=rounds, seed=seed), costs, tuple(scored),
+        identity(judge), elements, split, found, costs, tuple(scored),
         len(truth) - len(scored), report_of(judge),
     )  # fmt: skip
 

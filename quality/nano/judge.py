@@ -40,6 +40,8 @@ class NanoJudge:
     """A judge from a folder that `quality.nano.training.train_nano` wrote. Raises `ValueError` if it holds none."""
 
     name = "nano"
+    learned = True
+    """From the seen part of a judge bench, so that nothing measured there speaks of other pages."""
 
     def __init__(self, folder: Path, embedder: Embedder | None = None) -> None:
         self.folder = folder

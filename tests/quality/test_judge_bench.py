@@ -324,3 +324,28 @@ def test_a_judge_that_leaves_out_or_repeats_an_item(made: Maker, bench: Path) ->
         judge.change = change
         with pytest.raises(ValueError, match=match):
             measure(bench, judge)
+
+
+def test_a_judge_that_learned_the_seen_items_gets_its_cuts_from_other_held_out_families() -> None:
+    """It knows the seen ones by heart (risk 0 and 1): a cut from there would flag every held-out item."""
+    import numpy as np
+
+    from quality.bench_figures import figures
+    from quality.bench_rows import Scored
+
+    rng = np.random.default_rng(0)
+    scored = []
+    for number in range(800):
+        held_out, bad = number % 2 == 1, number % 4 < 2
+        risk = float(bad) if not held_out else float(np.clip(rng.normal(0.7 if bad else 0.4, 0.1), 0, 1))
+        label, kind = ("planted", "off_by_one") if bad else ("clean", "")
+        by = "family" if held_out else ""
+        name, family = f"step:x/{number}/0", f"family {number % 40}"
+        scored.append(Scored(name, "step", label, kind, family, held_out, by, None, 2 * bad, risk, 0, False))
+    naive = figures(scored, "held_out", rounds=20)
+    honest = figures(scored, "held_out", rounds=20, learned=True)
+    assert naive.cuts[0].actual > 0.9 and naive.macro_recall == 1
+    alarms = [cut for cut in honest.cuts if cut.rule == "alarms"]
+    assert len(alarms) == 2 and all(cut.chosen <= 0.05 and cut.actual < 0.2 for cut in alarms)
+    assert 0.75 < honest.macro_recall < 1
+    assert figures(scored, "held_out", rounds=20, learned=True) == honest
