@@ -68,11 +68,16 @@ def stratum(expected_steps: int, edges: tuple[int, int] = METHOD_EDGES) -> str:
     return STRATA[(expected_steps > edges[0]) + (expected_steps > edges[1])]
 
 
+def contract_id(target: str, instruction: str, state: str, evaluator: str) -> str:
+    """`task_id` of a contract; state and evaluator as canonical JSON."""
+    return digest([target, instruction, state, evaluator])[:32]
+
+
 def _task(row: Mapping[str, Any], origin: str, config: PoolConfig) -> dict[str, Any]:
     state, evaluator = canonical_json(row["initial_state"]), canonical_json(row["evaluator"])
     return {
         **row,
-        "task_id": digest([row["target"], row["instruction"], state, evaluator])[:32],
+        "task_id": contract_id(row["target"], row["instruction"], state, evaluator),
         "initial_state": state,
         "evaluator": evaluator,
         "stratum": stratum(row["expected_steps"], config.edges),

@@ -104,8 +104,8 @@ def build_shards(
 ) -> Manifest:
     """Gold samples of the given splits → shards (`manifest.paths("shard")`) and their `index` table.
 
-    Each sample once. Left out, and counted: samples without (all) their pictures, what `hygiene/safety` removed, and
-    from training those that `hygiene/contamination` removed and those whose picture is held out elsewhere. Raises
+    Each sample once. Left out, and counted: samples without (all) their pictures, and from training those that
+    `hygiene/contamination` or `hygiene/safety` removed and those whose picture is held out elsewhere. Raises
     `StoreError` if a source has no gold or a picture is missing or damaged.
     """
     config = config or ShardConfig(splits=tuple(splits))
@@ -114,7 +114,7 @@ def build_shards(
     training = config.splits == ("train",)
     held = _held_out(parts) if config.exclude_held_out_pictures and training else set()
     removed = removed_items(store) if training else Removed()
-    unsafe = removed_items(store, SAFETY)
+    unsafe = removed_items(store, SAFETY) if training else Removed()
     plan = {**_plain(config), "code": CODE_VERSION, "schema": digest(str(SHARD))}
     specs = {}
     for manifest, entry in parts:

@@ -39,7 +39,7 @@ def bench(options: argparse.Namespace) -> int:
     from dagster_project.deployment import home
     from generators.judge_bench.accept import own_oracle
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
-    from generators.judge_bench.verify import truths, verify
+    from generators.judge_bench.verify import verify
     from quality.claims import fit_folder, save_claim
     from quality.commands import refine_directory
 
@@ -58,10 +58,11 @@ def bench(options: argparse.Namespace) -> int:
         raise ValueError(f"--fit-claim: expected --judge nano, found {judge.name}: other judges give no risks")
     refined = refine_directory(corpus, options.out, judge, options.max_rounds)
     with own_oracle() as accepts:
-        truth = verify(corpus, options.out, accepts).as_json()
-        if options.fit_claim and judge.nano is not None:
-            save_claim(judge.nano, fit_folder(options.out, truths(corpus, options.out, accepts)))
-            print(f"claim fitted on this corpus and kept in {judge.nano}")
+        verified = verify(corpus, options.out, accepts)
+    if options.fit_claim and judge.nano is not None:
+        save_claim(judge.nano, fit_folder(options.out, verified.true))
+        print(f"claim fitted on this corpus and kept in {judge.nano}")
+    truth = verified.as_json()
     truth["claimed"] = refined["share_claimed"]
     (options.out / "verified.json").write_text(json.dumps(truth, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     claim = "none" if truth["claimed"] is None else f"{truth['claimed']:.3f}"

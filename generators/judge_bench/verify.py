@@ -23,6 +23,7 @@ from schemas.coordinates import contains
 from schemas.ids import item_episode, item_sample, item_step
 
 Row = Mapping[str, Any]
+Both = tuple[list[Row], list[Row]]
 Accepts = Callable[[Row, str], bool]
 """(line of `episodes.jsonl`, rewritten instruction) → whether the oracle, given it, reaches the trace's end state."""
 SAME_BOX = 0.5
@@ -48,9 +49,12 @@ class Verified:
     """Defect → untrue items of it in gold."""
     repaired: dict[str, int]
     """Defect → items that are true in gold though they were damaged."""
+    true: dict[str, bool]
+    """Gold item (without its version) → whether it is true."""
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """The figures, without the items."""
+        return {name: value for name, value in asdict(self).items() if name != "true"}
 
 
 def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified:
@@ -59,9 +63,9 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
     `accepts` runs the worlds' oracles on rewritten instructions; None = none is accepted. Raises `ValueError` for
     folders that aren't these.
     """
-    truth, episodes, steps, samples = _corpus(corpus, gold)
+    truth, episodes, (steps, samples), (kept, kept_samples) = _read(corpus, gold)
     damage = _damage(steps, samples, truth)
-    true = truths(corpus, gold, accepts)
+    true = dict(_true_steps(kept, episodes, accepts)) | dict(_true_samples(kept_samples, samples, truth))
     first = dict(_true_steps(steps, episodes, None)) | dict(_true_samples(samples, samples, truth))
     left: dict[str, int] = defaultdict(int)
     repaired: dict[str, int] = defaultdict(int)
@@ -79,27 +83,18 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
         sum(true.values()) / len(true) if true else 0.0,
         sum(true.get(item_id, False) for item_id in sound) / len(sound),
         sum(not damage.get(item_id, "x") for item_id in withheld), dict(sorted(left.items())),
-        dict(sorted(repaired.items())),
+        dict(sorted(repaired.items())), true,
     )  # fmt: skip
 
 
-def truths(corpus: Path, gold: Path, accepts: Accepts | None = None) -> dict[str, bool]:
-    """Gold item (without its version) → whether it is true. See `verify`."""
-    truth, episodes, _, samples = _corpus(corpus, gold)
-    kept, kept_samples = _tables(gold)
-    return dict(_true_steps(kept, episodes, accepts)) | dict(_true_samples(kept_samples, samples, truth))
-
-
-def _corpus(corpus: Path, gold: Path) -> tuple[dict[str, Row], dict[str, Row], list[Row], list[Row]]:
-    """(truth by item, episodes by id, steps, samples) of a corpus, once both folders were found to be what they are."""
+def _read(corpus: Path, gold: Path) -> tuple[dict[str, Row], dict[str, Row], Both, Both]:
+    """(truth by item, episodes by id, steps and samples of the corpus, and of its gold). Raises `ValueError`."""
     try:
         episodes: dict[str, Row] = {row["episode_id"]: row for row in _lines(corpus / "episodes.jsonl")}
         truth: dict[str, Row] = {row["item_id"]: row for row in pq.read_table(corpus / "truth.parquet").to_pylist()}
-        steps, samples = _tables(corpus)
-        _tables(gold)
+        return truth, episodes, _tables(corpus), _tables(gold)
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"verify: expected a corpus in {corpus} and its gold in {gold}: {error}") from error
-    return truth, episodes, steps, samples
 
 
 def _withheld(gold: Path) -> set[str]:
@@ -109,7 +104,7 @@ def _withheld(gold: Path) -> set[str]:
     return {row["item_id"].partition("@")[0] for row in rows if CREDENTIAL in row["reason"]}
 
 
-def _tables(folder: Path) -> tuple[list[Row], list[Row]]:
+def _tables(folder: Path) -> Both:
     steps, samples = (pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("steps", "samples"))
     return steps, samples
 

@@ -19,9 +19,9 @@ from generators.environments.fsm.machine import Moment
 from generators.environments.fsm.plan import Act, NoPlan, Planner, perform
 from generators.environments.fsm.spec import Atom, Goal, Site
 from generators.environments.world import WorldError
-from generators.task_pool import stratum
+from generators.task_pool import contract_id, stratum
 from schemas.actions import Action, format
-from schemas.ids import canonical_json, digest
+from schemas.ids import canonical_json
 
 LARGEST_ORDERED = 3
 """Goals of which all orders are tried; more are taken as they come."""
@@ -54,7 +54,7 @@ class FsmTask:
         """A row of the `tasks` table."""
         state, rule = canonical_json(self.start), canonical_json(self.rule)
         return {
-            "task_id": digest([self.target, self.instruction, state, rule])[:32],
+            "task_id": contract_id(self.target, self.instruction, state, rule),
             "instruction": self.instruction, "platform": "web", "target": self.target,
             "capabilities": list(self.capabilities), "initial_state": state, "evaluator": rule,
             "expected_steps": self.expected_steps, "stratum": self.stratum, "origin": "static", "parents": [],

@@ -19,13 +19,13 @@ from typing import Any
 
 from generators.environments.pages.task import lookup
 from generators.environments.phone.snapshot import APPS, Snapshot
+from generators.task_pool import contract_id, stratum
 from schemas.ids import canonical_json, digest
 
 Intent = tuple[Any, ...]
 """("tap", key) ("hold", key) ("type", text) ("slide", key, percent) ("home",) ("back",) ("enter",) ("answer", text)"""
 Check = dict[str, Any]
 Touch = dict[str, list[Any]]
-EASY, MEDIUM = 10, 20
 _CANT = re.compile(
     r"\b(can ?not|can['’]t|infeasible|impossible|not (?:possible|feasible|found|available)|unable|"
     r"does(?: not|n['’]t) exist|there is no|there are no|no such|sold out|isn['’]t)\b", re.IGNORECASE,
@@ -66,7 +66,7 @@ class PhoneTask:
 
     @property
     def stratum(self) -> str:
-        return "easy" if self.expected_steps <= EASY else "medium" if self.expected_steps <= MEDIUM else "hard"
+        return stratum(self.expected_steps)
 
     def evaluator(self) -> dict[str, Any]:
         """{"rule", "checks", "feasible"}, plain JSON data; `evaluate` reads it."""
@@ -76,11 +76,11 @@ class PhoneTask:
         """The columns of `schemas.tables.Tasks`; `expected_steps` replaces the plan's by a count that was measured."""
         start, evaluator = canonical_json(self.start), canonical_json(self.evaluator())
         target, steps = f"phone/{self.apps[0]}", expected_steps or self.expected_steps
-        stratum = "easy" if steps <= EASY else "medium" if steps <= MEDIUM else "hard"
         return {
-            "task_id": digest([target, self.goal, start, evaluator])[:32], "instruction": self.goal,
+            "task_id": contract_id(target, self.goal, start, evaluator), "instruction": self.goal,
             "platform": "mobile", "target": target, "capabilities": list(self.capabilities), "initial_state": start,
-            "evaluator": evaluator, "expected_steps": steps, "stratum": stratum, "origin": "static", "parents": [],
+            "evaluator": evaluator, "expected_steps": steps, "stratum": stratum(steps), "origin": "static",
+            "parents": [],
         }  # fmt: skip
 
 
