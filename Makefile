@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 VESPER_HOME ?= $(CURDIR)/.vesper
-EXTRAS := core,embed,train,devices,dagster,dev
+EXTRAS := core,embed,train,devices,webapps,dagster,dev
 WORKERS ?= 2
 PORT ?= 3000
+MINUTES ?= 20
+SEED ?= 0
 export VESPER_HOME
 # Nothing here phones home.
 export DAGSTER_DISABLE_TELEMETRY := 1
@@ -41,7 +43,7 @@ demo: setup ## the whole graph on embedded data; prints what improved, leaves re
 	$(BIN)/vesper demo
 
 test: lint ## lint, types, import directions, all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: setup ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -56,8 +58,8 @@ dev: setup ## Dagster's UI on http://127.0.0.1:$(PORT), with the demo's history
 bench: setup ## side-by-side figures into bench/results.json
 	$(BIN)/python bench/run.py
 
-soak: setup ## long runs: nights, devices
-	$(BIN)/python -m pytest -m soak --timeout 0
+soak: setup ## devices, nodes and workers killed at random under the generation loop: make soak MINUTES=20 SEED=0
+	$(BIN)/python bench/soak.py --minutes $(MINUTES) --seed $(SEED) --json $(VESPER_HOME)/soak.json
 
 serve: ## vLLM in an environment of its own (needs a GPU): make serve MODEL=Qwen/Qwen3-VL-8B-Instruct
 	@[ -n "$(MODEL)" ] || { echo "say which model: make serve MODEL=Qwen/Qwen3-VL-8B-Instruct"; exit 1; }

@@ -34,9 +34,12 @@ ENDED = {
 
 
 def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
-    """`refresh_sources` (raw to gold), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations)."""
+    """`refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the generation loop), `build_corpus`
+    (what sees all sources), `train` (checkpoints, evaluations)."""
     told = {
         "refresh_sources": "Native files to gold, source by source; what hasn't changed is skipped.",
+        "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
+        "collect_rounds": "Verified trajectories of all rounds into the corpus and the task pool.",
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
         "train": "Checkpoints and their evaluations.",
     }

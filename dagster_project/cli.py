@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "review": ("review", "people verify sampled items on a local page"),
     "gateway": ("devices", "phones, browsers and desktops that many agents share"),
     "devices": ("devices", "list, register and reach them; an emulated phone"),
+    "harvest": ("harvest", "web pages and desktop programs to screens with elements, a source like any other"),
+    "generate": ("generate", "rounds of the generation loop: propose, run, verify, learn"),
     "dedup": ("data", "semantic duplicates of any list of texts"),
     "shard": ("data", "samples to shards that `datasets` opens with pictures"),
     "train": ("training", "make a checkpoint from a store's corpus"),

@@ -22,13 +22,15 @@ def build(settings: deployment.Deployment) -> dg.Definitions:
             *factory.external({**sources.outside(settings), **hygiene.absent(settings)}, settings),
             *feedback.assets(),
         ],
-        jobs=[*jobs.values(), feedback.promote_human_verdicts],
+        jobs=[*jobs.values(), feedback.promote_human_verdicts, feedback.promote_verified],
         schedules=[automation.nightly(jobs["refresh_sources"])],
         sensors=[
             automation.new_files_sensor(watched, stages, jobs["refresh_sources"]),
             *automation.corpus_sensors(jobs["refresh_sources"], jobs["build_corpus"]),
             automation.tail_sensor(stages),
             feedback.new_human_verdicts,
+            feedback.after_round(jobs["generate_round"], jobs["collect_rounds"]),
+            feedback.next_round(jobs["generate_round"], factory.ROUNDS),
         ],
         resources={
             "store": StoreResource(home=str(deployment.home())),

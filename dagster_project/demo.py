@@ -15,7 +15,9 @@ from dagster_project import deployment, graph, instance, report
 from dagster_project.assets import sources
 from pipelines.store import Store
 
-JOBS = ("refresh_sources", "build_corpus", "train")
+JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
+"""One after the other; rounds of the generation loop come before those that use them."""
+ROUNDS = 2
 
 
 class Progress:
@@ -57,11 +59,12 @@ def run(report_path: Path) -> int:
     instance.prepare(home)
     settings = deployment.load()
     stages = graph.stages(settings)
+    runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
-    progress = Progress(len(stages))
+    progress = Progress(runs)
     _execute(progress)
     names = sources.enabled(settings)
-    made = report.make(Store(home), names, list(stages))
+    made = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
     made["failed"] = progress.failed
     made["seconds"] = {"total": round(time.monotonic() - began, 1),
                        "stages": {key: round(value, 2) for key, value in progress.seconds.items()}}  # fmt: skip
@@ -69,7 +72,7 @@ def run(report_path: Path) -> int:
     print(report.text(made))
     for key, reason in progress.failed.items():
         print(f"failed: {key}: {reason.splitlines()[0]}", file=sys.stderr)
-    left = len(stages) - progress.number
+    left = runs - progress.number
     print(
         f"{made['seconds']['total']:.0f} s; figures in {report_path}; `make dev` shows the graph and this run's history"
     )
@@ -92,10 +95,28 @@ def _execute(progress: Progress) -> None:
     try:
         with dg.DagsterInstance.get() as history:
             for name in JOBS:
+                if name == "collect_rounds":
+                    _generate(loaded, history, quiet)
                 print(f"--- {name}", flush=True)
                 job = loaded.resolve_job_def(name)
                 result = job.execute_in_process(instance=history, run_config=quiet, raise_on_error=False)
-                if not result.success and name != "refresh_sources":
+                if not result.success and name in ("build_corpus", "train"):
                     return  # what comes after would train on a corpus of before
     finally:
         factory.listeners.remove(progress)
+
+
+def _generate(loaded: Any, history: Any, quiet: dict[str, Any]) -> None:
+    """Rounds of the generation loop, each promoted before the next begins, as the sensors do."""
+    from generators.generation.loop import round_name
+
+    for number in range(1, ROUNDS + 1):
+        name = round_name(number)
+        print(f"--- generate_round {name}", flush=True)
+        history.add_dynamic_partitions("round", [name])
+        for job, key in (("generate_round", name), ("promote_verified", None)):
+            result = loaded.resolve_job_def(job).execute_in_process(
+                instance=history, run_config=quiet, raise_on_error=False, partition_key=key
+            )
+            if not result.success:
+                return

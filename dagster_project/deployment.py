@@ -17,7 +17,10 @@ EMBEDDED = (
 )  # fmt: skip
 """Sources that have embedded data (a test holds this to the generator's own list, which is heavy to import)."""
 _SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
-_KEYS = {"raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges", "judge", "personal_data"}
+_KEYS = {
+    "raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges", "judge", "personal_data",
+    "generation",
+}  # fmt: skip
 PERSONAL_DATA = ("report", "quarantine")
 """What may become of items with personal data: shown, or kept out of training."""
 
@@ -85,6 +88,10 @@ class Deployment:
     strata_edges: tuple[int, int] | None = None
     """Expected steps up to which a task of the pool is easy, and medium; None is the pool's own default."""
     judge: JudgeLimits = JudgeLimits()
+    generation: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the generation loop (`generators.generation.loop.LoopConfig`), without `rounds`."""
+    rounds: int = 0
+    """Rounds that the sensor `next_round` goes on to by itself; 0: none."""
 
     def source(self, name: str) -> SourceSettings:
         """Settings of a source, defaults if nothing is said of it."""
@@ -136,6 +143,10 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
     _only(embedded, {"enabled", "size", "seed"}, f"{path.name}: embedded")
     root = plain.get("raw_root")
     executor = plain.get("executor", "in_process")
+    generation = dict(plain.get("generation") or {})
+    rounds = generation.pop("rounds", 0)
+    if type(rounds) is not int or rounds < 0:
+        raise DeploymentError(f"{path.name}: generation.rounds: expected a whole number from 0 on, found {rounds!r}")
     if executor not in ("in_process", "multiprocess"):
         raise DeploymentError(f"{path.name}: executor: expected in_process or multiprocess, found {executor!r}")
     size = os.environ.get("VESPER_EMBEDDED_SIZE") or embedded.get("size")
@@ -150,6 +161,8 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
         executor=executor,
         strata_edges=_edges(plain.get("strata_edges"), path.name),
         judge=_judge(plain.get("judge") or {}, path.name),
+        generation=generation,
+        rounds=rounds,
         personal_data=_personal(plain.get("personal_data") or {}, path.name),
     )
 

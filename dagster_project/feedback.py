@@ -74,6 +74,80 @@ def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.RunRequest | d
     return dg.RunRequest(run_key=f"human-verdicts-{mark}")
 
 
+VERIFIED = dg.AssetKey(["feedback", "verified"])
+
+
+@dg.observable_source_asset(
+    key=VERIFIED, group_name="feedback",
+    description="The rounds of the generation loop that later rounds learn from, pinned by version. Promoted by the "
+    "job promote_verified when a round has ended.",
+)  # fmt: skip
+def verified(store: StoreResource) -> dg.DataVersion:
+    """The digest that was promoted last."""
+    from generators.generation.feedback import promoted
+
+    return dg.DataVersion(promoted(store.open())["digest"] or NOTHING)
+
+
+@dg.op(description="Rounds whose verdicts passed their checks become feedback/verified.")
+def promote_rounds(context: dg.OpExecutionContext, store: StoreResource) -> None:
+    """Promote and tell the asset's new version."""
+    from generators.generation import feedback as rounds
+
+    made = rounds.promote(store.open())
+    context.log_event(
+        dg.AssetObservation(
+            VERIFIED, metadata={"rounds": len(made["rounds"])}, tags={"dagster/data_version": str(made["digest"])},
+            description="promoted",
+        )
+    )  # fmt: skip
+
+
+@dg.job(description="Freeze the verified rounds as feedback/verified.")
+def promote_verified() -> None:
+    """One step: promote."""
+    promote_rounds()
+
+
+def after_round(generate: Any, collect: Any) -> Any:
+    """A round has ended: promote it, and collect what all rounds have verified."""
+
+    @dg.run_status_sensor(
+        run_status=dg.DagsterRunStatus.SUCCESS, name="after_round", monitored_jobs=[generate],
+        request_jobs=[promote_verified, collect], default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Promotes a round that has ended and adds its verified trajectories to the corpus and task pool.",
+    )  # fmt: skip
+    def sensor(context: dg.RunStatusSensorContext) -> Any:
+        for job in (promote_verified.name, collect.name):
+            yield dg.RunRequest(run_key=f"{job}-{context.dagster_run.run_id}", job_name=job)
+
+    return sensor
+
+
+def next_round(generate: Any, rounds: Any) -> Any:
+    """Goes on to the next round once all before it are promoted, up to `generation.rounds` of the deployment."""
+
+    @dg.sensor(
+        job=generate, name="next_round", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Starts the next round of the generation loop, up to generation.rounds of deployment.yaml.",
+    )  # fmt: skip
+    def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
+        from generators.generation.feedback import promoted
+        from generators.generation.loop import round_name
+
+        wanted = deployment.load().rounds
+        done = len(promoted(store.open())["rounds"])
+        if done >= wanted:
+            return dg.SkipReason(f"{done} rounds are promoted, {wanted} are wanted (generation.rounds)")
+        name = round_name(done + 1)
+        return dg.SensorResult(
+            run_requests=[dg.RunRequest(run_key=f"generate-{name}", partition_key=name)],
+            dynamic_partitions_requests=[rounds.build_add_request([name])],
+        )
+
+    return sensor
+
+
 def assets() -> Sequence[Any]:
     """The observable source assets."""
-    return [human_verdicts]
+    return [human_verdicts, verified]

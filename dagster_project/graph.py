@@ -13,7 +13,7 @@ from dagster_project.deployment import Deployment
 from pipelines.manifest import Manifest
 from pipelines.store import Store
 
-Job = Literal["refresh_sources", "build_corpus", "train"]
+Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train"]
 Event = Mapping[str, Any]
 
 
@@ -36,6 +36,8 @@ class Work:
     on_event: Callable[[Event], None] = field(default=lambda event: None)
     progress: bool = False
     """Whether long work shows bars on stderr."""
+    partition: str = ""
+    """The round ("round_001") of a stage that is made round by round."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Stage:
     """The pyarrow schema of `table`."""
     external: bool = False
     """Runs in a process of its own, through Pipes (training, and what needs its memory back afterwards)."""
+    by_round: bool = False
+    """Partitioned: one part a round of the generation loop."""
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     pool: str | None = None
@@ -66,14 +70,14 @@ class Stage:
 
 def stages(deployment: Deployment) -> dict[str, Stage]:
     """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early."""
-    from dagster_project.assets import corpus, hygiene, judges, review, safety, sources, training
+    from dagster_project.assets import corpus, generation, hygiene, judges, review, safety, sources, training
 
     names = sources.enabled(deployment)
     found: dict[str, Stage] = {}
     listed = (
         *sources.stages(deployment), *hygiene.prints(deployment, names), safety.stage(deployment, names),
-        *corpus.stages(deployment, names),
-        *training.stages(), *judges.stages(), *review.stages(deployment, names),
+        *generation.stages(deployment), *corpus.stages(deployment, names),
+        *training.stages(), *judges.stages(), *review.stages(deployment, [*names, generation.SOURCE]),
     )  # fmt: skip
     for stage in listed:
         missing = [dep for dep in stage.deps if dep not in found]

@@ -23,7 +23,7 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
     group, _, name = manifest.asset.partition("/")
     painter: Callable[[Manifest, Store], dict[str, str]] | None = {
         "unified": _records, "verdicts": _scores, "gold": _gold, "hygiene": _hygiene, "task_pool": _strata,
-        "checkpoints": _curves, "evaluations": _evaluation, "cards": _sheet,
+        "generation": _generated, "checkpoints": _curves, "evaluations": _evaluation, "cards": _sheet,
     }.get(group)  # fmt: skip
     if manifest.asset in ("mid_training/shards", "evaluations/heldout"):
         painter = _shards
@@ -45,6 +45,11 @@ def markdown(png: bytes, title: str, caption: str = "") -> str:
     safe = " ".join(caption.replace("`", "'").split())[:300]
     text = f"\n\n`{safe}`" if safe else ""
     return f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()}){text}"
+
+
+def _generated(manifest: Manifest, store: Store) -> dict[str, str]:
+    """A verified step of the round; the other stages of a round show no picture."""
+    return _step(manifest, store) if "/verified/" in manifest.asset else {}
 
 
 # --- screens ----------------------------------------------------------------------------------------------------------

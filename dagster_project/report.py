@@ -30,6 +30,7 @@ def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[st
         "shard_scan": _counts(store, "hygiene/shard_scan"),
         "screens": _counts(store, "hygiene/screens"),
         "tokens": _tokens(store),
+        "generation": _rounds(store),
         "task_pool": _counts(store, "task_pool/shards"),
         "evaluations": {name: row for name in CHECKPOINTS if (row := _evaluation(store, name))},
         "specialists": {name: row for name in CHECKPOINTS[2:5] if (row := _specialist(store, name))},
@@ -40,6 +41,14 @@ def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[st
     }
     found["fidelity"] = _overall(found["sources"])
     return found
+
+
+def _rounds(store: Store) -> dict[str, Any]:
+    """Round of the generation loop → its counts."""
+    from generators.generation.feedback import rounds_of
+    from generators.generation.loop import VERIFIED
+
+    return {name: found for name in rounds_of(store, VERIFIED) if (found := _counts(store, f"{VERIFIED}/{name}"))}
 
 
 def _source(store: Store, name: str) -> dict[str, Any] | None:
@@ -211,6 +220,11 @@ def _corpus_lines(report: Mapping[str, Any]) -> Iterator[str]:
                 f"  {name:12} {row['chosen_tokens']:10,} of {row['available_tokens']:10,} there   "
                 f"reached {percent(row['reached_share'])}, target {percent(row['target_share'])}"
             )
+    for name, row in report["generation"].items():
+        yield (
+            f"\nGeneration {name}: {row['verified']} of {row['executed']} verified ({percent(row['yield'])}); by the "
+            f"world's truth {percent(row['feasible'])} could be done, {row['false positives']} verified wrongly"
+        )
     if report["task_pool"]:
         plain = {k: v for k, v in report["task_pool"].items() if isinstance(v, int)}
         yield "\nTask pool: " + ", ".join(f"{name} {number}" for name, number in plain.items())

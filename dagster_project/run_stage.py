@@ -101,7 +101,10 @@ def run(key: str, report: Any) -> Any:
 
     settings = deployment.load()
     stages = graph.stages(settings)
-    if key not in stages:
+    stage, _, partition = key.rpartition("/")
+    if key in stages and not stages[key].by_round:
+        stage, partition = key, ""
+    elif stage not in stages or not stages[stage].by_round:
         raise ValueError(f"unknown stage {key[:80]!r}")
     judge = graph.JudgeSettings(
         os.environ.get("VESPER_JUDGE") or "rules",
@@ -110,7 +113,7 @@ def run(key: str, report: Any) -> Any:
     )
     store = Store(deployment.home())
     with output_lock(store.home, key):
-        return stages[key].run(graph.Work(store, settings, judge, report, sys.stderr.isatty()))
+        return stages[stage].run(graph.Work(store, settings, judge, report, sys.stderr.isatty(), partition))
 
 
 def main() -> None:

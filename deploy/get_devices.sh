@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Gets what tests drive real devices with: Debian's adb, and a desktop (sshd, Xvfb, a window manager, two programs with
-# their accessibility tree). Where this machine's user can't install packages everything works but the tests that need
-# them, which say so and are skipped.
+# Gets what tests drive real devices with: Debian's adb, and a desktop (sshd, Xvfb, a window manager, programs with
+# their accessibility tree: calculator, editor, file manager, settings). Where this machine's user can't install
+# packages everything works but the tests that need them, which say so and are skipped.
 set -euo pipefail
 
 declare -A package_of=(
   [adb]=adb [sshd]=openssh-server [Xvfb]=xvfb [xdotool]=xdotool [xclip]=xclip [import]=imagemagick [openbox]=openbox
-  [dbus-daemon]=dbus [dbus-launch]=dbus-x11 [galculator]=galculator [mousepad]=mousepad
+  [dbus-daemon]=dbus [dbus-launch]=dbus-x11 [galculator]=galculator [mousepad]=mousepad [thunar]=thunar
+  [xfce4-appearance-settings]=xfce4-settings
 )
 # A machine that would start a login server by itself gets none from here: those tests are skipped there.
 [[ -d /run/systemd/system ]] && unset "package_of[sshd]"

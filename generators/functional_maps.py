@@ -39,7 +39,7 @@ class Attempts:
 
 def functional_map() -> dict[str, tuple[str, ...]]:
     """Target → functions: `pages/<app>` by task family, `miniwob/<task>` as one function each."""
-    from generators.environments.miniwob import ORACLES
+    from generators.environments.miniwob.oracles import ORACLES
     from generators.environments.pages.tasks import FAMILIES, app_of
 
     targets: dict[str, tuple[str, ...]] = {}
@@ -58,6 +58,7 @@ def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, An
 def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
     from generators.embedded.recording import OracleError, Plan, record_one
     from generators.environments.pages import open_pages
+    from generators.environments.pages.task import evaluator
     from generators.environments.pages.tasks import FAMILIES
 
     families = [f for f in FAMILIES if not config.families or f in config.families]
@@ -76,19 +77,20 @@ def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any
                         attempts.failed.append(str(error))
                         continue
                     task = episode.task
-                    state = {"world": "pages", "platform": platform, "app": task.app, "family": family, "seed": seed,
-                             "entry": task.entry}  # fmt: skip
+                    state = {"world": f"pages/{platform}", **world.started}
                     yield {
                         "instruction": episode.goal, "platform": PLATFORM_OF[platform], "target": f"pages/{task.app}",
                         "capabilities": sorted({family, *(step.act.kind for step in episode.steps)}),
                         "initial_state": state,
-                        "evaluator": {"rule": "page_state", "checks": [list(check) for check in task.checks]},
+                        "evaluator": evaluator(task.checks),
                         "expected_steps": max(len(episode.steps) - 1, 1), "parents": [],
                     }  # fmt: skip
 
 
 def _miniwob_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
-    from generators.environments.miniwob import ORACLES, OracleMiss, open_miniwob, perform
+    from generators.environments.miniwob.html import OracleMiss
+    from generators.environments.miniwob.oracles import ORACLES, perform
+    from generators.environments.miniwob.recorded import open_miniwob
 
     names = [name for name in ORACLES if not config.families or name in config.families]
     if not names or not config.miniwob_seeds:

@@ -3,7 +3,8 @@
 - `task_pool/static`: tasks from the functional maps of MiniWoB++ and our own pages, each proven by a recorded path.
 - `task_pool/dynamic`: tasks inferred from gold episodes. A new task q' is kept iff max similarity of q' to the pool is
   below epsilon (UI-Venus-1.5, section 2.3): greedy in a total order, so a pure function of the set.
-- `task_pool/shards`: both, one shard a stratum, with an index. A batch draws from the strata in proportion.
+- `task_pool/generated`: tasks that the generation loop has verified (`generators.generation.pool`).
+- `task_pool/shards`: all of them, one shard a stratum, with an index. `generators.task_sampling` draws from them.
 
 Strata by expected steps N: easy N <= e1, medium e1 < N <= e2, hard N > e2.
 """
@@ -26,6 +27,7 @@ from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Steps, Tasks
 
 STATIC, DYNAMIC, SHARDS = "task_pool/static", "task_pool/dynamic", "task_pool/shards"
+GENERATED = "task_pool/generated"
 CODE_VERSION = "2"
 STRATA = ("easy", "medium", "hard")
 METHOD_EDGES = (10, 20)
@@ -73,7 +75,8 @@ def contract_id(target: str, instruction: str, state: str, evaluator: str) -> st
     return digest([target, instruction, state, evaluator])[:32]
 
 
-def _task(row: Mapping[str, Any], origin: str, config: PoolConfig) -> dict[str, Any]:
+def pool_row(row: Mapping[str, Any], origin: str, config: PoolConfig) -> dict[str, Any]:
+    """A row of `Tasks` from one without id, stratum and origin; state and evaluator as plain JSON values."""
     state, evaluator = canonical_json(row["initial_state"]), canonical_json(row["evaluator"])
     return {
         **row,
@@ -106,7 +109,7 @@ def build_static(
     def make(out: PartWriter) -> dict[str, Any]:
         attempts = Attempts()
         rows = list(proven_tasks(maps, attempts)) if listed is None else listed
-        unique = {task["task_id"]: task for task in (_task(row, "static", config) for row in rows)}
+        unique = {task["task_id"]: task for task in (pool_row(row, "static", config) for row in rows)}
         out.table("tasks", _table(unique.values()))
         counts = Counter(task["stratum"] for task in unique.values())
         return {**counts, "tasks": len(unique), "tried": attempts.tried, "failed": len(attempts.failed)}
@@ -154,7 +157,7 @@ def build_dynamic(
         proposed = [(e, text.strip()) for e in episodes for text in proposer(e) if text.strip()]
         nearest = novelty([text for _, text in proposed], pool, embedder, config.epsilon)
         kept = [place for place, value in enumerate(nearest) if value < config.epsilon]
-        tasks = [_task(_dynamic(*proposed[place]), "dynamic", config) for place in kept]
+        tasks = [pool_row(_dynamic(*proposed[place]), "dynamic", config) for place in kept]
         out.table("tasks", _table(tasks))
         names = pa.array([task["task_id"] for task in tasks], pa.string())
         values = pa.array([nearest[place] for place in kept], pa.float64())
@@ -220,11 +223,13 @@ def _table(tasks: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def build_shards(store: Store) -> Manifest:
-    """Static and dynamic tasks → `task_pool/shards`: a `tasks` part a stratum, and an `index` of where each task lies.
+    """Static, dynamic and generated tasks → `task_pool/shards`: a `tasks` part a stratum, and an `index` of where each
+    lies.
 
-    Raises `StoreError` if neither has been built.
+    Raises `StoreError` if none has been built.
     """
-    found = [m for m in (store.current(STATIC), store.current(DYNAMIC)) if m is not None] or [store.require(STATIC)]
+    known = (store.current(asset) for asset in (STATIC, DYNAMIC, GENERATED))
+    found = [m for m in known if m is not None] or [store.require(STATIC)]
     specs = [PartSpec(name, digest([CODE_VERSION, name, [m.data_version for m in found]])) for name in STRATA]
     whole = pa.concat_tables([manifest.read("tasks", Tasks.schema) for manifest in found])
 
@@ -247,42 +252,3 @@ def build_shards(store: Store) -> Manifest:
             Check("there are tasks", len(ids) > 0, str(len(ids)), "at least 1"),
         ]
         return build.commit(counts={**counts, "tasks": len(ids)}, checks=checks)
-
-
-build_task_shards = build_shards
-
-
-class TaskPool:
-    """Batches of tasks drawn from the strata in proportion to their sizes; batch k is a pure function of (seed, k)."""
-
-    def __init__(self, tasks: pa.Table, seed: int = 0) -> None:
-        """`tasks` is a `Tasks` table. Raises `ValueError` if it is empty."""
-        if tasks.num_rows == 0:
-            raise ValueError("task pool: expected at least one task, found none")
-        rows = tasks.sort_by("task_id").to_pylist()
-        self.strata = {name: [row for row in rows if row["stratum"] == name] for name in STRATA}
-        self.seed = seed
-        self.size = len(rows)
-        # A lap over the pool, the strata spread evenly through it: the j-th of m tasks stands at (j + 1/2) / m.
-        spread = [((j + 0.5) / len(own), name, j) for name, own in self.strata.items() for j in range(len(own))]
-        self._lap = [(name, j) for _, name, j in sorted(spread)]
-
-    @classmethod
-    def open(cls, store: Store, seed: int = 0) -> TaskPool:
-        """The pool of `task_pool/shards`. Raises `StoreError` if there is none."""
-        return cls(store.require(SHARDS).read("tasks", Tasks.schema), seed)
-
-    def batch(self, number: int, size: int) -> list[dict[str, Any]]:
-        """Batch `number` of `size` tasks: laps over the pool, cut into batches, so each task gets its turn."""
-        orders: dict[tuple[int, str], list[dict[str, Any]]] = {}
-        drawn = []
-        for place in range(number * size, (number + 1) * size):
-            lap, offset = divmod(place, self.size)
-            name, j = self._lap[offset]
-            if (lap, name) not in orders:
-                orders[lap, name] = self._order(lap, name)
-            drawn.append(orders[lap, name][j])
-        return drawn
-
-    def _order(self, lap: int, name: str) -> list[dict[str, Any]]:
-        return sorted(self.strata[name], key=lambda row: digest([self.seed, name, lap, row["task_id"]]))

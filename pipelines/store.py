@@ -287,6 +287,15 @@ class Store:
             return None
         return self.version(asset, json.loads(pointer.read_text())["version"])
 
+    def screens_of(self, source: str) -> Manifest | None:
+        """The manifest with a source's table `screens`: `unified/<source>`, or its gold where that is made from nothing
+        unified (generated trajectories); None if there is none."""
+        unified = self.current(f"unified/{source}")
+        if unified is not None:
+            return unified
+        gold = self.current(f"gold/{source}")
+        return gold if gold is not None and gold.paths("screens") else None
+
     def version(self, asset: str, version: str) -> Manifest:
         """One committed version, passed or not. Raises `StoreError` if there is none."""
         path = self.root(asset) / version / "manifest.json"

@@ -164,7 +164,7 @@ class Scan:
     def _hashes(self, source: str, shas: set[str]) -> tuple[dict[str, tuple[int, float]], int]:
         """sha256 → (phash, width / height), by the source's screens or the picture; how many can't be read."""
         if source not in self._screens:
-            unified = self._store.current(f"unified/{source}")
+            unified = self._store.screens_of(source)
             columns = ["screenshot_sha256", "phash", "width_px", "height_px"]
             rows = unified.read("screens", Screens.schema, columns).to_pylist() if unified is not None else []
             self._screens[source] = {

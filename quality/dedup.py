@@ -112,7 +112,7 @@ def find_duplicates(
         "threshold": threshold, "model": embedder.identity, "priority": ranks, "episodes_by": episodes_by,
     }  # fmt: skip
     judged = {source: found for source in sources if (found := store.current(f"verdicts/{source}")) is not None}
-    looks = {source: found for source in sources if (found := store.current(f"unified/{source}")) is not None}
+    looks = {source: found for source in sources if (found := store.screens_of(source)) is not None}
     screens = store.current(SCREENS)
     read = [*manifests.values(), *judged.values(), *looks.values(), *([screens] if screens is not None else [])]
     inputs = {manifest.asset: manifest.version for manifest in read}

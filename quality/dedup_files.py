@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quality.embedding import EMBEDDED, Embedder, normalise
-from quality.neighbours import check_threshold, keep, similar_pairs
+from quality.neighbours import TooManyPairs, check_threshold, keep, similar_pairs
 from schemas.tables import Pairs
 
 MAX_PAIRS = 20_000_000
@@ -36,11 +36,17 @@ def dedup_file(
         classes.setdefault(text, []).append(name)
     unique = list(classes)
     embedder = Embedder(model, cache=cache)
-    found = list(zip(*similar_pairs(embedder.encode(unique), threshold), strict=True)) if unique else []
+    try:
+        pairs = similar_pairs(embedder.encode(unique), threshold, most=MAX_PAIRS) if unique else ()
+    except TooManyPairs as error:
+        raise ValueError(f"{path}: {error}") from None
+    found = list(zip(*pairs, strict=True))
     total = sum(len(c) * (len(c) - 1) // 2 for c in classes.values())
     total += sum(len(classes[unique[i]]) * len(classes[unique[j]]) for i, j, _ in found)
     if total > MAX_PAIRS:
-        raise ValueError(f"{path}: {total} pairs at threshold {threshold} are too many (limit {MAX_PAIRS}); raise it")
+        raise ValueError(
+            f"{path}: pairs at threshold {threshold}: expected at most {MAX_PAIRS}, found {total}; raise it"
+        )
     rows = sorted(_expand(classes, unique, found))
     kept, displaced = keep({name: (name,) for name in ids}, ((left, right) for left, right, _ in rows))
     folder = Path(out)

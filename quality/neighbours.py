@@ -1,4 +1,8 @@
-"""All pairs whose cosine similarity reaches a threshold (exact, in blocks, incremental), and who of them stays."""
+"""All pairs whose cosine similarity reaches a threshold (exact, in blocks, incremental), and who of them stays.
+
+Few vectors are compared each with each (FAISS, flat); many by `quality.pruned_neighbours`, whose bounds are proven
+there. Either way float64 decides on the two stored vectors alone, so the result is the same.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,14 @@ MARGIN = 1e-4
 ROUND = 12
 """Decimals of a cosine that count: hides the last bits that depend on the order of summation."""
 BLOCK = 2048
+PRUNED_FROM = 200_000_000
+"""Comparisons (new vectors x all vectors) from which pruning pays for itself."""
+DECIDED = 4096
+"""Pairs decided at a time: bounds the memory."""
+
+
+class TooManyPairs(ValueError):
+    """More pairs than the caller can take."""
 
 
 def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -23,24 +35,38 @@ def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def similar_pairs(
-    vectors: np.ndarray, threshold: float, *, new_from: int = 0, block: int = BLOCK
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    vectors: np.ndarray, threshold: float, *, new_from: int = 0, block: int = BLOCK, most: int | None = None,
+    pruned: bool | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Pairs (i, j, cosine) with cosine >= threshold: rows from `new_from` on against all rows before them.
 
     `vectors` is float32 [n, d], unit length. Rows before `new_from` are not compared among themselves, so growing
-    a set costs new x all. The result is sorted by (i, j), i < j, and is the same for every block size and for every
-    order of growth: whether a pair counts is decided in float64 on the two stored vectors alone.
+    a set costs new x all. The result is sorted by (i, j), i < j, and is the same for every block size, for every
+    order of growth, and with or without pruning (`pruned`; None: by size): whether a pair counts is decided in
+    float64 on the two stored vectors alone. Raises `TooManyPairs` as soon as more than `most` are found.
     """
-    found = list(_propose(vectors, threshold, new_from, block))
-    empty = np.zeros(0, np.int64)
-    i = np.concatenate([pair[0] for pair in found] or [empty])
-    j = np.concatenate([pair[1] for pair in found] or [empty])
-    similarity = np.zeros(len(i))
-    for start in range(0, len(i), 65_536):
-        cut = slice(start, start + 65_536)
-        similarity[cut] = cosines(vectors[i[cut]], vectors[j[cut]])
-    true = similarity >= round(threshold, ROUND)
-    i, j, similarity = i[true], j[true], similarity[true]
+    if pruned is None:
+        pruned = threshold > 0 and (len(vectors) - new_from) * len(vectors) >= PRUNED_FROM
+    if pruned:
+        from quality.pruned_neighbours import candidates
+
+        proposed = candidates(vectors, threshold, new_from)
+    else:
+        proposed = _propose(vectors, threshold, new_from, block)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    count = 0
+    for left, right in proposed:
+        for start in range(0, len(left), DECIDED):
+            i, j = left[start : start + DECIDED], right[start : start + DECIDED]
+            similarity = cosines(vectors[i], vectors[j])
+            true = similarity >= round(threshold, ROUND)
+            found.append((i[true], j[true], similarity[true]))
+            count += len(found[-1][0])
+            if most is not None and count > most:
+                raise TooManyPairs(f"pairs at threshold {threshold}: expected at most {most}, found more; raise it")
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    i, j, similarity = (np.concatenate([part[column] for part in found]) for column in range(3))
     order = np.lexsort((j, i))
     return i[order], j[order], similarity[order]
 

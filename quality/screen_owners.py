@@ -91,7 +91,7 @@ def find_screen_owners(
     """
     config = config or OwnerConfig()
     gold = {source: store.require(f"gold/{source}") for source in sources}
-    unified = {source: found for source in sources if (found := store.current(f"unified/{source}")) is not None}
+    unified = {source: found for source in sources if (found := store.screens_of(source)) is not None}
     ranks = {source: (priority or {}).get(source, place) for place, source in enumerate(sources)}
     order = sorted(sources, key=lambda source: (ranks[source], source))
     read = [*gold.values(), *unified.values()]

@@ -210,6 +210,42 @@ class Tasks(Table):
     parents = Column(pa.list_(pa.string()))
 
 
+class Trajectories(Table):
+    """What came of a task's execution, beside its steps (`Steps.episode_id` = `trajectory_id`)."""
+
+    version = 1
+    trajectory_id = Column(pa.string())
+    task_id = Column(pa.string())
+    policy = Column(pa.string())
+    seed = Column(pa.int64())
+    ended = Column(pa.string())  # finished | asked | steps | unreadable | failed
+    turns = Column(pa.int32())  # replies, those that did nothing too
+    answer = Column(pa.string())
+    outcome = Column(pa.string(), null=True)  # completed | partial | infeasible | failed; null: nobody can tell
+    verified = Column(pa.bool_())
+    reason = Column(pa.string())
+    failure_kind = Column(pa.string(), null=True)  # infrastructure | task
+    votes = Column(pa.string())  # canonical JSON: [[annotator, outcome or null, confidence, reason], ...]
+    end_state = Column(pa.string())  # canonical JSON, {} where the device tells none
+
+
+class TrajectoryRuns(Table):
+    """Where and how long an execution ran; beside the trajectories, so that time and chance never enter their hash."""
+
+    version = 1
+    trajectory_id = Column(pa.string())
+    device = Column(pa.string())
+    seconds = Column(pa.float64())
+    resumed = Column(pa.int32())
+    anew = Column(pa.int32())
+    failures = Column(pa.list_(pa.string()))  # of infrastructure
+    observe_s = Column(pa.list_(pa.float64()))  # a turn each
+    decide_s = Column(pa.list_(pa.float64()))
+    act_s = Column(pa.list_(pa.float64()))
+    prompt_tokens = Column(pa.int64())
+    completion_tokens = Column(pa.int64())
+
+
 class Pairs(Table):
     """Two items whose similarity reaches the threshold; left < right."""
 

@@ -79,10 +79,10 @@ def pick(rows: Sequence[Mapping[str, Any]], limit: int, seed: int, key: Callable
 
 
 def screen_elements(store: Store, sources: Sequence[str], pictures: set[str]) -> dict[str, list[list[float]]]:
-    """sha256 of a screenshot → boxes of its known elements, for the pictures named; from `unified/<source>`."""
+    """sha256 of a screenshot → boxes of its known elements, for the pictures named."""
     found: dict[str, list[list[float]]] = {}
     for source in sources:
-        manifest = store.current(f"unified/{source}")
+        manifest = store.screens_of(source)
         for path in manifest.paths("screens") if manifest else []:
             table = pq.read_table(path, columns=["screenshot_sha256", "elements"])
             table = table.filter(pc.is_in(table["screenshot_sha256"], pa.array(sorted(pictures), pa.string())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dagster_project.assets import hygiene
+from dagster_project.assets import generation, hygiene
 from dagster_project.assets.hygiene import with_gold
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
@@ -23,10 +23,14 @@ HELDOUT = "evaluations/heldout"
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     """The fan-in over the sources `names`. What has no gold yet is passed over, and shown as such."""
     owners = deployment.owners
-    gold = tuple(f"gold/{name}" for name in names)
+    recorded = tuple(f"gold/{name}" for name in names)
+    whole = [*names, generation.SOURCE]
+    gold = (*recorded, generation.GOLD)
 
-    def over_gold(function: Callable[[Work, list[str]], Manifest]) -> Callable[[Work], Manifest]:
-        return lambda work: function(work, with_gold(work, names))
+    def over(some: Sequence[str]) -> Callable[[Callable[[Work, list[str]], Manifest]], Callable[[Work], Manifest]]:
+        return lambda function: lambda work: function(work, with_gold(work, some))
+
+    over_gold = over(whole)
 
     def stage(
         key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest], description: str, **more: object
@@ -34,14 +38,14 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         filled = {"kinds": ("parquet",), "owners": owners, **more}
         return Stage(key=key, deps=deps, job="build_corpus", run=run, description=description, **filled)  # type: ignore[arg-type]
 
-    yield from hygiene.stages(deployment, names)
+    yield from hygiene.stages(deployment, whole)
     yield stage(
         "mid_training/shards", (*gold, "hygiene/contamination", "hygiene/safety"), over_gold(_shards),
         "Training samples with their encoded pictures, packed once; "
         "`datasets.load_dataset(\"parquet\")` opens them.",
         kinds=("parquet", "huggingface"), table="index", columns=INDEX, code_version=shards.CODE_VERSION,
     )  # fmt: skip
-    yield hygiene.scan(deployment, names)
+    yield hygiene.scan(deployment, whole)
     yield stage(
         "mid_training/mixture", ("mid_training/shards", "hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"),
         _mixture,
@@ -52,7 +56,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         HELDOUT, gold, over_gold(_heldout), "Samples of the test splits, packed like the training shards.",
         kinds=("parquet", "huggingface"), table="index", columns=INDEX, code_version=shards.CODE_VERSION,
     )  # fmt: skip
-    yield from _task_pool(stage, over_gold, gold)
+    yield from _task_pool(stage, over(names), recorded)
     cards_of = tuple(f"cards/{name}" for name in names)
     for name in names:
         yield Stage(
@@ -79,7 +83,7 @@ def _task_pool(stage: Callable[..., Stage], over_gold: Callable[..., Callable[[W
         columns=Tasks.schema, code_version=task_pool.CODE_VERSION,
     )  # fmt: skip
     yield stage(
-        "task_pool/shards", ("task_pool/static", "task_pool/dynamic"), _task_shards,
+        "task_pool/shards", ("task_pool/static", "task_pool/dynamic", generation.POOL), _task_shards,
         "The pool by strata of expected steps, ready for sampling in proportion.", table="tasks", columns=Tasks.schema,
         code_version=task_pool.CODE_VERSION,
     )  # fmt: skip

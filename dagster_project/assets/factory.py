@@ -6,6 +6,7 @@ Without `from __future__ import annotations`: Dagster reads the parameters' type
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -20,6 +21,10 @@ from pipelines.manifest import Manifest
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
 """Called with ("start" | "done" | "failed", key, facts) around each stage of this process; the demo prints them."""
+
+
+ROUNDS = dg.DynamicPartitionsDefinition(name="round")
+"""Rounds of the generation loop: round_001, round_002, …"""
 
 
 def asset_key(key: str) -> dg.AssetKey:
@@ -62,19 +67,22 @@ def _asset(stage: Stage) -> dg.AssetsDefinition:
         check_specs=[checks.spec(asset_key(stage.key))],
         automation_condition=TAIL if stage.job == "train" else None,
         pool=stage.pool,
+        partitions_def=ROUNDS if stage.by_round else None,
     )
     def made(context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource) -> Iterator[Any]:
-        _tell("start", stage.key, {})
+        partition = context.partition_key if stage.by_round else ""
+        name = f"{stage.key}/{partition}" if partition else stage.key
+        _tell("start", name, {})
         try:
             if stage.external:
-                manifest = _in_own_process(stage, context, store, judge)
+                manifest = _in_own_process(stage, name, context, store, judge)
             else:
-                manifest = stage.run(work(store, judge))
+                manifest = stage.run(replace(work(store, judge), partition=partition))
         except Exception as error:
-            _tell("failed", stage.key, {"reason": f"{type(error).__name__}: {error}"})
+            _tell("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise
         result = _result(stage, manifest, store)
-        _tell("done", stage.key, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
+        _tell("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
         yield result
 
     return made
@@ -94,9 +102,10 @@ def _result(stage: Stage, manifest: Manifest, store: StoreResource) -> dg.Materi
 
 
 def _in_own_process(
-    stage: Stage, context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource
+    stage: Stage, name: str, context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource
 ) -> Manifest:
-    """Run a stage through `run_stage.py`; its events are logged, its version comes back as a message."""
+    """Run a stage through `run_stage.py`; its events are logged, its version comes back as a message. `name` is the
+    stage's key, with the round where it has one."""
     settings = judge.settings()
     environment = {
         "VESPER_HOME": store.home,
@@ -105,11 +114,11 @@ def _in_own_process(
         "VESPER_JUDGE_MODEL": settings.model or "",
     }
     done = dg.PipesSubprocessClient(forward_termination=True).run(
-        command=[sys.executable, "-m", "dagster_project.run_stage", stage.key],
+        command=[sys.executable, "-m", "dagster_project.run_stage", name],
         context=context,
         env={**os.environ, **environment},
     )
     for message in done.get_custom_messages():
         if "version" in message:
-            return store.open().version(stage.key, message["version"])
+            return store.open().version(name, message["version"])
     raise dg.Failure(f"{stage.key}: the process ended without naming the version it made")

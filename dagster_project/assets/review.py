@@ -7,8 +7,7 @@ from pathlib import Path
 
 from dagster_project.assets.hygiene import with_gold
 from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
-from pipelines.manifest import Manifest
+from dagster_project.graph import Stage
 from pipelines.store import Store
 from quality.review import promote as feedback
 from quality.review import queue
@@ -19,19 +18,14 @@ __all__ = ["answers_mark", "observed", "promote", "stages"]
 
 
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
-    """The queue over the gold of `names` (and of generated trajectories, once there are any)."""
+    """The queue over the gold of `names`."""
     yield Stage(
         key=queue.ASSET, deps=tuple(f"gold/{name}" for name in names), job="build_corpus",
-        run=lambda work: _queue(work, names), kinds=("parquet",), code_version=queue.CODE_VERSION, table="queue",
-        columns=queue.Queue.schema, owners=deployment.owners,
+        run=lambda work: queue.build_queue(work.store, with_gold(work, names)), kinds=("parquet",),
+        code_version=queue.CODE_VERSION, table="queue", columns=queue.Queue.schema, owners=deployment.owners,
         description="Items for people to verify, drawn where the judge is least sure and at random, every stratum in "
         "turn. `vesper review serve` shows them; `vesper review promote` makes the answers feedback/human_verdicts.",
     )  # fmt: skip
-
-
-def _queue(work: Work, names: Sequence[str]) -> Manifest:
-    generated = [] if work.store.current("gold/generated") is None else ["generated"]
-    return queue.build_queue(work.store, [*with_gold(work, names), *generated])
 
 
 def observed(store: Store) -> str | None:

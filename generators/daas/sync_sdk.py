@@ -119,6 +119,10 @@ class SyncSession:
         """As `Session.state`."""
         return self._thread.run(self.session.state())
 
+    def fail(self, reason: str) -> None:
+        """As `Session.fail`."""
+        self._thread.run(self.session.fail(reason))
+
     def release(self) -> None:
         """As `Session.release`."""
         self._thread.run(self.session.release())

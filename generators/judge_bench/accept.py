@@ -8,9 +8,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from generators.environments.pages.tasks import Task
+from generators.environments.pages.world import PagesWorld, open_pages_world
 from generators.environments.world import WorldError
-from generators.judge_bench.own_pages import Oracle, OwnPages, OwnWorld, variants
+from generators.judge_bench.own_pages import Oracle, task_of
 
 
 class OwnOracle:
@@ -18,7 +18,7 @@ class OwnOracle:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._worlds: dict[str, OwnWorld] = {}
+        self._worlds: dict[str, PagesWorld] = {}
         self._known: dict[tuple[str, str], bool] = {}
 
     def __call__(self, episode: Mapping[str, Any], instruction: str) -> bool:
@@ -34,10 +34,10 @@ class OwnOracle:
     def _reaches(self, episode: Mapping[str, Any], instruction: str) -> bool:
         kind = "phone" if episode["platform"] == "mobile" else "desktop"
         if kind not in self._worlds:
-            self._worlds[kind] = self._stack.enter_context(OwnPages(kind).open())
+            self._worlds[kind] = self._stack.enter_context(open_pages_world(kind))
         world, start = self._worlds[kind], episode["start"]
         world.reset(start)
-        task = _task_of(str(episode["family"]).removeprefix("own/"), world.state(), instruction)
+        task = task_of(str(episode["family"]).removeprefix("own/"), world.state(), instruction)
         if task is None:
             return False
         task = replace(task, entry=start["home"] or start["app"] != task.app)
@@ -47,14 +47,6 @@ class OwnOracle:
             return False
         wanted = {name: value for name, value in episode["end_state"].items() if name not in ("view", "app", "item")}
         return all(world.state().get(name) == value for name, value in wanted.items())
-
-
-def _task_of(family: str, state: dict[str, Any], instruction: str) -> Task | None:
-    """The family's task on this screen whose goal an instruction is, in any of its phrasings."""
-    for task in variants(family, state, f"accept/{instruction}").values():
-        if any(task.phrase(template).casefold() == instruction.casefold() for template in range(len(task.templates))):
-            return task
-    return None
 
 
 @contextmanager

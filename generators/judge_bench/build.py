@@ -27,7 +27,7 @@ from quality.bench_truth import BAND_OF
 from schemas.ids import digest
 
 OPERATORS: dict[str, Operator] = {**STEP_OPERATORS, **EPISODE_OPERATORS}
-BUILD_VERSION = 1
+BUILD_VERSION = 2
 HELD_OUT_SHARE = 0.4
 """Share of page families that no judge is trained on."""
 WITH_STEP_WORDS, WITH_BOXES = 0.5, 0.5

@@ -97,14 +97,14 @@ def unreached(world: World, trace: Trace, moves: Sequence[Move]) -> bool:
     if end is None:
         return True
     for _ in range(WAITS):
-        if reached(end, trace.checks):
+        if reached(end, trace.evaluator, moves):
             return False
         try:
             world.act(Wait())
         except WorldError:
             break
         end = world.state()
-    return not reached(end, trace.checks)
+    return not reached(end, trace.evaluator, moves)
 
 
 def differ(one: Observation, two: Observation) -> float:

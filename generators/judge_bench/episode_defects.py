@@ -8,7 +8,7 @@ from typing import Any
 
 from generators.environments.world import Observation, WorldError
 from generators.judge_bench.defects import LOOKS_ALIKE, Make, Operator, Planted, Tools, differ, unreached
-from generators.judge_bench.trace import Move, Trace, perform, reached
+from generators.judge_bench.trace import Move, Trace, arrive, perform, reached
 from schemas.action_types import Click
 from schemas.actions import format
 
@@ -133,10 +133,13 @@ def finish_without_goal(trace: Trace, tools: Tools) -> Planted | None:
         if len(moves) < 2:
             continue
         try:
+            end = arrive(tools.world, trace, moves)
+            if reached(end, trace.evaluator, moves) or differ(tools.world.observe(), trace.shots[-1]) > LOOKS_ALIKE:
+                continue
             shots, end = perform(tools.world, trace, moves)
         except WorldError:
             continue
-        if not reached(end, trace.checks) and (apart := differ(shots[-1], trace.shots[-1])) <= LOOKS_ALIKE:
+        if not reached(end, trace.evaluator, moves) and (apart := differ(shots[-1], trace.shots[-1])) <= LOOKS_ALIKE:
             damaged = replace(trace.with_moves(f"{trace.uid}~without", moves, shots), end_state=end)
             return Planted(damaged, None, "replay", {**_told(trace), "at": at}, apart)
     return None
@@ -149,7 +152,8 @@ def other_task(same_app: bool) -> Make:
         options = [
             other for other in tools.others
             if other.goal != trace.goal and (other.app == trace.app) == same_app and other.platform == trace.platform
-            and (not same_app or other.family != trace.family) and not reached(trace.end_state, other.checks)
+            and (not same_app or other.family != trace.family)
+            and not reached(trace.end_state, other.evaluator, trace.moves)
         ]  # fmt: skip
         if not options:
             return None

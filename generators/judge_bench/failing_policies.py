@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
-from generators.environments.world import Box, Observation, Place, World, WorldError
+from generators.environments.hit import under
+from generators.environments.world import Box, Observation, World, WorldError
 from generators.judge_bench.thoughts import thought
 from generators.judge_bench.trace import Move, Trace, reached
 from generators.policies.policy import Policy, Said, View
@@ -39,7 +40,7 @@ def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: P
 
     `failure` is "several" where a run of the scripted policy holds errors of several kinds.
     With a `policy` its runs alone are made, one for each task, and its name is their kind. Every trace ends with
-    Finished and holds the end state, which doesn't reach `checks`.
+    Finished and holds the end state, which doesn't fulfil `evaluator`.
     """
     rng, made = Random(f"failing/{seed}"), 0
     seen: set[str] = set()
@@ -95,7 +96,7 @@ class Run:
     def failed(self, tag: str) -> Trace | None:
         """The run as a trace that claims success; None if it did succeed, would by waiting, or did nothing at all."""
         end = self.world.state()
-        if not self.moves or reached(end, self.trace.checks) or self._only_late():
+        if not self.moves or reached(end, self.trace.evaluator, self.moves) or self._only_late():
             return None
         kind = self.errors[0] if len(set(self.errors)) == 1 else "several"
         moves = (*self.moves, replace(self.trace.moves[-1], action=Finished(), odd=""))
@@ -109,7 +110,7 @@ class Run:
         try:
             for _ in range(WAITS):
                 self.world.act(Wait())
-                if reached(self.world.state(), self.trace.checks):
+                if reached(self.world.state(), self.trace.evaluator, self.moves):
                     return True
         except WorldError:
             pass
@@ -131,7 +132,7 @@ def _chances(trace: Trace, kind: str) -> list[int]:
 
 def _matters_twice(trace: Trace, at: int) -> bool:
     """Whether something lies under the point after the click that a second one would press."""
-    place = hit(trace.shots[at + 1], trace.moves[at].action.box)  # type: ignore[union-attr]
+    place = under(trace.shots[at + 1].places, trace.moves[at].action.box)  # type: ignore[union-attr]
     return place is not None and place.role not in ("textbox", "radio", "tab", "combobox")
 
 
@@ -279,15 +280,11 @@ def follow(world: World, trace: Trace, policy: Policy, seed: int = 0, most: int 
         action = policy.decide(View(trace.goal, run.now.png, trace.size_px, trace.platform, past, places)).action
         if action is None or isinstance(action, Finished | CallUser):
             break
-        place = hit(run.now, action.box) if isinstance(action, Click | LongPress | DoubleClick | Hover) else None
+        place = (
+            under(run.now.places, action.box) if isinstance(action, Click | LongPress | DoubleClick | Hover) else None
+        )
         label = (place.name or place.text) if place else ""
         words = f'{type(action).__name__} "{label}"' if label else format(action)
         if not run.do(Move(action, words, place.key if place else "", place.box if place else None)):
             break
     return run
-
-
-def hit(shot: Observation, point: Sequence[float]) -> Place | None:
-    """The smallest element that can be clicked under a point."""
-    under = [place for place in shot.places if place.clickable and place.key and _inside(place.box, point)]
-    return min(under, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1])) if under else None

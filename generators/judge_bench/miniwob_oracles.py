@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from random import Random
 
-from generators.environments.miniwob import OracleMiss
+from generators.environments.miniwob.html import OracleMiss
+from generators.environments.miniwob.world import MiniwobWorld, Node
 from generators.environments.world import Observation
-from generators.judge_bench.miniwob_world import MiniwobWorld, Node
 from generators.judge_bench.thoughts import thought
 from generators.judge_bench.trace import Move
 from schemas.action_types import Click, Finished, PressEnter, Scroll, Type

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from generators.environments.miniwob import OracleMiss
+from generators.environments.miniwob.html import OracleMiss
+from generators.environments.miniwob.world import Node
 from generators.judge_bench.miniwob_oracles import (
     NAMES,
     Solver,
@@ -37,7 +38,6 @@ from generators.judge_bench.miniwob_oracles import (
     time,
     widget,
 )
-from generators.judge_bench.miniwob_world import Node
 from schemas.action_types import Hover
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from random import Random
 
-from generators.environments.miniwob import OracleMiss
+from generators.environments.miniwob.html import OracleMiss
+from generators.environments.miniwob.world import MiniwobWorld, Node, open_miniwob_world
+from generators.environments.pages.task import evaluator
 from generators.judge_bench.miniwob_oracles import Solver
 from generators.judge_bench.miniwob_oracles_sites import APPS, SOLVERS
-from generators.judge_bench.miniwob_world import MiniwobWorld, Node, open_world
 from generators.judge_bench.trace import GroundingScreen, Referred, Trace
 
 GROUNDING_SEED = 51_000_000
@@ -28,7 +29,7 @@ class MiniwobTasks:
     """
 
     def open(self) -> AbstractContextManager[MiniwobWorld]:
-        return open_world()
+        return open_miniwob_world()
 
     def record(self, world: MiniwobWorld, count: int, seed: int) -> Iterator[Trace]:
         """Tasks in turn; a seed whose task the oracle can't read, or doesn't solve, is skipped."""
@@ -77,10 +78,10 @@ def record_one(world: MiniwobWorld, task: str, seed: int) -> Trace | None:
     typed = {value.strip().lower() for value in end["inputs"].values()}
     near = [goal for goal in dict.fromkeys(solver.changed) if goal != solver.goal]
     near = [goal for goal in near if not _says_typed(goal, solver.goal, typed)]
-    checks = (*start.items(), ("solved", True))  # a state of another task or seed doesn't reach this goal
+    rule = evaluator((*start.items(), ("solved", True)))  # a state of another task or seed doesn't reach this goal
     return Trace(
         f"miniwob/{task}/{seed}", "miniwob", f"miniwob/{task}", world.platform, world.size_px, solver.goal,
-        tuple(solver.moves), tuple(solver.shots), start, checks, end, APPS.get(task.partition("-")[0], "Widgets"),
+        tuple(solver.moves), tuple(solver.shots), start, rule, end, APPS.get(task.partition("-")[0], "Widgets"),
         tuple(near),
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.browser import Camera, open_browser
 from generators.environments.pages import VIEWPORTS, Element, read_elements
+from generators.environments.pages.task import evaluator
 from generators.environments.world import Observation, Place, WorldError
 from generators.judge_bench.odd_tasks import Do, OddTask
 from generators.judge_bench.odd_tasks_forms import KINDS, SCENARIOS
@@ -304,18 +305,18 @@ class OddPages:
         world.reset(start)
         before = world.state()
         task = SCENARIOS[app][kind](before, rng)
-        if task is None or reached(before, task.checks):
+        if task is None or reached(before, evaluator(task.checks)):
             return None
         oracle = OddOracle(world, task.goal, kind, moves, rng)
         oracle.run(task)
         end = world.state()
-        if not reached(end, task.checks):
+        if not reached(end, evaluator(task.checks)):
             return None
-        near = tuple(dict.fromkeys(goal for goal, checks in task.near if not reached(end, checks)))
+        near = tuple(dict.fromkeys(goal for goal, checks in task.near if not reached(end, evaluator(checks))))
         uid = f"odd/{self.kind}/{app}.{kind}/{seed}"
         return Trace(
             uid, "odd", f"odd/{app}", world.platform, world.size_px, task.goal, tuple(oracle.moves),
-            tuple(oracle.shots), start, task.checks, end, SUITE[app], near, kind,
+            tuple(oracle.shots), start, evaluator(task.checks), end, SUITE[app], near, kind,
         )  # fmt: skip
 
     def grounding(self, world: OddWorld, count: int, seed: int) -> Iterator[GroundingScreen]:

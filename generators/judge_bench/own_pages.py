@@ -1,146 +1,46 @@
-"""Our own pages (phone and desktop) as a world of the judge bench: eight apps whose state says what was reached."""
+"""Recorder of our own pages (`generators.environments.pages.world`): scripted oracles on phone and desktop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from random import Random
 from typing import Any
 
-from generators.environments.pages import APPS, Element, World, open_pages
+from generators.environments.pages import APPS
+from generators.environments.pages.task import evaluator
 from generators.environments.pages.tasks import FAMILIES, TITLES, Task, app_of, holds, make_task
+from generators.environments.pages.world import PagesWorld, open_pages_world
 from generators.environments.world import Observation, Place, WorldError
+from generators.judge_bench.references import references
 from generators.judge_bench.thoughts import thought
-from generators.judge_bench.trace import GroundingScreen, Move, Referred, Trace
+from generators.judge_bench.trace import GroundingScreen, Move, Trace
 from schemas.action_types import (
     Click,
-    DoubleClick,
     Drag,
     Finished,
     Hotkey,
-    Hover,
     Launch,
-    LongPress,
     PressBack,
     PressEnter,
-    PressHome,
     Scroll,
     Type,
     Wait,
 )
 from schemas.actions import Action
-from schemas.coordinates import OffScreen, box_to_unit, point_to_unit
-from schemas.ids import digest
+from schemas.coordinates import point_to_unit
 
-PLATFORM = {"phone": "mobile", "desktop": "desktop"}
-WHEEL_PX = 250
 VARIANTS = 240
 """Draws of a family on one screen, to find its goals that differ in one entity."""
 THOUGHTFUL = 1 / 3
 GROUNDING_SEED = 31_000_000
-SAYS = {"listitem": 'the entry "{name}"', "switch": "the {name} switch", "tab": "the {name} tab",
-        "textbox": "the {name} field", "checkbox": 'the box for "{name}"', "radio": "the option {name}"}  # fmt: skip
-
-
-class OwnWorld:
-    """One browser page that shows any of our apps (see `World`)."""
-
-    name = "own"
-
-    def __init__(self, pages: World, kind: str) -> None:
-        self.pages = pages
-        self.platform = PLATFORM[kind]
-        self.size_px = (pages.viewport.width, pages.viewport.height)
-
-    def reset(self, start: Mapping[str, Any]) -> None:
-        """`start` = {"app", "seed", "home"}."""
-        self.pages.start(start["app"], start["seed"], home=start["home"])
-
-    def observe(self) -> Observation:
-        places = (self._place(element) for element in self.pages.elements())
-        return Observation(self.pages.screenshot(), tuple(p for p in places if p), digest(self.state()))
-
-    def _place(self, element: Element) -> Place | None:
-        try:
-            box = box_to_unit(element.box, self.size_px)
-        except OffScreen:
-            return None
-        return Place(tuple(box), element.role, element.text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
-
-    def state(self) -> dict[str, Any]:
-        return self.pages.state()
-
-    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
-        """A point of 0..1000 in CSS pixels, inside the screen."""
-        width, height = self.size_px
-        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
-
-    def act(self, action: Action) -> None:
-        """See `World.act`."""
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise WorldError(f"our pages on {self.platform} have no action {type(action).__name__}")
-        do(self, action)
-
-    def _click(self, action: Any) -> None:
-        mouse = self.pages.page.mouse
-        if isinstance(action, DoubleClick):
-            mouse.dblclick(*self.pixel(action.box))
-        else:
-            mouse.click(*self.pixel(action.box))
-        mouse.move(0, 0)
-
-    def _scroll(self, action: Scroll) -> None:
-        if self.platform == "mobile" and action.start and action.end:
-            path = [*self.pixel(action.start), *self.pixel(action.end)]
-            self.pages.page.evaluate("([a, b, c, d]) => vesperSwipe(a, b, c, d)", path)
-            return
-        down = {"down": 1, "up": -1}.get(action.direction)
-        if down is None:
-            return  # nothing scrolls sideways here
-        page = self.pages.page
-        seen = page.evaluate("vesperWheels()")
-        page.mouse.move(*self.pixel((500, 500)))
-        page.mouse.wheel(0, WHEEL_PX * down)
-        page.wait_for_function("n => vesperWheels() > n", arg=seen, timeout=5000)
-        page.mouse.move(0, 0)
-
-    def _drag(self, action: Drag) -> None:
-        mouse = self.pages.page.mouse
-        mouse.move(*self.pixel(action.start))
-        mouse.down()
-        mouse.move(*self.pixel(action.end))
-        mouse.up()
-        mouse.move(0, 0)
-
-    def _launch(self, action: Launch) -> None:
-        app = next((app for app, title in TITLES.items() if title == action.app), None)
-        if app is not None:  # an app that isn't there opens nothing
-            self.pages.page.evaluate("app => vesperOpen(app)", app)
-
-    def _hotkey(self, action: Hotkey) -> None:
-        names = {"alt": "Alt", "left": "ArrowLeft", "ctrl": "Control", "shift": "Shift"}
-        self.pages.page.keyboard.press("+".join(names.get(key, key) for key in action.keys))
-
-
-_ACTS: dict[type, Callable[[OwnWorld, Any], object]] = {
-    Click: OwnWorld._click, DoubleClick: OwnWorld._click, LongPress: OwnWorld._click, Scroll: OwnWorld._scroll,
-    Drag: OwnWorld._drag, Launch: OwnWorld._launch, Hotkey: OwnWorld._hotkey,
-    Hover: lambda world, action: world.pages.page.mouse.move(*world.pixel(action.box)),
-    Type: lambda world, action: world.pages.page.keyboard.type(action.content),
-    PressBack: lambda world, _: world.pages.page.evaluate("vesperBack()"),
-    PressHome: lambda world, _: world.pages.page.evaluate("vesperHome()"),
-    PressEnter: lambda world, _: world.pages.page.keyboard.press("Enter"),
-    Wait: lambda world, _: world.pages.page.evaluate("vesperTick()"),
-    Finished: lambda world, _: None,
-}  # fmt: skip
 
 
 class Oracle:
     """Carries out a task's plan by unified actions, writing down screen and move before each."""
 
-    def __init__(self, world: OwnWorld, goal: str, rng: Random) -> None:
+    def __init__(self, world: PagesWorld, goal: str, rng: Random) -> None:
         self.world = world
         self.goal = goal
         self.rng = rng
@@ -246,12 +146,10 @@ class OwnPages:
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    @contextmanager
-    def open(self) -> Iterator[OwnWorld]:
-        with open_pages(self.kind) as pages:
-            yield OwnWorld(pages, self.kind)
+    def open(self) -> AbstractContextManager[PagesWorld]:
+        return open_pages_world(self.kind)
 
-    def record(self, world: OwnWorld, count: int, seed: int) -> Iterator[Trace]:
+    def record(self, world: PagesWorld, count: int, seed: int) -> Iterator[Trace]:
         """Families in turn; a screen that can't carry its family's task, or an oracle that fails, is skipped."""
         families, made, number = list(FAMILIES), 0, 0
         while made < count and number < 4 * count + 40:
@@ -265,7 +163,7 @@ class OwnPages:
                 made += 1
                 yield trace
 
-    def _one(self, world: OwnWorld, family: str, seed: int) -> Trace | None:
+    def _one(self, world: PagesWorld, family: str, seed: int) -> Trace | None:
         rng = Random(f"judge-bench/{self.kind}/{family}/{seed}")
         app, home = app_of(family), rng.random() < 0.5
         start = {"app": app, "seed": seed, "home": home and self.kind == "phone"}
@@ -285,11 +183,11 @@ class OwnPages:
             return None
         return Trace(
             f"own/{self.kind}/{family}/{seed}", "own", f"own/{family}", world.platform, world.size_px, task.goal,
-            tuple(oracle.moves), tuple(oracle.shots), start, task.checks, end, TITLES[app],
+            tuple(oracle.moves), tuple(oracle.shots), start, evaluator(task.checks), end, TITLES[app],
             near_misses(task, tasks, end),
         )  # fmt: skip
 
-    def grounding(self, world: OwnWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
+    def grounding(self, world: PagesWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
         """Screens after up to two random taps, with expressions for elements whose name is unique."""
         for number in range(count):
             rng = Random(f"judge-bench/grounding/{self.kind}/{seed + number}")
@@ -301,9 +199,7 @@ class OwnPages:
                     world.act(Click(rng.choice(places).centre))
                     world.act(Wait())
             shot = world.observe()
-            named = [p for p in shot.places if p.clickable and p.name and not p.key.startswith("sys:")]
-            alone = [p for p in named if sum(q.name.lower() == p.name.lower() for q in shot.places) == 1]
-            items = tuple(Referred(SAYS.get(p.role, "the {name} button").format(name=p.name), p) for p in alone)
+            items = references(shot)
             if len(items) >= 4:
                 uid = f"own/{self.kind}/grounding/{seed + number}"
                 yield GroundingScreen(uid, "own", f"own/{app}", world.platform, world.size_px, shot, items)
@@ -330,3 +226,11 @@ def near_misses(task: Task, tasks: Mapping[str, Task], end: dict[str, Any]) -> t
         if len(differ) == 1 and not holds(end, other.checks):
             goals.append(other.phrase(task.template))
     return tuple(goals)
+
+
+def task_of(family: str, state: dict[str, Any], instruction: str) -> Task | None:
+    """The family's task on this screen whose goal an instruction is, in any of its phrasings."""
+    for task in variants(family, state, f"accept/{instruction}").values():
+        if any(task.phrase(template).casefold() == instruction.casefold() for template in range(len(task.templates))):
+            return task
+    return None

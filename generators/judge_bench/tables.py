@@ -91,7 +91,8 @@ class Tables:
         base = sound or trace
         self.episodes.append({
             "episode_id": name, "uid": trace.uid, "family": trace.family, "goal": base.goal, "start": base.start,
-            "platform": base.platform, "checks": base.checks, "end_state": base.end_state, "failure": trace.failure,
+            "platform": base.platform, "evaluator": base.evaluator, "end_state": base.end_state,
+            "failure": trace.failure,
             "sound": [
                 {"action": format(move.action), "key": move.key, "box": move.box, "screenshot": shot.sha256,
                  "thought": move.thought}

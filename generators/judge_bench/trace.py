@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from generators.environments.evaluators import holds
 from generators.environments.world import Box, Observation, Place, World
-from schemas.actions import Action
+from schemas.actions import Action, CallUser
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Move:
 class Trace:
     """A recorded episode: `shots[k]` is the screen on which `moves[k]` was done; the last move is Finished.
 
-    `start` is what `World.reset` needs to perform it again (plain JSON data). `checks` are (dotted path, value)
-    pairs on the world's state that hold iff the goal is reached; `end_state` is the state at the last shot.
+    `start` is what `World.reset` needs to perform it again (plain JSON data). `evaluator` holds on the world's state
+    iff the goal is reached (`generators.environments.evaluators`); `end_state` is the state at the last shot.
     `near_misses` are goals with one entity changed of which the world confirmed that the end state doesn't reach them.
     `failure` is set on traces of policies that failed by world state (the kind of natural error).
     """
@@ -50,7 +51,7 @@ class Trace:
     moves: tuple[Move, ...]
     shots: tuple[Observation, ...]
     start: Mapping[str, Any]
-    checks: tuple[tuple[str, Any], ...]
+    evaluator: Mapping[str, Any]
     end_state: Mapping[str, Any]
     app: str = ""
     near_misses: tuple[str, ...] = ()
@@ -106,11 +107,10 @@ class Recorder(Protocol):
         ...
 
 
-def reached(state: Mapping[str, Any], checks: Sequence[tuple[str, Any]]) -> bool:
-    """Whether a state holds every value a goal asks for (see `generators.environments.pages.task.holds`)."""
-    from generators.environments.pages.task import holds
-
-    return bool(checks) and holds(dict(state), tuple((path, value) for path, value in checks))
+def reached(state: Mapping[str, Any], evaluator: Mapping[str, Any], moves: Sequence[Move] = ()) -> bool:
+    """Whether the state after these moves, and what they told the user, fulfil a goal."""
+    answers = [move.action.content for move in moves if isinstance(move.action, CallUser)]
+    return holds(evaluator, state, answers[-1] if answers else "")
 
 
 def perform(

@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from generators.environments.pages.task import evaluator
 from generators.environments.world import WorldError
 from generators.judge_bench.trace import GroundingScreen, Trace, perform, reached
 from generators.judge_bench.web_pages_oracle import SKILLS, Clause, Oracle
@@ -105,8 +106,8 @@ class WebPages:
             self.dropped["the page offers nothing to do"] += 1
             return None
         oracle.finish()
-        end, checks = world.state(), tuple(check for clause in clauses for check in clause.checks)
-        if not reached(end, checks) or any(reached(before, clause.checks) for clause in clauses):
+        end, rule = world.state(), evaluator(check for clause in clauses for check in clause.checks)
+        if not reached(end, rule) or any(reached(before, evaluator(clause.checks)) for clause in clauses):
             self.dropped["the end doesn't prove the goal"] += 1
             return None
         if not 2 <= len(oracle.moves) <= MOST_MOVES:
@@ -115,7 +116,7 @@ class WebPages:
         goal, near = _goal(clauses, end, rng)
         return Trace(
             f"{self.name}/{page.removesuffix('.html')}/{seed}", self.name, f"{self.name}/{group_of(page)}",
-            world.platform, world.size_px, goal, _with_thoughts(oracle, goal, rng), tuple(oracle.shots), start, checks,
+            world.platform, world.size_px, goal, _with_thoughts(oracle, goal, rng), tuple(oracle.shots), start, rule,
             end, self.name.capitalize(), near,
         )  # fmt: skip
 
@@ -198,7 +199,7 @@ def _goal(clauses: list[Clause], end: dict[str, Any], rng: Random) -> tuple[str,
     near = []
     for at, clause in enumerate(clauses):
         for slots, checks in clause.others:
-            if not reached(end, checks):
+            if not reached(end, evaluator(checks)):
                 near.append(joined([*parts[:at], clause.say(ways[at], slots), *parts[at + 1 :]], way))
     goal = joined(parts, way)
     near = [other for other in dict.fromkeys(near) if other != goal]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from generators.judge_bench.fsm_tasks import FsmTasks
 from generators.judge_bench.miniwob_tasks import MiniwobTasks
 from generators.judge_bench.odd_pages import OddPages
 from generators.judge_bench.own_pages import OwnPages
+from generators.judge_bench.phone_tasks import PhoneTasks
 
 
 def recorders(pages: Path | None = None) -> dict[str, tuple[float, Any]]:
@@ -19,6 +21,8 @@ def recorders(pages: Path | None = None) -> dict[str, tuple[float, Any]]:
         "odd_phone": (0.1, OddPages("phone")),
         "odd_desktop": (0.08, OddPages("desktop")),
         "miniwob": (0.17, MiniwobTasks()),
+        "phone": (0.2, PhoneTasks()),
+        "fsm": (0.15, FsmTasks()),
     }
     if pages is not None:
         from generators.judge_bench.web_pages import WebPages

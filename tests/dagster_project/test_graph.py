@@ -64,7 +64,12 @@ def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
     hygiene = {"hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"}
     assert set(stages["mid_training/mixture"].deps) == {"mid_training/shards"} | hygiene
     assert "task_pool/static" in stages["task_pool/dynamic"].deps, "a new task must differ from the static ones"
-    assert set(stages["task_pool/shards"].deps) == {"task_pool/static", "task_pool/dynamic"}
+    assert set(stages["task_pool/shards"].deps) == {f"task_pool/{name}" for name in ("static", "dynamic", "generated")}
+    rounds = {key for key, stage in stages.items() if stage.by_round}
+    assert rounds == {f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")}
+    for key in ("gold/generated", "task_pool/generated"):
+        assert stages[key].deps == ("generation/verified",)
+    assert not [dep for key in rounds for dep in stages[key].deps if dep not in rounds], "loops are no edges"
     assert {"checkpoints/base", "mid_training/mixture"} <= set(stages["checkpoints/mid_trained"].deps)
     for name in specialists:
         assert "checkpoints/mid_trained" in stages[name].deps

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from generators.browser import BrowserMissing, find_chromium
-from generators.environments.miniwob import html_folder
+from generators.environments.miniwob.html import html_folder
+from generators.environments.miniwob.world import MiniwobWorld
 from generators.environments.world import WorldError
 from generators.judge_bench.miniwob_oracles_sites import SOLVERS
-from generators.judge_bench.miniwob_tasks import SINGLE, MiniwobTasks, MiniwobWorld, record_one
+from generators.judge_bench.miniwob_tasks import SINGLE, MiniwobTasks, record_one
 from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Launch, Wait
 
@@ -45,7 +46,7 @@ def test_the_tasks_are_pages_of_the_package() -> None:
 def test_equal_when_performed_again(world: MiniwobWorld, traces: list[Trace]) -> None:
     for trace in traces[::2]:
         shots, end = perform(world, trace)
-        assert end == trace.end_state and end["reward"] > 0 and reached(end, trace.checks), trace.uid
+        assert end == trace.end_state and end["reward"] > 0 and reached(end, trace.evaluator), trace.uid
         assert [shot.png for shot in shots] == [shot.png for shot in trace.shots], trace.uid
         assert [shot.state for shot in shots] == [shot.state for shot in trace.shots], trace.uid
 
@@ -64,7 +65,7 @@ def test_clicks_lie_on_their_elements(traces: list[Trace]) -> None:
 def test_without_the_last_action_the_goal_is_not_reached(world: MiniwobWorld, traces: list[Trace]) -> None:
     for trace in traces:
         end = arrive(world, trace, trace.moves[:-2])
-        assert end["reward"] is None and not reached(end, trace.checks), trace.uid
+        assert end["reward"] is None and not reached(end, trace.evaluator), trace.uid
 
 
 def test_the_end_is_not_covered_and_the_instruction_not_shown(world: MiniwobWorld, traces: list[Trace]) -> None:
@@ -89,7 +90,7 @@ def test_a_part_of_the_reward_is_not_enough(world: MiniwobWorld) -> None:
     """The large checkbox task pays for every box that is right; only all of them count as solved."""
     trace = next(t for seed in range(4) if (t := record_one(world, "click-checkboxes-large", seed)))
     end = arrive(world, trace, [*trace.moves[:1], *trace.moves[2:]])
-    assert 0 < end["reward"] < 1 and not reached(end, trace.checks)
+    assert 0 < end["reward"] < 1 and not reached(end, trace.evaluator)
 
 
 def test_waiting_changes_nothing_and_strange_actions_are_named(world: MiniwobWorld) -> None:

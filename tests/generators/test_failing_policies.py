@@ -64,13 +64,13 @@ def test_every_kind_comes_up(failures: list[Trace]) -> None:
 def test_they_fail_by_state_and_claim_success(world: OddWorld, failures: list[Trace]) -> None:
     for trace in failures:
         shots, end = perform(world, trace)
-        assert end == trace.end_state and not reached(end, trace.checks), trace.uid
+        assert end == trace.end_state and not reached(end, trace.evaluator), trace.uid
         assert [shot.png for shot in shots] == [shot.png for shot in trace.shots], trace.uid
         assert isinstance(trace.moves[-1].action, Finished) and not trace.odd and not trace.near_misses
         assert not any(move.odd for move in trace.moves)
         for _ in range(3):
             world.act(Wait())
-            assert not reached(world.state(), trace.checks), f"{trace.uid} only had to wait"
+            assert not reached(world.state(), trace.evaluator), f"{trace.uid} only had to wait"
 
 
 def test_the_same_seed_gives_the_same_failures(world: OddWorld, traces: list[Trace], failures: list[Trace]) -> None:

@@ -4,53 +4,59 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from generators.environments.pages.world import PagesWorld
 from generators.judge_bench.build import OPERATORS, BenchConfig, build, is_held_out
 from generators.judge_bench.defects import Tools, inside, shift
 from generators.judge_bench.own_pages import OwnPages
-from generators.judge_bench.trace import perform, reached
+from generators.judge_bench.trace import Trace, perform, reached
 from generators.judge_bench.verify import verify
+from generators.judge_bench.worlds import recorders
 from quality.bench_truth import BAND_OF, EPISODE_DEFECTS, LABELS
 from quality.commands import read_directory
 from schemas.actions import parse
 
+Phone = tuple[PagesWorld, list[Trace]]
 SMALL = BenchConfig(traces=14, screens=10, copies=5, natural=3, seed=5)
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory) -> Path:
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench") / "judge"
     build(folder, SMALL)
     return folder
 
 
 @pytest.fixture(scope="module")
-def phone():
+def phone() -> Iterator[Phone]:
     recorder = OwnPages("phone")
     with recorder.open() as world:
         yield world, list(recorder.record(world, 10, 900))
 
 
-def truth_of(bench: Path) -> list[dict]:
-    return pq.read_table(bench / "truth.parquet").to_pylist()
+def truth_of(bench: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(bench / "truth.parquet").to_pylist()
+    return rows
 
 
-def test_a_sound_trace_is_reached_and_performs_again_to_the_same_pixels(phone):
+def test_a_sound_trace_is_reached_and_performs_again_to_the_same_pixels(phone: Phone) -> None:
     world, traces = phone
     assert len(traces) == 10 and len({trace.family for trace in traces}) > 6
     for trace in traces:
         shots, end = perform(world, trace)
         assert [shot.png for shot in shots] == [shot.png for shot in trace.shots] and end == trace.end_state
-        assert reached(end, trace.checks)
+        assert reached(end, trace.evaluator)
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
-def test_an_operator_damages_what_it_says_and_nothing_else(phone, name):
+def test_an_operator_damages_what_it_says_and_nothing_else(phone: Phone, name: str) -> None:
     world, traces = phone
     tools = Tools(world, traces, Random(name))
     made = [planted for trace in traces if (planted := OPERATORS[name].make(trace, tools)) is not None]
@@ -76,7 +82,7 @@ def test_an_operator_damages_what_it_says_and_nothing_else(phone, name):
             assert [planted.trace.shots[at] for at in others] == [sound.shots[at] for at in others]
 
 
-def test_a_shift_is_of_the_sizes_told_and_off_the_element():
+def test_a_shift_is_of_the_sizes_told_and_off_the_element() -> None:
     box = (400.0, 400.0, 500.0, 440.0)
     made = [moved for seed in range(200) if (moved := shift(box, (450, 420), Random(seed), 0.5, 2.0)) is not None]
     assert len(made) >= 190  # half a size from the middle still lies on the border
@@ -85,7 +91,7 @@ def test_a_shift_is_of_the_sizes_told_and_off_the_element():
         assert max(abs(new[0] - box[0]) / 100, abs(new[1] - box[1]) / 40) == pytest.approx(sizes)
 
 
-def test_every_label_belongs_to_an_item_and_has_its_band(bench):
+def test_every_label_belongs_to_an_item_and_has_its_band(bench: Path) -> None:
     part = read_directory(bench)
     items = {item.item_id for item in part.items} | {s.item_id for e in part.episodes for s in e.actions}
     rows = truth_of(bench)
@@ -104,7 +110,7 @@ def test_every_label_belongs_to_an_item_and_has_its_band(bench):
     assert {"natural", "hard", "clean"} <= {row["label"] for row in rows}
 
 
-def test_nothing_that_a_judge_reads_tells_the_label(bench):
+def test_nothing_that_a_judge_reads_tells_the_label(bench: Path) -> None:
     """Sound and damaged episodes differ in no column but what the defect changed: ids and provenance are digests."""
     rows = pq.read_table(bench / "steps.parquet").to_pylist()
     for row in rows:
@@ -115,7 +121,9 @@ def test_nothing_that_a_judge_reads_tells_the_label(bench):
     assert len({row["split"] for row in rows}) == 1
 
 
-def test_the_same_configuration_gives_the_same_bench(bench, tmp_path):
+def test_the_same_configuration_gives_the_same_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {name: entry for name, entry in recorders().items() if name in ("own_phone", "miniwob", "phone", "fsm")}
+    monkeypatch.setattr("generators.judge_bench.build.recorders", lambda pages: found)
     few = BenchConfig(traces=4, screens=2, copies=1, natural=0, seed=5)
     build(tmp_path / "one", few)
     build(tmp_path / "two", few)
@@ -123,14 +131,14 @@ def test_the_same_configuration_gives_the_same_bench(bench, tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear all")
     with pytest.raises(ValueError, match="name another one"):
         build(tmp_path, SMALL)
     assert (tmp_path / "letter.txt").exists()
 
 
-def test_of_a_corpus_itself_as_gold_the_truth_is_its_sound_share(tmp_path):
+def test_of_a_corpus_itself_as_gold_the_truth_is_its_sound_share(tmp_path: Path) -> None:
     """Nothing was refined: the share after equals the share before, and all that is sound is kept."""
     corpus = tmp_path / "corpus"
     build(corpus, BenchConfig(traces=16, screens=8, copies=0, natural=0, low=0.303, seed=6))

@@ -40,7 +40,7 @@ def test_sound_and_equal_when_performed_again(worlds: dict[str, OddWorld], trace
         assert len(found) == 13 and len({trace.odd for trace in found}) >= 9
         for trace in found[::2]:
             shots, end = perform(worlds[kind], trace)
-            assert end == trace.end_state and reached(end, trace.checks), trace.uid
+            assert end == trace.end_state and reached(end, trace.evaluator), trace.uid
             assert [shot.png for shot in shots] == [shot.png for shot in trace.shots], trace.uid
             assert [shot.state for shot in shots] == [shot.state for shot in trace.shots], trace.uid
 
@@ -62,7 +62,7 @@ def test_stopping_early_or_doing_nothing_does_not_reach(
     worlds: dict[str, OddWorld], traces: dict[str, list[Trace]]
 ) -> None:
     for trace in traces["phone"]:
-        assert not reached(arrive(worlds["phone"], trace, ()), trace.checks), trace.uid
+        assert not reached(arrive(worlds["phone"], trace, ()), trace.evaluator), trace.uid
 
 
 def _screens(world: OddWorld, start: dict[str, object], *actions: object) -> list[bytes]:

@@ -13,17 +13,8 @@ from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.policies.exploration import Exploration
 from generators.policies.explorer import Explorer
-from generators.reverse_tasks import (
-    EmbeddedWriter,
-    ModelWriter,
-    Report,
-    candidates,
-    prompt_of,
-    record,
-    replays,
-    synthesise,
-    without_loops,
-)
+from generators.reverse_tasks import EmbeddedWriter, ModelWriter, Report, prompt_of, replays, synthesise
+from generators.walks import candidates, record, without_loops
 from schemas.action_types import Click, Type
 from schemas.tables import Tasks
 
@@ -59,7 +50,7 @@ def test_tasks_replay_to_the_state_they_name(report: Report) -> None:
     for task in report.tasks:
         world.reset(task.start)
         assert not holds(world.state(), task.rule)
-        assert 1 <= task.weight <= 5 and len(task.low_level) == len(task.path)
+        assert task.start["world"] == "fsm" and 1 <= task.weight <= 5 and len(task.low_level) == len(task.path)
     table = Tasks.table([task.as_row() for task in report.tasks])
     assert set(table["origin"].to_pylist()) == {"dynamic"}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -18,12 +20,12 @@ from generators.functional_maps import Attempts, MapConfig, functional_map, prov
 from generators.task_pool import (
     NANO_EDGES,
     PoolConfig,
-    TaskPool,
     build_dynamic,
     build_shards,
     build_static,
     stratum,
 )
+from generators.task_sampling import FrontierSampler, TaskPool
 from pipelines.store import Store, StoreError
 from quality.embedding import Embedder
 from schemas.tables import Samples, Steps, Tasks
@@ -127,11 +129,7 @@ def test_task_shards_hold_every_task_once_by_stratum_with_an_index(tmp_path: Pat
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 9), st.integers(0, 3))
 def test_batches_draw_from_the_strata_in_proportion(steps: list[int], size: int, seed: int) -> None:
-    rows = [
-        {**task(f"t{n}", s), "task_id": f"{n:032x}", "initial_state": "{}", "evaluator": "{}", "stratum": stratum(s),
-         "origin": "static"}
-        for n, s in enumerate(steps)
-    ]  # fmt: skip
+    rows = rows_of(steps)
     pool = TaskPool(Tasks.table(rows), seed)
     drawn = [t for number in range(len(rows)) for t in pool.batch(number, size)]
     assert len(drawn) == len(rows) * size
@@ -142,6 +140,46 @@ def test_batches_draw_from_the_strata_in_proportion(steps: list[int], size: int,
         assert len(batch) == size
         for name, count in Counter(t["stratum"] for t in batch).items():
             assert abs(count - size * whole[name] / len(rows)) <= 3
+
+
+def rows_of(steps: list[int]) -> list[dict[str, Any]]:
+    return [
+        {**task(f"t{n}", s), "task_id": f"{n:032x}", "initial_state": "{}", "evaluator": "{}", "stratum": stratum(s),
+         "origin": "static"}
+        for n, s in enumerate(steps)
+    ]  # fmt: skip
+
+
+def climb(skill: float, seed: int, rounds: int = 4, size: int = 200) -> tuple[list[dict[str, Any]], float]:
+    """A simulated policy whose success falls logistically with the path's length: its last batch and mean success."""
+    rng, tasks = Random(seed), rows_of([n % 30 + 1 for n in range(300)])
+    table, record, batch = Tasks.table(tasks), dict[str, list[bool]](), list[dict[str, Any]]()
+
+    def chance(row: dict[str, Any]) -> float:
+        return float(1 / (1 + math.exp((row["expected_steps"] - skill) / 2)))
+
+    for number in range(rounds):
+        batch = FrontierSampler(table, record, seed).batch(number, size)
+        for row in batch:
+            record.setdefault(row["task_id"], []).append(rng.random() < chance(row))
+    return batch, sum(map(chance, batch)) / size
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_frontier_sampling_finds_where_the_policy_is_half_right(seed: int) -> None:
+    weak, success = climb(7.0, seed)
+    strong, _ = climb(15.0, seed)
+    assert 0.3 <= success <= 0.7
+    assert sum(t["expected_steps"] for t in strong) > sum(t["expected_steps"] for t in weak)
+
+
+def test_frontier_batches_depend_on_seed_number_and_record_alone() -> None:
+    table = Tasks.table(rows_of([1, 4, 8, 15, 25]))
+    record = {f"{0:032x}": [True, False]}
+    drawn = [FrontierSampler(table, record, 3).batch(2, 8) for _ in range(2)]
+    assert drawn[0] == drawn[1] != FrontierSampler(table, record, 4).batch(2, 8)
+    with pytest.raises(ValueError, match="at least one task"):
+        FrontierSampler(table.slice(0, 0), {})
 
 
 def test_functional_map_names_pages_and_miniwob() -> None:

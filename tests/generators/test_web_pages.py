@@ -200,7 +200,7 @@ def test_traces_reach_their_goals_and_can_be_performed_again(world: WebWorld, tr
     assert {trace.family for trace in traces} >= {"small/index", "small/form", "small/lists"}
     for trace in traces:
         assert 2 <= len(trace.moves) <= MOST_MOVES and isinstance(trace.moves[-1].action, Finished)
-        assert reached(trace.end_state, trace.checks) and "{" not in trace.goal + "".join(trace.near_misses)
+        assert reached(trace.end_state, trace.evaluator) and "{" not in trace.goal + "".join(trace.near_misses)
         for move, shot in zip(trace.moves, trace.shots, strict=True):
             if isinstance(move.action, Click):
                 place = shot.place(move.key)
@@ -214,8 +214,8 @@ def test_traces_reach_their_goals_and_can_be_performed_again(world: WebWorld, tr
 
 def test_stopping_early_does_not_reach_the_goal(world: WebWorld, traces: list[Trace]) -> None:
     for trace in traces[:4]:
-        assert not reached(arrive(world, trace, []), trace.checks), trace.uid
-        assert not reached(arrive(world, trace, trace.moves[:-2]), trace.checks), trace.uid
+        assert not reached(arrive(world, trace, []), trace.evaluator), trace.uid
+        assert not reached(arrive(world, trace, trace.moves[:-2]), trace.evaluator), trace.uid
 
 
 def test_near_misses_and_thoughts(traces: list[Trace]) -> None:
@@ -366,6 +366,6 @@ def test_the_real_pages() -> None:
         assert len(found) == 4 and len(screens) == 2
         assert len({trace.family for trace in found}) == 4
         for trace in found:
-            assert reached(trace.end_state, trace.checks) and not reached(arrive(world, trace, []), trace.checks)
+            assert reached(trace.end_state, trace.evaluator) and not reached(arrive(world, trace, []), trace.evaluator)
         for screen in screens:
             expect_sound(world, screen)

@@ -14,7 +14,9 @@ from typing import Any
 from generators.browser import MINIWOB
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
-from generators.environments import miniwob
+from generators.environments.miniwob.html import OracleMiss
+from generators.environments.miniwob.oracles import ORACLES, perform, quoted
+from generators.environments.miniwob.recorded import open_miniwob
 
 BATCH = "2017-11-05_fourth-turk"
 FIRST_SEED = 4_000_000
@@ -33,15 +35,15 @@ class Demo:
 
 def record(count: int) -> tuple[list[Demo], int]:
     """`count` successful runs, the tasks in turn; and how many runs failed."""
-    tasks = sorted(miniwob.ORACLES)
+    tasks = sorted(ORACLES)
     demos: list[Demo] = []
     failed, seed = 0, FIRST_SEED
-    with miniwob.open_miniwob() as world:
+    with open_miniwob() as world:
         while len(demos) < count:
             task = tasks[seed % len(tasks)]
             try:
-                data, acts, reward = miniwob.perform(world, task, seed)
-            except miniwob.OracleMiss:
+                data, acts, reward = perform(world, task, seed)
+            except OracleMiss:
                 reward = 0.0
             seed += 1
             if reward != 1:
@@ -108,7 +110,7 @@ def _damage(kind: str, demo: Demo, which: int, rng: Random) -> Demo | None:
             code = ord("q") if state["action"]["charCode"] != ord("q") else ord("z")
             state["action"] |= {"keyCode": code, "charCode": code}
     elif kind == "near_miss_instruction":
-        words = [w for w in miniwob._quoted(data["utterance"]) if len(w) > 1]
+        words = [w for w in quoted(data["utterance"]) if len(w) > 1]
         if not words:
             return None
         data["utterance"] = data["utterance"].replace(

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -24,6 +25,10 @@ HOME = os.path.realpath(os.environ["HOME"])
 SMALL = 65536
 MAX_FILES = 2000
 HIDDEN = (".cache", ".config", ".local", ".dbus")  # what programs keep for themselves
+
+SERVICES = ("xfconfd", "dconf-service", "gvfsd", "gvfsd-metadata")
+CHANNELS = ("accessibility", "keyboards", "keyboard-layout", "pointers", "thunar", "xsettings")
+VOLATILE = re.compile(r"/state/|/last-(window|separator|details|location|side|status|image)|recent")
 
 
 class Refused(Exception):
@@ -45,10 +50,27 @@ def programs() -> list[int]:
     return found
 
 
+def services() -> dict[int, str]:
+    """Those that D-Bus started for the programs of this home: they remember settings that a reset takes away."""
+    wanted, found = f"HOME={HOME}".encode(), dict[int, str]()
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/comm") as said:
+                    comm = said.read().strip()
+                if comm in SERVICES:
+                    with open(f"/proc/{name}/environ", "rb") as file:
+                        if wanted in file.read().split(b"\0"):
+                            found[int(name)] = comm
+            except OSError:
+                pass
+    return found
+
+
 def stop(_: Any) -> bool:
     begin = time.monotonic()
     while True:
-        left = programs()
+        left = [*programs(), *services()]
         late = time.monotonic() - begin
         if not left:
             return True
@@ -97,12 +119,65 @@ def reset(asked: dict[str, Any]) -> bool:
     return True
 
 
+def ini(path: str) -> dict[str, str]:
+    """ "section/key" → value of a file of settings; empty where there is none, or it is none."""
+    try:
+        with open(os.path.join(HOME, path), encoding="utf-8", errors="replace") as file:
+            lines = file.read(SMALL).splitlines()
+    except OSError:
+        return {}
+    found, section = {}, ""
+    for line in lines:
+        key, equals, value = line.partition("=")
+        if line.startswith("["):
+            section = line.strip("[] ") + "/"
+        elif equals and not line.startswith("#"):
+            found[section + key.strip()] = value.strip()
+    return found
+
+
+def xfconf() -> dict[str, str]:
+    """ "channel/key" → value of what xfconfd holds: it writes its files late."""
+    found: dict[str, str] = {}
+    if "xfconfd" in services().values():
+        for channel in CHANNELS:
+            done = subprocess.run(["xfconf-query", "-c", channel, "-lv"], capture_output=True, timeout=5)
+            for line in done.stdout.decode("utf-8", "replace").splitlines():
+                key, _, value = line.partition(" ")
+                found[channel + key] = value.strip()
+    return found
+
+
+def settings() -> dict[str, str]:
+    """What programs keep as settings, but for sizes and places of windows and what was open."""
+    found = {**ini(".config/glib-2.0/settings/keyfile"), **xfconf()}
+    found.update({f"galculator/{key}": value for key, value in ini(".config/galculator/galculator.conf").items()})
+    return {key: found[key] for key in sorted(found) if not VOLATILE.search(key)}
+
+
+def running() -> list[str]:
+    """Names of the programs that run."""
+    found = set()
+    for pid in programs():
+        try:
+            found.add(os.path.basename(os.readlink(f"/proc/{pid}/exe")))
+        except OSError:
+            pass  # it has ended
+    return sorted(found)
+
+
 def state(_: Any) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
+    folders: list[str] = []
     for folder, names, files in os.walk(HOME):
         if folder == HOME:
             names[:] = [name for name in names if name not in HIDDEN]
         names.sort()
+        for name in names:
+            shown = os.path.relpath(os.path.join(folder, name), HOME)
+            folders.append(os.fsencode(shown).decode("utf-8", "replace"))
+        if len(folders) > MAX_FILES:
+            raise OSError(f"more than {MAX_FILES} folders in {HOME}")
         for name in sorted(files):
             path = os.path.join(folder, name)
             shown = os.path.relpath(path, HOME)
@@ -120,7 +195,7 @@ def state(_: Any) -> dict[str, Any]:
                 except UnicodeDecodeError:
                     pass
             found.append(entry)
-    return {"files": found}
+    return {"files": found, "folders": sorted(folders), "programs": running(), "settings": settings()}
 
 
 JOBS: dict[str, Any] = {"launch": launch, "stop": stop, "reset": reset, "state": state}

@@ -1,7 +1,8 @@
 """Runs on the desktop (its system's python3 with python3-gi and gir1.2-atspi-2.0); the driver sends it over stdin.
 
 Input: nothing. Output: JSON {"cut": some left out, "windows": [{"app", "title", "active", "items": [...]}]}; an item is
-{"path", "role", "name", "text", "box": [x, y, w, h] in pixels, "states", "actions"}. Only what is showing is listed.
+{"path", "label", "role", "name", "text", "box": [x, y, w, h] in pixels, "states", "actions"}. Only what shows is
+listed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,19 @@ MAX_TEXT = 65536
 STATES = ("ACTIVE", "FOCUSED", "CHECKED", "SELECTED", "SENSITIVE", "EDITABLE", "FOCUSABLE", "EXPANDED")
 
 
+UNNAMED = ("text", "password text", "entry", "spin button", "slider", "combo box", "table", "list box")
+"""Roles that programs mostly leave without a name, but with a label beside them."""
+
+
+def labels_of(node: Any) -> str:
+    """Names of the labels that a program ties to an item."""
+    said = []
+    for relation in node.get_relation_set() or ():
+        if relation.get_relation_type() == Atspi.RelationType.LABELLED_BY:
+            said += [relation.get_target(i).get_name() or "" for i in range(relation.get_n_targets())]
+    return " ".join(said)
+
+
 class Reader:
     def __init__(self) -> None:
         self.count = 0
@@ -38,9 +52,11 @@ class Reader:
         actions = 0
         if node.get_action_iface() is not None:
             actions = Atspi.Action.get_n_actions(node)
+        label = labels_of(node) if not node.get_name() and node.get_role_name() in UNNAMED else ""
         return {
-            "path": path, "role": node.get_role_name(), "name": node.get_name() or "", "text": text, "box": box,
-            "states": [name for name in STATES if states.contains(getattr(Atspi.StateType, name))], "actions": actions,
+            "path": path, "label": label, "role": node.get_role_name(), "name": node.get_name() or "", "text": text,
+            "box": box, "actions": actions,
+            "states": [name for name in STATES if states.contains(getattr(Atspi.StateType, name))],
         }  # fmt: skip
 
     def walk(self, node: Any, path: str, items: list[dict[str, Any]], depth: int) -> None:

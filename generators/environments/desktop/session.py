@@ -21,12 +21,13 @@ from pathlib import Path
 
 from generators.daas.device import DeviceError, Endpoint
 from generators.environments.desktop.home import MARK
+from generators.environments.desktop.programs import PROGRAMS, launch_table
 
 START_S = 60.0
 PACKAGES = {
     "sshd": "openssh-server", "ssh-keygen": "openssh-client", "Xvfb": "xvfb", "openbox": "openbox",
     "dbus-daemon": "dbus", "xdotool": "xdotool", "xclip": "xclip", "import": "imagemagick",
-    "galculator": "galculator", "mousepad": "mousepad",
+    **dict(PROGRAMS.values()),
 }  # fmt: skip
 """Programs a session needs → their Debian packages."""
 _PYTHON = "/usr/bin/python3"
@@ -40,7 +41,8 @@ class DesktopMissing(RuntimeError):
 
 def find_missing() -> list[str]:
     """Debian packages that a session lacks here; empty: it can start."""
-    missing = [package for program, package in PACKAGES.items() if shutil.which(program, path=_PATH) is None]
+    lacking = {package for program, package in PACKAGES.items() if shutil.which(program, path=_PATH) is None}
+    missing = sorted(lacking)
     if not Path("/usr/share/dbus-1/services/org.a11y.Bus.service").exists():
         missing.append("at-spi2-core")
     asked = [_PYTHON, "-c", _BINDING]
@@ -125,7 +127,7 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[Endpoint]:
             yield Endpoint("ssh", "127.0.0.1", int(str(said["port"])), options={
                 "user": getpass.getuser(), "key_file": str(folder / "user_key"), "host_key": host_key,
                 "display": said["display"], "bus": said["bus"], "home": str(folder / "home"),
-                "runtime_dir": str(folder / "run"),
+                "runtime_dir": str(folder / "run"), "programs": launch_table(),
             })  # fmt: skip
         finally:
             keeper.stdin.close()

@@ -42,7 +42,7 @@ def windows_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     return sorted(windows, key=lambda window: bool(window.get("active")))
 
 
-def _covers(window: Mapping[str, Any], size: tuple[int, int]) -> Iterator[tuple[str, Pixels]]:
+def menu_covers(window: Mapping[str, Any], size: tuple[int, int]) -> Iterator[tuple[str, Pixels]]:
     """Path and box of the open menus of a window: children lie outside of a menu's title, so their union counts."""
     boxes: dict[str, list[Pixels]] = {}
     menus = {item["path"] for item in window["items"] if item.get("role") in LAYERS}
@@ -65,7 +65,7 @@ def places_of(raw: Mapping[str, Any], size: tuple[int, int]) -> tuple[Place, ...
     found: list[Place] = []
     for index, window in enumerate(windows):
         higher = [box for above in windows[index + 1 :] if (box := clip(above["items"][0].get("box"), size))]
-        menus = list(_covers(window, size))
+        menus = list(menu_covers(window, size))
         for item in window["items"]:
             box = clip(item.get("box"), size)
             if box is None or item.get("role") in FILLERS:
@@ -80,19 +80,24 @@ def places_of(raw: Mapping[str, Any], size: tuple[int, int]) -> tuple[Place, ...
     return tuple(found)
 
 
+def name_of(item: Mapping[str, Any]) -> str:
+    """The name without the blanks around it (menus pad theirs)."""
+    return str(item.get("name", ""))[:MAX_TEXT].strip()
+
+
 def _place(item: Mapping[str, Any], box: Pixels, size: tuple[int, int]) -> Place:
     width, height = size
     unit = (box[0] * 1000 / width, box[1] * 1000 / height, box[2] * 1000 / width, box[3] * 1000 / height)
     states = item.get("states") or ()
     clickable = "SENSITIVE" in states and bool(item.get("actions") or "FOCUSABLE" in states or "EDITABLE" in states)
-    name, text = str(item.get("name", ""))[:MAX_TEXT], str(item.get("text", ""))[:MAX_TEXT]
+    name, text = name_of(item), str(item.get("text", ""))[:MAX_TEXT]
     return Place(unit, str(item.get("role", "")), text or name, name, str(item.get("path")), clickable)
 
 
 def texts_of(window: Mapping[str, Any]) -> list[dict[str, str]]:
     """Role, name and text of the items of a window that say anything, and which of them are checked or focused."""
     return [
-        {"role": str(item.get("role")), "name": str(item.get("name", "")), "text": str(item.get("text", "")),
+        {"role": str(item.get("role")), "name": name_of(item), "text": str(item.get("text", "")),
          "states": " ".join(state for state in item.get("states", ()) if state in ("CHECKED", "SELECTED", "FOCUSED"))}
         for item in window["items"] if item.get("name") or item.get("text")
     ]  # fmt: skip

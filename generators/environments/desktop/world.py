@@ -14,7 +14,8 @@ from typing import Any
 from generators.daas.device import AsyncDevice, Endpoint
 from generators.daas.drivers.ssh import connect
 from generators.daas.sync_sdk import LoopThread
-from generators.environments.world import Observation, WorldError
+from generators.environments.start import check_start
+from generators.environments.world import Observation, Place, WorldError
 from schemas.actions import Action, CallUser
 from schemas.ids import digest
 
@@ -50,6 +51,7 @@ class DesktopWorld:
     def reset(self, start: Mapping[str, Any]) -> None:
         """`start` = {"program": name, "files": {path: text}, "open": one of files}: programs end, the home folder is
         fresh, and the program starts."""
+        check_start(start, self.name, (), ("program", "files", "open"))
         if not isinstance(start.get("program"), str):
             raise WorldError(f"desktop: reset: expected the name of a program, found {start.get('program')!r:.80}")
         self.answer = ""
@@ -60,6 +62,10 @@ class DesktopWorld:
         self.size_px = self._device.size_px
         return replace(seen, state=digest(self.state()))
 
+    def places(self) -> tuple[Place, ...]:
+        """The elements of `observe` alone: no picture is taken."""
+        return self._thread.run(self._device.places())
+
     def act(self, action: Action) -> None:
         """See `World.act`."""
         if isinstance(action, CallUser):
@@ -69,3 +75,11 @@ class DesktopWorld:
     def state(self) -> dict[str, Any]:
         """{"files": [...], "window": {...}}, see `SshDevice.state`."""
         return self._thread.run(self._device.state())
+
+    def script(self, source: bytes, given: Any = None) -> dict[str, Any]:
+        """JSON object that a Python script of ours writes on the desktop; `given` is its input."""
+        return self._thread.run(self._device.script(source, given))
+
+    def look(self) -> Observation:
+        """As `observe`, but without the digest of the state, which takes as long again."""
+        return self._thread.run(self._device.observe())

@@ -12,8 +12,9 @@ from typing import Any
 
 from generators.environments.fsm.layout import HEIGHT, LEAST_PX, SCROLL_PX, WIDTH, Placed, lay_out
 from generators.environments.fsm.machine import Fired, Machine, Moment, Values
-from generators.environments.fsm.spec import CLICKABLE, KINDS, Element, Site
-from generators.environments.world import Observation, Place, UnsupportedAction
+from generators.environments.fsm.spec import CLICKABLE, KINDS, Element, Page, Site
+from generators.environments.start import check_start
+from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
 from schemas.action_types import (
     CallUser,
     Click,
@@ -48,8 +49,24 @@ def pixel(point: tuple[int, int]) -> tuple[float, float]:
     return min(point[0] * WIDTH / 1000, WIDTH - 1), min(point[1] * HEIGHT / 1000, HEIGHT - 1)
 
 
+def site_of(start: Mapping[str, Any], resolve: Resolve) -> Site:
+    """The site of a start, {"kind", "seed", "page"?, "variables"?, "extras"?}; extras = [[page, text], ...] are texts
+    that other people left on it, shown below a page's heading. Raises `WorldError` for another start."""
+    check_start(start, "fsm", ("kind", "seed"), ("page", "variables", "extras"))
+    site, pages = resolve(start["kind"], start["seed"]), dict[str, Page]()
+    for number, (name, text) in enumerate(start.get("extras", ())):
+        page = pages.get(name) or site.page.get(name)
+        if page is None or not isinstance(text, str):
+            expected = f"a page of {sorted(site.page)} and a text"
+            raise WorldError(f"{site.target}: extras: expected {expected}, found {name!r:.60}, {text!r:.60}")
+        plain = text.replace("{", "(").replace("}", ")")  # braces would name variables
+        said = Element(f"said-{number}", "text", one_line(plain))
+        pages[name] = replace(page, elements=(*page.elements[:1], said, *page.elements[1:]))
+    return replace(site, pages=tuple(pages.get(page.id, page) for page in site.pages)) if pages else site
+
+
 class InterpretedWorld:
-    """See `World`. `start` = {"kind", "seed", "page"?, "variables"?}; `fired` = the edges taken since it was made."""
+    """See `World`. `start`: see `site_of`; `fired` = the edges taken since it was made."""
 
     name = "fsm"
     platform = "web"
@@ -62,7 +79,7 @@ class InterpretedWorld:
         self._known: dict[tuple[str, Values, int], tuple[Place, ...]] = {}
 
     def reset(self, start: Mapping[str, Any]) -> None:
-        site = self._resolve(start["kind"], start["seed"])
+        site = site_of(start, self._resolve)
         if self._site is not site:
             self._site, self.machine = site, Machine(site)
             self._known.clear()

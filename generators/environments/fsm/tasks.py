@@ -72,7 +72,7 @@ class TaskMaker:
         self._legs: dict[tuple[str, str], list[Act] | None] = {}
 
     def start(self) -> dict[str, Any]:
-        return {"kind": self.site.kind, "seed": self.site.seed}
+        return {"world": "fsm", "kind": self.site.kind, "seed": self.site.seed}
 
     def single(self, goal: Goal, rng: Random) -> FsmTask | None:
         """The task of one goal; None (with the reason in `skipped`) if no path reaches it."""
@@ -166,7 +166,7 @@ def phrase(site: Site, goals: Sequence[Goal], rng: Random) -> str:
     texts = [rng.choice(goal.texts) for goal in goals]
     joint = rng.choice((". Then ", "; also ", ", and then "))
     words = joint.join(text if n == 0 else _lower(text) for n, text in enumerate(texts))
-    opening = rng.choice(OPENINGS).format(site=site.name)
+    opening = rng.choice(OPENINGS).format(site=site.name).replace("the The ", "The ")
     lowered = opening.endswith((": ", ", "))
     return opening + (_lower(words) if lowered else words)
 

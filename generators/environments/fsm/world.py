@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.browser import DESKTOP, Camera, open_browser
-from generators.environments.fsm.interpreted import Resolve, direction_of, one_line, pixel
+from generators.environments.fsm.interpreted import Resolve, direction_of, one_line, pixel, site_of
 from generators.environments.fsm.layout import SCROLL_PX
 from generators.environments.fsm.machine import Fired, Machine
 from generators.environments.fsm.sites import make_site
@@ -60,7 +60,7 @@ _KEYS = {
 class FsmWorld:
     """One browser page that shows any site (see `World`).
 
-    `start` = {"kind", "seed", "page"?, "variables"?}; what it doesn't name is as on the first visit.
+    `start`: see `interpreted.site_of`; what it doesn't name is as on the first visit.
     """
 
     name = "fsm"
@@ -84,7 +84,7 @@ class FsmWorld:
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """Raises `WorldError` for a page, variable or value that the site doesn't have."""
-        site = self._resolve(start["kind"], start["seed"])
+        site = site_of(start, self._resolve)
         machine = Machine(site)
         machine.start(start.get("page", ""), start.get("variables"))
         if self._open:

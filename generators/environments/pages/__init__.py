@@ -73,10 +73,13 @@ class World:
         self.platform = platform
         self.viewport = viewport
         self.camera = Camera(page, viewport)
+        self.started: dict[str, Any] = {}
+        """What the last `start` began, as a start of `pages.world`: {"app", "seed", "home"}."""
 
     def start(self, app: str, seed: int, *, home: bool = False, **options: Any) -> None:
         """Build the app's seeded screen; `home` starts on the phone's launcher."""
         config = {"platform": self.platform, "app": app, "seed": seed, "start": "home" if home else "app", **options}
+        self.started = {"app": app, "seed": seed, "home": home}
         self.page.mouse.move(0, 0)
         self.page.evaluate("config => vesperStart(config)", config)
 

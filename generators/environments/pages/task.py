@@ -5,7 +5,7 @@ A task is made from the page's own model, so every name in its goal is really on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -73,6 +73,11 @@ def lookup(state: State, path: str) -> Any:
 def holds(state: State, checks: tuple[tuple[str, Any], ...]) -> bool:
     """True if the state has every value that the task asks for."""
     return all(lookup(state, path) == value for path, value in checks)
+
+
+def evaluator(checks: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The rule that these checks make: {"rule": "page_state", "checks": [[dotted path, value], ...]}."""
+    return {"rule": "page_state", "checks": [list(check) for check in checks]}
 
 
 Maker = Callable[[State, Random], Task | None]

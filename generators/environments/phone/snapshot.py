@@ -17,7 +17,7 @@ from generators.environments.phone import words as w
 APPS = ("contacts", "messages", "notes", "clock", "settings", "files", "shop", "calendar")
 TITLES = {app: app.capitalize() for app in APPS}
 FIRST_DAY = date(2026, 1, 5)
-START_KEYS = {"world", "seed", "snapshot", "extras", "open"}
+START_KEYS = ("seed", "snapshot", "extras", "open")
 
 Snapshot = dict[str, Any]
 
@@ -64,8 +64,8 @@ def make_snapshot(seed: int) -> Snapshot:
 def start_snapshot(start: Mapping[str, Any]) -> Snapshot:
     """The document of a start: {"seed": n} or {"snapshot": a document}, and "extras": [[path, item], ...] put at the
     end of lists of its data ("messages.texts"). Raises `ValueError` for a start or a path that isn't one."""
-    if unknown := set(start) - START_KEYS or not {"seed", "snapshot"} & set(start):
-        raise ValueError(f"phone: expected a start of {sorted(START_KEYS)}, found {sorted(start)} ({unknown})")
+    if set(start) - {"world", *START_KEYS} or not {"seed", "snapshot"} & set(start):
+        raise ValueError(f"phone: expected a start of {', '.join(START_KEYS)}, found {sorted(start)!r:.120}")
     snapshot: Snapshot = copy.deepcopy(start["snapshot"]) if "snapshot" in start else make_snapshot(start["seed"])
     for path, item in start.get("extras", ()):
         where: Any = snapshot["data"]

@@ -104,7 +104,7 @@ def make_task(family: str, seed: int) -> PhoneTask | None:
         raise ValueError(f"phone: no family of tasks {family!r}; known are {', '.join(FAMILIES)}")
     snapshot = make_snapshot(seed)
     try:
-        return FAMILIES[family]({"seed": seed}, snapshot, Random(f"phone-task/{family}/{seed}"))
+        return FAMILIES[family]({"world": "phone", "seed": seed}, snapshot, Random(f"phone-task/{family}/{seed}"))
     except IndexError:  # nothing to choose from: no such thing on this phone
         return None
 

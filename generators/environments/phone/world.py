@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.browser import PHONE, Camera, Viewport, open_browser
-from generators.environments.phone.snapshot import TITLES, start_snapshot
+from generators.environments.phone.snapshot import START_KEYS, TITLES, start_snapshot
+from generators.environments.start import check_start
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
 from schemas.action_types import (
     CallUser,
@@ -86,6 +87,7 @@ class PhoneWorld:
     def reset(self, start: Mapping[str, Any]) -> None:
         """`start` = {"seed": n} or {"snapshot": a document that `state` gave}, with "extras" (see
         `snapshot.start_snapshot`) and "open", a deep link, if wanted."""
+        check_start(start, self.name, (), START_KEYS)
         try:
             snapshot = start_snapshot(start)
         except ValueError as error:
@@ -97,7 +99,7 @@ class PhoneWorld:
 
     def observe(self) -> Observation:
         places = (self._place(raw) for raw in self.call("tree"))
-        return Observation(self._camera.shoot(), tuple(p for p in places if p), digest(self.state()))
+        return Observation(self._camera.shoot(), tuple(p for p in places if p), digest(unscrolled(self.state())))
 
     def places(self) -> tuple[Place, ...]:
         """The elements alone, without a picture."""
@@ -181,6 +183,13 @@ _ACTS: dict[type, Callable[[PhoneWorld, Any], object]] = {
     Finished: lambda world, _: None,
     CallUser: PhoneWorld._call_user,
 }
+
+
+def unscrolled(state: dict[str, Any]) -> dict[str, Any]:
+    """The document without how far its lists are scrolled, which is a matter of the picture."""
+    ui = state["ui"]
+    stacks = {app: [{**entry, "y": 0} for entry in stack] for app, stack in ui["stacks"].items()}
+    return {**state, "ui": {**ui, "y": 0, "stacks": stacks, "dialog": ui["dialog"] and {**ui["dialog"], "y": 0}}}
 
 
 @contextmanager

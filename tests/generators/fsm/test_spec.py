@@ -16,6 +16,7 @@ from generators.environments.fsm.sites import TEMPLATES, all_sites, make_site
 from generators.environments.fsm.spec import Edge, Page, Site
 from generators.environments.world import WorldError
 from schemas.action_types import Click, PressBack, PressEnter, Scroll, Type
+from schemas.actions import Action
 
 
 def changed(site: Site, page: str, element: str, edges: tuple[Edge, ...]) -> Site:
@@ -80,11 +81,9 @@ def test_walks_stay_within_the_spec_and_repeat_exactly(kind: str, seed: int, wal
         world.reset({"kind": kind, "seed": seed})
         for _ in range(25):
             places = [place for place in world.places() if place.clickable]
-            action = rng.choice(
-                [Click(rng.choice(places).centre)] * 5
-                + [Type("Mira"), PressBack(), PressEnter(), Scroll(direction="down")]
-            )
-            world.act(action)
+            click = [Click(rng.choice(places).centre)] * 5
+            actions: list[Action] = [*click, Type("Mira"), PressBack(), PressEnter(), Scroll(direction="down")]
+            world.act(rng.choice(actions))
             state = world.state()
             assert state["page"] in site.page
             assert all(legal(site, name, value) for name, value in state["variables"].items())

@@ -34,7 +34,8 @@ def test_every_task_is_a_row_whose_path_reaches_its_goal(tasks: list[FsmTask]) -
     assert len(set(table["task_id"].to_pylist())) == table.num_rows == len(tasks)
     assert set(table["stratum"].to_pylist()) == {"easy", "medium", "hard"}
     row = table.to_pylist()[0]
-    assert json.loads(row["initial_state"])["kind"] == "bank" and row["expected_steps"] == len(tasks[0].path)
+    assert json.loads(row["initial_state"]) == {"world": "fsm", "kind": "bank", "seed": 3}
+    assert row["expected_steps"] == len(tasks[0].path)
 
 
 def test_the_same_seed_gives_the_same_tasks() -> None:

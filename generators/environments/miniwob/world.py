@@ -1,4 +1,4 @@
-"""MiniWoB++ pages as a world of the judge bench: unified actions on a page of 160 x 210 pixels, its reward as truth.
+"""MiniWoB++ pages as a world: unified actions on a page of 160 x 210 pixels, its reward as truth.
 
 Three things differ from the page as it ships, so that an episode looks as one recorded from an ordinary page:
 * The yellow box with the instruction is left blank: an instruction that stands on the screen could be compared with
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.browser import MINIWOB, Camera, open_browser
-from generators.environments.miniwob import NO_LIMIT_MS, html_folder
-from generators.environments.world import Observation, Place, WorldError
+from generators.environments.miniwob.html import NO_LIMIT_MS, page_of
+from generators.environments.start import check_start
+from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
 from schemas.action_types import (
     CallUser,
     Click,
@@ -39,7 +40,7 @@ from schemas.ids import digest
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-READER = Path(__file__).parent / "miniwob_reader.js"
+READER = Path(__file__).parent / "reader.js"
 SETTLE_MS = 1000
 STROKE_PX = 60
 SOLVED = 0.99
@@ -85,17 +86,16 @@ class MiniwobWorld:
     def __init__(self, page: Page) -> None:
         self.page = page
         self._camera = Camera(page, MINIWOB)
-        self._html = html_folder() / "miniwob"
         self._start: dict[str, Any] = {}
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """Load the task and begin the episode of this seed. Raises `ValueError` for an unknown task."""
+        check_start(start, self.name, ("task", "seed"))
         task = str(start["task"])
-        if not task.replace("-", "").isalnum() or not (self._html / f"{task}.html").is_file():
-            raise ValueError(f"MiniWoB++ has no task {task!r}; expected the name of one of its pages")
+        path = page_of(task)
         self._start = {"task": task, "seed": start["seed"]}
         self.page.mouse.move(0, 0)
-        self.page.goto((self._html / f"{task}.html").as_uri())
+        self.page.goto(path.as_uri())
         self.page.evaluate("given => vesperBegin(...given)", [str(start["seed"]), NO_LIMIT_MS, _STYLE])
 
     def utterance(self) -> tuple[str, dict[str, str]]:
@@ -141,7 +141,7 @@ class MiniwobWorld:
             return
         do = _ACTS.get(type(action))
         if do is None:
-            raise WorldError(f"MiniWoB++ pages have no action {type(action).__name__}")
+            raise UnsupportedAction(f"MiniWoB++ pages have no action {type(action).__name__}")
         do(self, action)
         self.page.evaluate("ms => vesperPass(ms)", SETTLE_MS)
 
@@ -182,7 +182,8 @@ _ACTS: dict[type, Callable[[MiniwobWorld, Any], object]] = {
 
 
 @contextmanager
-def open_world() -> Iterator[MiniwobWorld]:
+def open_miniwob_world() -> Iterator[MiniwobWorld]:
+    """A page that shows any task, in a browser of its own. Raises `BrowserMissing` without a Chromium."""
     with open_browser(MINIWOB, READER.read_text(encoding="utf-8")) as context:
         page = context.pages[0] if context.pages else context.new_page()
         yield MiniwobWorld(page)

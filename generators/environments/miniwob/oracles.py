@@ -1,107 +1,17 @@
-"""MiniWoB++ tasks (the `miniwob` package's HTML) in a real Chromium, seeded, offline, without the ten-second clock.
-
-The page's own recorder (`core/record.js`) can write down what happens, in the form of the published demonstrations.
-"""
+"""Scripted hands for recorded MiniWoB++ pages: an oracle reads the instruction and works the page as a person does."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from generators.browser import MINIWOB, Camera, open_browser
-from generators.environments.pages import FOLDER, Element, read_elements
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-NO_LIMIT_MS = 1_000_000_000  # setTimeout's limit is 2**31 - 1
-
-# A clock that only moves when told to, so that recorded times are the same on every run.
-_CLOCK = """(() => {
-  const Real = Date; let now = 1500000000000;
-  window.vesperAdvance = (ms) => { now += ms; };
-  class Fake extends Real {
-    constructor(...a) { if (a.length) super(...a); else super(now); }
-    static now() { return now; } }
-  window.Date = Fake;
-})();
-"""
-_START = """([seed, limit]) => {
-  core.EPISODE_MAX_TIME = limit; Math.seedrandom(seed); core.startEpisodeReal();
-  recorder.setup(); recorder.startRecording();
-}"""
+from generators.environments.miniwob.html import OracleMiss
+from generators.environments.miniwob.recorded import Miniwob
+from generators.environments.pages import Element
 
 
-class OracleMiss(RuntimeError):
-    """The scripted oracle couldn't read the task or find what it names."""
-
-
-def html_folder() -> Path:
-    """Where the installed package keeps its pages. Raises `RuntimeError` saying how to get it."""
-    spec = importlib.util.find_spec("miniwob")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("MiniWoB++ isn't installed: `pip install miniwob` (extra `devices`)")
-    return Path(spec.origin).parent / "html"
-
-
-class Miniwob:
-    """One page that can show any task; `start` loads it, then `mouse`/`keyboard` act and `raw_reward` tells."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.camera = Camera(page, MINIWOB)
-        self._html = html_folder()
-        self._recorder = (self._html / "core" / "record.js").read_text(encoding="utf-8")
-
-    def start(self, task: str, seed: int | str) -> None:
-        """Load the task and begin the episode of this seed. Raises `ValueError` for an unknown task."""
-        path = self._html / "miniwob" / f"{task}.html"
-        if not re.fullmatch(r"[a-z0-9-]+", task) or not path.is_file():
-            raise ValueError(f"MiniWoB++ has no task {task!r}; expected one of the pages in {path.parent.name}/")
-        self.page.goto(path.as_uri())
-        self.page.evaluate(self._recorder + "; window.recorder = recorder;")
-        self.page.evaluate(_START, [str(seed), NO_LIMIT_MS])
-
-    @property
-    def utterance(self) -> str:
-        return str(self.page.evaluate("core.getUtterance()"))
-
-    @property
-    def raw_reward(self) -> float | None:
-        """Reward without time penalty; None while the episode runs."""
-        found = self.page.evaluate("WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : null")
-        return None if found is None else float(found)
-
-    def elements(self) -> list[Element]:
-        return [e for e in read_elements(self.page) if e.box[1] < MINIWOB.height and e.box[0] < MINIWOB.width]
-
-    def screenshot(self) -> bytes:
-        return self.camera.shoot()
-
-    def advance(self, ms: int) -> None:
-        """Let time pass on the page's clock."""
-        self.page.evaluate("ms => vesperAdvance(ms)", ms)
-
-    def recording(self) -> dict[str, Any]:
-        """What the page's own recorder wrote: taskName, utterance, states."""
-        found: dict[str, Any] = self.page.evaluate("JSON.parse(JSON.stringify(recorder.data))")
-        return found
-
-
-@contextmanager
-def open_miniwob() -> Iterator[Miniwob]:
-    reader = (FOLDER / "reader.js").read_text(encoding="utf-8")
-    with open_browser(MINIWOB, _CLOCK + reader) as context:
-        page = context.pages[0] if context.pages else context.new_page()
-        yield Miniwob(page)
-
-
-# --- scripted oracles -------------------------------------------------------------------------------------------------
 class Hand:
     """A mouse and a keyboard with human pauses, moved by a seed."""
 
@@ -147,7 +57,8 @@ class Hand:
         )
 
 
-def _quoted(text: str) -> list[str]:
+def quoted(text: str) -> list[str]:
+    """What stands in quotation marks."""
     return re.findall(r'"([^"]*)"', text)
 
 
@@ -156,11 +67,11 @@ def _inputs(hand: Hand) -> list[Element]:
 
 
 def _click_button(hand: Hand, text: str) -> None:
-    hand.click(hand.button(_quoted(text)[0]))
+    hand.click(hand.button(quoted(text)[0]))
 
 
 def _click_link(hand: Hand, text: str) -> None:
-    word = _quoted(text)[0]
+    word = quoted(text)[0]
     hand.click(hand.find(lambda e: "alink" in e.classes and e.text == word, f"link {word!r}"))
 
 
@@ -176,12 +87,12 @@ def _click_boxes(hand: Hand, text: str) -> None:
 
 def _enter_text(hand: Hand, text: str) -> None:
     hand.click(_inputs(hand)[0])
-    hand.type(_quoted(text)[0])
+    hand.type(quoted(text)[0])
     hand.click(hand.button("Submit"))
 
 
 def _login(hand: Hand, text: str) -> None:
-    for field, word in zip(_inputs(hand), _quoted(text), strict=False):
+    for field, word in zip(_inputs(hand), quoted(text), strict=False):
         hand.click(field)
         hand.type(word)
     hand.click(hand.button("Login"))
@@ -190,7 +101,7 @@ def _login(hand: Hand, text: str) -> None:
 def _password(hand: Hand, text: str) -> None:
     for field in _inputs(hand)[:2]:
         hand.click(field)
-        hand.type(_quoted(text)[0])
+        hand.type(quoted(text)[0])
     hand.click(hand.button("Submit"))
 
 
@@ -204,7 +115,7 @@ def _click_test(hand: Hand, text: str) -> None:
 
 
 def _dialog(hand: Hand, text: str) -> None:
-    hand.click(hand.button(_quoted(text)[0]))
+    hand.click(hand.button(quoted(text)[0]))
 
 
 def _tab(hand: Hand, text: str) -> None:

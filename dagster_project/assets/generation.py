@@ -1,0 +1,115 @@
+"""The generation loop's stages: one partition a round, and what all rounds together give the corpus and the task pool.
+
+Rounds learn from each other through `feedback/verified`, which is promoted and never an edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dagster_project.deployment import Deployment
+from dagster_project.graph import Stage, Work
+from pipelines.manifest import Manifest
+from schemas.tables import Samples, Tasks, Trajectories
+
+if TYPE_CHECKING:
+    from generators.generation.loop import LoopConfig
+
+SOURCE = "generated"
+GOLD, POOL = f"gold/{SOURCE}", "task_pool/generated"
+ROUND_STAGES = ("generation/catalogue", "generation/task_bank", "generation/trajectories", "generation/verified")
+VERSION = "1"
+
+
+def stages(deployment: Deployment) -> Iterator[Stage]:
+    """Four stages a round, then `gold/generated` and `task_pool/generated` over all rounds."""
+    catalogue, bank, trajectories, verified = ROUND_STAGES
+    told = [
+        (catalogue, (), _catalogue, "catalogue", None,
+         "What targets can do, as far as functional maps, screens and verified runs of earlier rounds say: counts, "
+         "coverage, why tasks failed."),
+        (bank, (catalogue,), _bank, "tasks", Tasks.schema,
+         "New tasks as executable contracts, like no task of the bank; the stratum mix is the same in every round."),
+        (trajectories, (bank,), _trajectories, "trajectory_runs", None,
+         "What the policy made of the tasks, on leased devices; a crash costs the step in flight."),
+        (verified, (bank, trajectories), _verified, "trajectories", Trajectories.schema,
+         "Verdicts by rules, the world's own rule and several annotators; the yield, and the world's truth beside it."),
+    ]  # fmt: skip
+    for key, deps, run, table, columns, description in told:
+        yield Stage(
+            key=key, deps=deps, job="generate_round", run=run, description=description, kinds=("parquet",),
+            code_version=VERSION, table=table, columns=columns, owners=deployment.owners, by_round=True,
+            external=key == trajectories, pool="devices" if key == trajectories else None,
+        )  # fmt: skip
+    yield Stage(
+        key=GOLD, deps=(verified,), job="collect_rounds", run=_gold, kinds=("parquet",), code_version=VERSION,
+        table="samples", columns=Samples.schema, owners=deployment.owners, tags={"source": SOURCE},
+        description="Verified trajectories of all rounds as a source of the corpus, and the samples derived from them.",
+    )  # fmt: skip
+    yield Stage(
+        key=POOL, deps=(verified,), job="collect_rounds", run=_pool, kinds=("parquet",), code_version=VERSION,
+        table="tasks", columns=Tasks.schema, owners=deployment.owners,
+        description="Tasks that a verified trajectory has done, with the steps that the shortest one took.",
+    )  # fmt: skip
+
+
+def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
+    """The loop that `deployment.yaml` describes. Raises `ValueError` for a setting that there isn't."""
+    from dataclasses import fields
+
+    from generators.generation.loop import LoopConfig
+
+    known = {field.name for field in fields(LoopConfig)} - {"verify"}
+    if unknown := sorted(set(settings) - known):
+        raise ValueError(f"generation: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    return LoopConfig(**told)
+
+
+def _number(work: Work) -> int:
+    from generators.generation.loop import round_number
+
+    return round_number(work.partition)
+
+
+def _catalogue(work: Work) -> Manifest:
+    from generators.generation import rounds
+
+    return rounds.build_catalogue(work.store, _number(work), loop_config(work.deployment.generation))
+
+
+def _bank(work: Work) -> Manifest:
+    from generators.generation import rounds
+
+    return rounds.build_bank(work.store, _number(work), loop_config(work.deployment.generation))
+
+
+def _trajectories(work: Work) -> Manifest:
+    from generators.generation import rounds
+    from generators.generation.loop import LoopParts
+
+    def tell(done: Any, number: int, total: int) -> None:
+        work.on_event({"event": "trajectory", "number": number, "of": total, "ended": done.ended})
+
+    config = loop_config(work.deployment.generation)
+    return rounds.build_trajectories(work.store, _number(work), config, LoopParts(progress=tell))
+
+
+def _verified(work: Work) -> Manifest:
+    from generators.generation import rounds
+
+    return rounds.build_verified(work.store, _number(work), loop_config(work.deployment.generation))
+
+
+def _gold(work: Work) -> Manifest:
+    from generators.generation.gold import build_generated
+
+    return build_generated(work.store)
+
+
+def _pool(work: Work) -> Manifest:
+    from dagster_project.assets.corpus import pool_config
+    from generators.generation.pool import build_pool
+
+    return build_pool(work.store, pool_config(work.deployment))

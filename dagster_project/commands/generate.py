@@ -1,0 +1,171 @@
+"""`vesper generate`: rounds of the generation loop in this process, into a store."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from generators.generation.devices import DevicePool
+    from generators.generation.loop import LoopConfig, LoopParts
+    from generators.generation.scheduling import PolicyMaker
+    from pipelines.store import Store
+
+EXAMPLE = "vesper generate --rounds 2 --tasks 12 --targets 8"
+POLICIES = ("scripted", "openai", "explorer", "checkpoint")
+COLUMNS = ("executed", "verified", "yield", "feasible", "policy success", "true yield", "false positives")
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of `vesper generate`."""
+    from generators.generation.ground import GROUNDS
+
+    home = Path(os.environ.get("VESPER_HOME", ".vesper"))
+    parser.epilog = f"example: {EXAMPLE}"
+    parser.add_argument("--out", type=Path, default=home, help="the store ($VESPER_HOME); its rounds go on from there")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds to add (1)")
+    parser.add_argument("--ground", choices=sorted(GROUNDS), default="fsm", help="where tasks are proposed (fsm)")
+    parser.add_argument("--targets", type=int, default=12, help="sites or apps (12)")
+    parser.add_argument("--tasks", type=int, default=24, help="tasks a round (24)")
+    parser.add_argument("--seed", type=int, default=0, help="of proposals and executions (0)")
+    parser.add_argument("--mix", type=float, nargs=3, metavar=("EASY", "MEDIUM", "HARD"), default=(0.5, 0.3, 0.2),
+                        help="shares of the strata, the same in every round (0.5 0.3 0.2)")  # fmt: skip
+    parser.add_argument("--epsilon", type=float, default=0.9, help="most similar two tasks may be, by cosine (0.9)")
+    parser.add_argument("--no-feedback", action="store_true", help="every round proposes as the first one does")
+    parser.add_argument("--workers", type=int, default=2, help="executions at a time (2)")
+    parser.add_argument(
+        "--device", default="local", metavar="local|URL",
+        help="local worlds, or devices leased from a gateway's authority at URL (key in VESPER_GATEWAY_KEY)",
+    )  # fmt: skip
+    parser.add_argument("--site-url", help="with a gateway: where its browsers find the sites' page")
+    parser.add_argument("--policy", choices=POLICIES, default="scripted", help="who acts (scripted)")
+    parser.add_argument("--error-rate", type=float, default=0.02, help="of the scripted policy, a turn (0.02)")
+    parser.add_argument("--base-url", help="of an OpenAI-protocol server, for --policy openai and --propose")
+    parser.add_argument("--model", help="the model's name on that server")
+    parser.add_argument("--checkpoint", type=Path, help="a checkpoint folder, for --policy checkpoint")
+    parser.add_argument("--propose", action="store_true", help="let the model at --base-url propose tasks as well")
+    parser.set_defaults(run=generate)
+
+
+def generate(options: argparse.Namespace) -> int:
+    """Run the rounds and print a line for each."""
+    from generators.generation.feedback import rounds_of
+    from generators.generation.loop import VERIFIED, LoopConfig
+    from generators.generation.rounds import run_round
+    from pipelines.store import Store
+
+    if options.rounds < 1 or options.workers < 1:
+        raise ValueError(f"--rounds, --workers: expected at least 1, found {options.rounds} and {options.workers}")
+    config = LoopConfig(
+        ground=options.ground, targets=options.targets, tasks=options.tasks, seed=options.seed,
+        policy=options.policy, error_rate=options.error_rate, feedback=not options.no_feedback,
+        mix=tuple(options.mix), epsilon=options.epsilon,
+    )  # fmt: skip
+    store = Store(options.out)
+    first = len(rounds_of(store, VERIFIED)) + 1
+    print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)
+    with _parts(options, config, store) as parts:
+        for number in range(first, first + options.rounds):
+            made = run_round(store, number, config, parts)
+            values = "".join(f"{_shown(made.counts[name]):>16}" for name in COLUMNS)
+            print(f"round_{number:03d} {values}", flush=True)
+            for check in made.checks:
+                if not check.passed:
+                    print(f"  {check.name}: found {check.found}, expected {check.expected}", file=sys.stderr)
+            if not made.checks_passed:
+                return 1
+    return 0
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.1%}" if isinstance(value, float) else str(value)
+
+
+@contextlib.contextmanager
+def _parts(options: argparse.Namespace, config: LoopConfig, store: Store) -> Iterator[LoopParts]:
+    from generators.generation.loop import LoopParts
+    from quality.model_client import ModelClient
+
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(_pool(options))
+        policies = _policies(options)
+        parts = LoopParts(policies=lambda _: policies, workers=options.workers, progress=_bar(options.tasks), pool=pool)
+        if options.propose:
+            base_url, model = _endpoint(options)
+            client = ModelClient(base_url, model, store.home / "cache" / "proposer", max_tokens=800)
+            stack.callback(client.close)
+            parts = replace(parts, proposers=lambda ground, catalogue: _with_model(ground, catalogue, client))
+        yield parts
+
+
+def _with_model(ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
+    from generators.generation.openai_proposer import OpenAIProposer
+    from generators.generation.proposers import arms
+
+    platform = "mobile" if ground.name == "phone" else "web"
+    return {**arms(ground, catalogue), "openai": OpenAIProposer(ground, catalogue, client, platform)}
+
+
+@contextlib.contextmanager
+def _pool(options: argparse.Namespace) -> Iterator[DevicePool]:
+    from generators.generation.devices import GatewayPool, LocalPool, leased_worlds
+
+    if options.device == "local":
+        yield LocalPool()
+        return
+    from generators.daas.sync_sdk import SyncClient
+
+    key = os.environ.get("VESPER_GATEWAY_KEY", "")
+    if not options.device.startswith(("http://", "https://")) or not key:
+        raise ValueError(
+            f"--device: expected local, or an authority's http address with its key in VESPER_GATEWAY_KEY, "
+            f"found {options.device[:80]!r} and {'a' if key else 'no'} key"
+        )
+    more = {"site_url": options.site_url} if options.ground == "fsm" else {}
+    with SyncClient(options.device, key) as client:
+        yield GatewayPool(client, leased_worlds([options.ground], **more))
+
+
+def _endpoint(options: argparse.Namespace) -> tuple[str, str]:
+    if not options.base_url or not options.model:
+        raise ValueError("expected --base-url (e.g. http://127.0.0.1:8000/v1) and --model for a model")
+    return options.base_url, options.model
+
+
+def _policies(options: argparse.Namespace) -> PolicyMaker:
+    from generators.policies.registry import POLICIES as KNOWN
+    from generators.policies.registry import build_policy
+
+    if options.policy == "scripted":
+        return build_policy("scripted", error_rate=options.error_rate)
+    if options.policy == "openai":
+        base_url, model = _endpoint(options)
+        return build_policy("openai", base_url=base_url, model=model)
+    if options.policy == "checkpoint":
+        from trainer.checkpoint_policy import checkpoint_policies
+
+        if options.checkpoint is None:
+            raise ValueError("--policy checkpoint needs --checkpoint DIR")
+        return build_policy("checkpoint", {**KNOWN, "checkpoint": checkpoint_policies}, checkpoint=options.checkpoint)
+    return build_policy(options.policy)
+
+
+def _bar(total: int) -> Any:
+    """A progress bar on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+    from tqdm import tqdm
+
+    bar = tqdm(total=total, unit="task", leave=False)
+
+    def tell(done: Any, number: int, whole: int) -> None:
+        bar.reset(whole)
+        bar.update(number)
+
+    return tell

@@ -1,0 +1,93 @@
+"""`vesper harvest`: web pages and desktop programs turned into screens with elements, a source like any other."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = """examples:
+  vesper harvest web .vesper/pages/tabler datasette django_admin --limit 60 --out out/harvest
+  vesper harvest web https://example.org/ --size 390x844 --size 1280x800 --out out/example
+  vesper harvest desktop --program calculator --out out/calculator
+  vesper unify harvested --raw out/harvest --out out/harvested"""
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = EXAMPLES
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, (told, add, run) in SUBCOMMANDS.items():
+        sub = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
+        add(sub)
+        sub.add_argument(
+            "--out", type=Path, required=True, metavar="DIR", help="an empty folder: screens.jsonl, images/"
+        )
+        sub.set_defaults(run=run)
+
+
+def _web(sub: Any) -> None:
+    told = "a folder of html pages, an html file, an http address, datasette or django_admin"
+    sub.add_argument("pages", nargs="+", metavar="PAGES", help=told)
+    sub.add_argument("--windows", type=int, default=2, help="screens of a long page, from its top (default 2)")
+    sub.add_argument(
+        "--size", type=_size, action="append", metavar="WxH", help="viewport (default 1280x800); repeatable"
+    )
+    sub.add_argument("--limit", type=int, default=0, help="pages a folder or app, spread evenly (default all)")
+    sub.add_argument("--page-seconds", type=float, default=60.0, help="limit on one page (default 60)")
+    sub.add_argument("--no-check", action="store_true", help="don't click at every element on a fresh load")
+    sub.add_argument("--quiet", action="store_true", help="no line a page")
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected a viewport as 1280x800, found {text!r:.40}")
+    return int(width), int(height)
+
+
+def web(options: argparse.Namespace) -> int:
+    """Harvest pages. Exit code 1 if not one element was found, or pages failed."""
+    from generators.harvesters.web_run import WebHarvest, harvest_web
+
+    found = harvest_web(
+        options.pages, options.out,
+        WebHarvest(options.windows, tuple(options.size or [(1280, 800)]), options.limit, not options.no_check,
+                   options.page_seconds),
+        say=(lambda line: None) if options.quiet else print,
+    )  # fmt: skip
+    share = f", {found.confirmed_share:.2%} of {found.checked} confirmed by a click" if found.checked else ""
+    print(
+        f"{found.distinct} elements on {found.screens} screens of {found.pages} pages, {found.expressions} "
+        f"expressions{share}; {len(found.failed)} pages failed; {found.seconds:.0f} s; {options.out / 'report.json'}"
+    )
+    return 0 if found.distinct and not found.failed else 1
+
+
+def _desktop(sub: Any) -> None:
+    sub.add_argument("--program", action="append", metavar="NAME", help="one of them (default all); repeatable")
+    sub.add_argument("--screens", type=int, default=12, help="screens a program, the nearest first (default 12)")
+    sub.add_argument("--size", type=_size, default=(1280, 800), metavar="WxH", help="of the desktop (default 1280x800)")
+    sub.add_argument("--quiet", action="store_true", help="no line a program")
+
+
+def desktop(options: argparse.Namespace) -> int:
+    """Harvest desktop programs. Exit code 1 if not one element was found."""
+    from generators.harvesters.desktop import harvest_desktop
+
+    found = harvest_desktop(options.out, options.program or (), options.screens, options.size,
+                            say=(lambda line: None) if options.quiet else print)  # fmt: skip
+    print(
+        f"{found.distinct} elements on {found.screens} screens, {found.confirmed_share:.2%} confirmed "
+        f"({found.by_focus} by focus, {found.by_hit} by hit), {found.unconfirmed} dropped; {found.seconds:.0f} s; "
+        f"{options.out / 'report.json'}"
+    )
+    return 0 if found.distinct else 1
+
+
+SUBCOMMANDS: dict[str, tuple[str, Callable[[Any], None], Callable[[argparse.Namespace], int]]] = {
+    "web": ("pages and web apps, hit-tested in Chromium", _web, web),
+    "desktop": ("desktop programs by their accessibility tree, each element pressed", _desktop, desktop),
+}
+"""Name → what it does, its arguments, and what runs it. Every one takes --out."""

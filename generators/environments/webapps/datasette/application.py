@@ -1,0 +1,52 @@
+"""Datasette's own application over the folder's `shop.db` (runs in the server's process)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+METADATA: dict[str, Any] = {
+    "title": "Shop data",
+    "databases": {
+        "shop": {
+            "tables": {
+                "customers": {"label_column": "name", "facets": ["city"]},
+                "products": {"label_column": "name", "facets": ["category"]},
+                "orders": {"facets": ["status"]},
+                "tickets": {"label_column": "subject"},
+            },
+            "queries": {
+                "add_ticket": {
+                    "title": "Add a ticket",
+                    "sql": "insert into tickets (subject, priority, open) values (:subject, :priority, 1)",
+                    "write": True, "on_success_message": "Ticket added",
+                },
+                "close_ticket": {
+                    "title": "Close a ticket", "sql": "update tickets set open = 0 where id = :id",
+                    "write": True, "on_success_message": "Ticket closed",
+                },
+            },
+        }
+    },
+}  # fmt: skip
+SETTINGS = {
+    "default_cache_ttl": 0, "facet_time_limit_ms": 5000, "facet_suggest_time_limit_ms": 5000,
+    "sql_time_limit_ms": 5000, "num_sql_threads": 2,
+}  # fmt: skip
+"""No page is kept, and none depends on how fast the machine is."""
+
+
+@contextmanager
+def open_application(folder: Path) -> Iterator[Any]:
+    """The ASGI app."""
+    from datasette.app import Datasette
+
+    app = Datasette(
+        [str(folder / "shop.db")], metadata=METADATA, settings=SETTINGS, secret="vesper",
+        template_dir=str(Path(__file__).parent / "templates"),
+    )  # fmt: skip
+    asyncio.run(app.invoke_startup())
+    yield app.app()

@@ -1,0 +1,1 @@
+"""Django's admin over users, groups and a small lending library."""

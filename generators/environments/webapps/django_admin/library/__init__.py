@@ -1,0 +1,1 @@
+"""The lending library: a Django app of authors, books and loans."""

@@ -1,0 +1,31 @@
+"""Runs a command and ends it when standard input ends: `python -m …guard COMMAND…`. For a server that wouldn't notice
+that the process which started it is gone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+END_S = 3.0
+
+
+def main(command: list[str]) -> int:
+    """Exit code of the command."""
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def end() -> None:
+        while sys.stdin.buffer.read(1):
+            pass
+        child.terminate()
+        try:
+            child.wait(END_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+
+    threading.Thread(target=end, daemon=True).start()
+    return child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""`feedback/verified`: the rounds that later rounds learn from, as a promoted manifest and never as an edge."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from generators.generation.catalogue import Catalogue, Outcome
+from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, LoopConfig, round_number
+from generators.generation.records import read_lines
+from generators.generation.round_tables import read_proposals
+from pipelines.manifest import Manifest
+from pipelines.store import Store, put_text
+from schemas.ids import digest
+from schemas.tables import Trajectories
+
+FEEDBACK = "feedback/verified"
+
+
+def promoted(store: Store) -> dict[str, Any]:
+    """The promoted manifest: {"digest", "rounds": {round: version of generation/verified}}; empty before the first."""
+    pointer = store.home / FEEDBACK / "current.json"
+    if not pointer.is_file():
+        return {"digest": "", "rounds": {}}
+    chosen = json.loads(pointer.read_text(encoding="utf-8"))["digest"]
+    found: dict[str, Any] = json.loads((store.home / FEEDBACK / chosen / "manifest.json").read_text(encoding="utf-8"))
+    return found
+
+
+def promote(store: Store) -> dict[str, Any]:
+    """Make every round whose verdicts passed their checks known to later rounds; returns the manifest. Promoting the
+    same rounds again writes nothing."""
+    rounds = {name: found for name in rounds_of(store, VERIFIED) if (found := store.current(f"{VERIFIED}/{name}"))}
+    data = {name: manifest.data_version for name, manifest in rounds.items()}
+    mark = digest(data)[:16]
+    made: dict[str, Any] = {"digest": mark, "rounds": {name: found.version for name, found in rounds.items()},
+                            "data": data}  # fmt: skip
+    path = store.home / FEEDBACK / mark / "manifest.json"
+    if not path.is_file():
+        put_text(path, json.dumps(made, indent=1, sort_keys=True) + "\n")
+    put_text(store.home / FEEDBACK / "current.json", json.dumps({"digest": mark}))
+    return made
+
+
+def rounds_of(store: Store, asset: str) -> list[str]:
+    """Rounds of an asset that have a folder, in order."""
+    return sorted(path.name for path in store.root(asset).glob("round_*") if path.is_dir())
+
+
+def known_before(store: Store, number: int) -> dict[str, Manifest]:
+    """Promoted rounds before a round, by name: their `generation/verified` in the promoted version."""
+    versions = promoted(store)["rounds"]
+    return {name: store.version(f"{VERIFIED}/{name}", version) for name, version in sorted(versions.items())
+            if round_number(name) < number}  # fmt: skip
+
+
+def learned(store: Store, number: int, config: LoopConfig) -> tuple[Catalogue, dict[str, str]]:
+    """(the catalogue that a round starts with, the versions it rests on)."""
+    catalogue, inputs = Catalogue(), dict[str, str]()
+    if not config.feedback:
+        return catalogue, inputs
+    for name, verified in known_before(store, number).items():
+        bank = store.version(f"{BANK}/{name}", verified.inputs[f"{BANK}/{name}"])
+        runs = store.version(f"{TRAJECTORIES}/{name}", verified.inputs[f"{TRAJECTORIES}/{name}"])
+        proposals = {p.contract.task_id: p for p in read_proposals(bank)}
+        trajectories = read_lines(runs.file("trajectories.jsonl"))
+        verdicts = {row["trajectory_id"]: row for row in verified.read("trajectories", Trajectories.schema).to_pylist()}
+        catalogue.see(trajectories)
+        outcomes = []
+        for done in trajectories:
+            row, proposal = verdicts[done.trajectory_id], proposals[done.contract.task_id]
+            if row["failure_kind"] == "infrastructure":
+                continue  # it says nothing of the task
+            reason = done.answer if done.ended == "asked" and not row["verified"] else row["reason"]
+            outcomes.append(Outcome(done.contract.target, proposal.ideas, proposal.arm, row["verified"], reason))
+            if row["verified"]:
+                catalogue.examples.append((done.contract.target, done.contract.instruction, len(done.actions)))
+        catalogue.learn(outcomes)
+        inputs[verified.asset] = verified.version
+    return catalogue, inputs

@@ -1,0 +1,107 @@
+"""What a generation loop is: its settings, what runs it, and the names of its rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
+from generators.generation.catalogue import Catalogue
+from generators.generation.devices import DevicePool, LocalPool
+from generators.generation.execution import Limits
+from generators.generation.ground import Ground, open_ground
+from generators.generation.proposers import Proposer
+from generators.generation.scheduling import PolicyMaker, Progress
+from generators.generation.verify import VerifyConfig
+from generators.policies.registry import scripted
+from generators.task_pool import STRATA
+from pipelines.store import Store
+from quality.embedding import EMBEDDED
+
+CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
+    f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")
+)
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """What a loop is. `mix` = shares of the strata, the same in every round. `error_rate` is the embedded policy's.
+    `feedback` False: every round proposes as the first one does (the ablation)."""
+
+    ground: str = "fsm"
+    targets: int = 36
+    target_seed: int = 0
+    tasks: int = 60
+    mix: tuple[float, float, float] = (0.5, 0.3, 0.2)
+    epsilon: float = 0.9
+    seed: int = 0
+    policy: str = "scripted"
+    error_rate: float = 0.02
+    feedback: bool = True
+    model: str = EMBEDDED
+    verify: VerifyConfig = VerifyConfig(least_share=0.34)
+    """Expected steps are estimates here, and a joined task's parts share some of theirs."""
+
+    def __post_init__(self) -> None:
+        if self.tasks < 1 or self.targets < 1:
+            raise ValueError(f"loop: expected at least 1 task and target, found {self.tasks} and {self.targets}")
+        if len(self.mix) != len(STRATA) or min(self.mix) < 0 or not 0.999 < sum(self.mix) < 1.001:
+            raise ValueError(f"loop: expected {len(STRATA)} shares that sum to 1, found {self.mix}")
+
+    @property
+    def quotas(self) -> dict[str, int]:
+        """Tasks of each stratum in a round."""
+        counts = {name: int(share * self.tasks) for name, share in zip(STRATA, self.mix, strict=True)}
+        counts[STRATA[0]] += self.tasks - sum(counts.values())
+        return counts
+
+    def open_ground(self) -> Ground:
+        return open_ground(self.ground, self.targets, self.target_seed)
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class LoopParts:
+    """What runs a loop: devices, the policy, judges that vote, proposers beside the embedded ones. Everything has an
+    embedded default; none enters the store's hashes but by name."""
+
+    pool: DevicePool = field(default_factory=LocalPool)
+    policies: Callable[[LoopConfig], PolicyMaker] | None = None
+    annotators: Callable[[Store], Sequence[Annotator]] | None = None
+    proposers: Callable[[Ground, Catalogue], Mapping[str, Proposer]] | None = None
+    workers: int = 2
+    limits: Limits = Limits()
+    progress: Progress | None = None
+
+
+def round_name(number: int) -> str:
+    """ "round_001": the partition of a round, counted from 1."""
+    if number < 1:
+        raise ValueError(f"round: expected a number from 1 on, found {number}")
+    return f"round_{number:03d}"
+
+
+def round_number(name: str) -> int:
+    """The inverse of `round_name`. Raises `ValueError`."""
+    word, _, digits = name.partition("_")
+    if word != "round" or not digits.isdigit() or round_name(int(digits)) != name:
+        raise ValueError(f"round: expected a name such as round_001, found {name!r:.40}")
+    return int(digits)
+
+
+def embedded_policies(config: LoopConfig) -> PolicyMaker:
+    """The DOM-informed scripted agent at the config's error rate. Raises `ValueError` for another policy's name: that
+    one has to be given."""
+    if config.policy != "scripted":
+        raise ValueError(f"loop: the embedded policy is 'scripted', found {config.policy!r:.40}; give another one")
+    return scripted(config.error_rate)
+
+
+def embedded_annotators(store: Store) -> list[Annotator]:
+    """The world's rule, the rules judge, and evidence from the UI tree."""
+    from quality.rules import RulesJudge
+
+    return [WorldRule(), JudgeAnnotator(RulesJudge(), store), TreeEvidence(store)]

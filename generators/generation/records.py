@@ -1,0 +1,61 @@
+"""Trajectories as lines of JSON, without what time and chance added: the same executions give the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from generators.generation.contract import Contract, Trajectory
+from generators.generation.journal import turn_from_plain, turn_to_plain
+from schemas.ids import canonical_json
+
+_TIMES = ("observe_s", "decide_s", "act_s")
+
+
+def to_plain(done: Trajectory) -> dict[str, Any]:
+    """A trajectory as plain JSON data; device, seconds and what it survived are left out."""
+    return {
+        "contract": done.contract.as_row(), "policy": done.policy, "seed": done.seed, "answer": done.answer,
+        "ended": done.ended, "failure_kind": done.failure_kind, "failure": done.failure,
+        "end_state": dict(done.end_state), "turns": [_timeless(turn_to_plain(turn)) for turn in done.turns],
+        "end": None if done.end is None else _timeless(turn_to_plain(done.end)),
+    }  # fmt: skip
+
+
+def _timeless(plain: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plain.items() if name not in _TIMES}
+
+
+def from_plain(plain: Mapping[str, Any]) -> Trajectory:
+    """The inverse of `to_plain`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
+    return Trajectory(
+        Contract.from_row(plain["contract"]), plain["policy"], "", plain["seed"],
+        tuple(turn_from_plain(turn) for turn in plain["turns"]),
+        None if plain["end"] is None else turn_from_plain(plain["end"]), plain["end_state"], plain["answer"],
+        plain["ended"], plain["failure_kind"], plain["failure"],
+    )  # fmt: skip
+
+
+def write_lines(path: Path, trajectories: Iterable[Trajectory]) -> None:
+    """One line a trajectory, ordered by id."""
+    ordered = sorted(trajectories, key=lambda done: done.trajectory_id)
+    path.write_text("".join(canonical_json(to_plain(done)) + "\n" for done in ordered), encoding="utf-8")
+
+
+def read_lines(path: Path) -> list[Trajectory]:
+    """Raises `ValueError` naming the file for a line that is no trajectory."""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            found.append(from_plain(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path.name}: line {number}: expected a trajectory: {error}") from error
+    return found
+
+
+def same(one: Trajectory, two: Trajectory) -> bool:
+    """Whether two trajectories are equal but for time and chance."""
+    return to_plain(one) == to_plain(replace(two))

@@ -1,0 +1,221 @@
+"""A round of the generation loop over a store: catalogue → task bank → trajectories → verified. Rounds are partitions.
+
+    generation/catalogue/<round>      what is known before the round, from `feedback/verified`
+    generation/task_bank/<round>      the round's new tasks, where they came from, and what was refused
+    generation/trajectories/<round>   what the policy made of them
+    generation/verified/<round>       verdicts, and the rows of `steps` and `screens`
+
+A round learns from promoted rounds before it and from nothing else, and records which. The world's truth enters counts
+(feasible, false positives) and never a proposal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from generators.generation.bank import TaskBank
+from generators.generation.contract import Contract
+from generators.generation.feedback import known_before, learned, promote
+from generators.generation.journal import Journal
+from generators.generation.loop import (
+    BANK,
+    CATALOGUE,
+    TRAJECTORIES,
+    VERIFIED,
+    LoopConfig,
+    LoopParts,
+    embedded_annotators,
+    embedded_policies,
+    round_name,
+)
+from generators.generation.proposers import Proposed, propose
+from generators.generation.records import read_lines, write_lines
+from generators.generation.round_figures import figures
+from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
+from generators.generation.scheduling import RunStatistics, run_all
+from generators.generation.tables import run_row, trajectory_tables
+from generators.generation.verify import Verifier
+from generators.task_pool import STRATA
+from pipelines.manifest import Check, Manifest
+from pipelines.store import PartSpec, PartWriter, Store
+from quality.embedding import Embedder
+from schemas.ids import digest
+from schemas.tables import Tasks, TrajectoryRuns
+
+CODE_VERSION = "1"
+FALSE_POSITIVES = 0.02
+"""Share of verified trajectories that the world's truth may contradict."""
+
+
+def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
+    """`generation/catalogue/<round>`: table `catalogue`, a row a target and function."""
+    ground = config.open_ground()
+    known = known_before(store, number) if config.feedback else {}
+    inputs = {manifest.asset: manifest.version for manifest in known.values()}
+    plain = {"loop": config.plain(), "feedback": {name: m.data_version for name, m in known.items()}}
+    spec = PartSpec("all", digest([CODE_VERSION, plain]))
+
+    def make(out: PartWriter) -> dict[str, Any]:
+        catalogue, _ = learned(store, number, config)
+        rows = catalogue.as_rows(ground)
+        out.table("catalogue", CatalogueRows.table(rows))
+        return {
+            "functions": len(rows), "shown": sum(row["shown"] for row in rows),
+            "coverage": round(catalogue.coverage(ground), 6), "targets seen": len(catalogue.names),
+            **{f"yield of {arm}": round(tally.mean(0.5), 4) for arm, tally in sorted(catalogue.arms.items())},
+        }  # fmt: skip
+
+    asset = f"{CATALOGUE}/{round_name(number)}"
+    with store.build(asset, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
+        counts = build.run_part(spec, make).counts
+        before = store.current(f"{CATALOGUE}/{round_name(number - 1)}") if number > 1 else None
+        least = before.counts["coverage"] if before is not None and config.feedback else 0.0
+        checks = [
+            Check("there are functions", counts["functions"] > 0, str(counts["functions"]), "at least 1"),
+            Check("coverage doesn't fall", counts["coverage"] >= least, str(counts["coverage"]), f"at least {least}"),
+        ]
+        return build.commit(counts=counts, checks=checks)
+
+
+def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts | None = None) -> Manifest:
+    """`generation/task_bank/<round>`: tables `tasks`, `proposals`, `refused`. Raises `StoreError` without the round's
+    catalogue or an earlier round's bank."""
+    parts = parts or LoopParts()
+    ground, name = config.open_ground(), round_name(number)
+    catalogue_asset = store.require(f"{CATALOGUE}/{name}")
+    earlier = [store.require(f"{BANK}/{round_name(n)}") for n in range(1, number)]
+    pool = store.current("task_pool/static")
+    rests = [catalogue_asset, *earlier, *([pool] if pool is not None else [])]
+    inputs = {manifest.asset: manifest.version for manifest in rests}
+    embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
+    plain = {"loop": config.plain(), "data": {m.asset: m.data_version for m in rests}, "model": embedder.identity,
+             "proposers": "embedded" if parts.proposers is None else "given"}  # fmt: skip
+    spec = PartSpec("all", digest([CODE_VERSION, plain]))
+
+    def make(out: PartWriter) -> dict[str, Any]:
+        catalogue, _ = learned(store, number, config)
+        texts = [text for m in rests[1:] for text in m.read("tasks", Tasks.schema, ["instruction"])[0].to_pylist()]
+        bank = TaskBank(embedder, config.epsilon, texts)
+        given = parts.proposers(ground, catalogue) if parts.proposers is not None else None
+        found = propose(ground, catalogue, bank, config.quotas, config.seed * 1009 + number, given)
+        out.table("tasks", Tasks.table(sorted((p.contract.as_row() for p in found.proposals), key=_task_id)))
+        out.table("proposals", Proposals.table(sorted((proposal_row(p) for p in found.proposals), key=_task_id)))
+        out.table("refused", Refused.table(asdict(rejected) for rejected in found.rejected))
+        return {**_proposal_counts(found), "closest": round(bank.closest_pair(), 6), "bank": len(bank.texts)}
+
+    with store.build(f"{BANK}/{name}", code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
+        counts = build.run_part(spec, make).counts
+        checks = [
+            Check("no two tasks of the bank are alike", counts["closest"] < config.epsilon, str(counts["closest"]),
+                  f"below {config.epsilon}"),
+            Check("there are tasks", counts["tasks"] > 0, str(counts["tasks"]), "at least 1"),
+            Check("every stratum has its share", not counts["short"], str(counts["short"]), "0", blocking=False),
+        ]  # fmt: skip
+        return build.commit(counts=counts, checks=checks)
+
+
+def _task_id(row: Mapping[str, Any]) -> str:
+    return str(row["task_id"])
+
+
+def _proposal_counts(found: Proposed) -> dict[str, Any]:
+    by_arm = Counter(f"of {proposal.arm}" for proposal in found.proposals)
+    strata = Counter(proposal.contract.stratum for proposal in found.proposals)
+    why = Counter(f"refused: {rejected.reason.partition(':')[0]}" for rejected in found.rejected)
+    return {
+        "tasks": len(found.proposals), "refused": len(found.rejected), "short": sum(found.short.values()),
+        **{name: strata[name] for name in STRATA}, **dict(sorted(by_arm.items())), **dict(sorted(why.items())),
+    }  # fmt: skip
+
+
+def build_trajectories(store: Store, number: int, config: LoopConfig, parts: LoopParts | None = None) -> Manifest:
+    """`generation/trajectories/<round>`: `trajectories.jsonl` (hashed), table `trajectory_runs` beside it.
+
+    A journal under `generation/journals/<round>` holds every step; a killed run goes on from it.
+    """
+    parts = parts or LoopParts()
+    name = round_name(number)
+    bank = store.require(f"{BANK}/{name}")
+    make_policy = parts.policies or embedded_policies
+    policies = make_policy(config)
+    plain = {"policy": policies.name, "seed": config.seed, "error_rate": config.error_rate,
+             "limits": [parts.limits.step_factor, parts.limits.step_extra]}  # fmt: skip
+    spec = PartSpec("all", digest([CODE_VERSION, plain, bank.data_version]))
+
+    def make(out: PartWriter) -> dict[str, Any]:
+        contracts = [Contract.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()]
+        survived = RunStatistics()
+        folder = store.home / "generation" / "journals"
+        with Journal(folder, f"{name}-{spec.inputs_digest[:12]}") as journal:
+            done = run_all(
+                contracts, parts.pool, policies, journal, store=store, workers=parts.workers, seeds=(config.seed,),
+                limits=parts.limits, progress=parts.progress, statistics=survived,
+            )  # fmt: skip
+        write_lines(out.path("trajectories.jsonl"), done)
+        out.table("trajectory_runs", TrajectoryRuns.table(run_row(one) for one in done), hashed=False)
+        ended = Counter(f"ended: {one.ended}" for one in done)
+        lost = sum(one.failure_kind == "infrastructure" for one in done)
+        return {
+            "trajectories": len(done), "infrastructure failures": lost, "turns": sum(len(t.turns) for t in done),
+            "device hours": round(sum(one.seconds for one in done) / 3600, 4), **dict(sorted(ended.items())),
+        }  # fmt: skip
+
+    with store.build(
+        f"{TRAJECTORIES}/{name}", code_version=CODE_VERSION, config=plain, inputs={bank.asset: bank.version},
+        parts=[spec],
+    ) as build:  # fmt: skip
+        counts = build.run_part(spec, make).counts
+        lost, whole = counts["infrastructure failures"], counts["trajectories"]
+        checks = [
+            Check("every task was executed", whole == bank.counts["tasks"], str(whole), str(bank.counts["tasks"])),
+            Check("infrastructure held", 2 * lost <= whole, f"{lost} of {whole} lost", "at most half"),
+        ]
+        return build.commit(counts=counts, checks=checks)
+
+
+def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopParts | None = None) -> Manifest:
+    """`generation/verified/<round>`: tables `steps`, `screens`, `trajectories` of what was executed."""
+    parts = parts or LoopParts()
+    name = round_name(number)
+    bank, runs = store.require(f"{BANK}/{name}"), store.require(f"{TRAJECTORIES}/{name}")
+    annotators = (parts.annotators or embedded_annotators)(store)
+    plain = {"verify": asdict(config.verify), "annotators": [one.name for one in annotators]}
+    spec = PartSpec("all", digest([CODE_VERSION, plain, runs.data_version, bank.data_version]))
+
+    def make(out: PartWriter) -> dict[str, Any]:
+        trajectories = read_lines(runs.file("trajectories.jsonl"))
+        verifier = Verifier(annotators, config.verify)
+        verdicts = [verifier.verify(done) for done in trajectories]
+        tables = trajectory_tables(trajectories, verdicts, store)
+        for table in ("steps", "screens", "trajectories"):
+            out.table(table, tables[table])
+        proposals = {proposal.contract.task_id: proposal for proposal in read_proposals(bank)}
+        return figures(config.open_ground(), proposals, trajectories, verdicts) | {
+            "device hours": runs.counts["device hours"]
+        }
+
+    inputs = {bank.asset: bank.version, runs.asset: runs.version}
+    with store.build(
+        f"{VERIFIED}/{name}", code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]
+    ) as build:
+        counts = build.run_part(spec, make).counts
+        once, wrong = counts["trajectories"] == counts["different trajectories"], counts["false positives"]
+        checks = [
+            Check("every trajectory once", once, str(counts["different trajectories"]), str(counts["trajectories"])),
+            Check("the world's truth contradicts few", wrong <= FALSE_POSITIVES * counts["verified"],
+                  f"{wrong} of {counts['verified']}", f"at most {FALSE_POSITIVES:.0%}", blocking=False),
+        ]  # fmt: skip
+        return build.commit(counts=counts, checks=checks)
+
+
+def run_round(store: Store, number: int, config: LoopConfig, parts: LoopParts | None = None) -> Manifest:
+    """All stages of a round, then `promote`; returns `generation/verified/<round>`."""
+    build_catalogue(store, number, config)
+    build_bank(store, number, config, parts)
+    build_trajectories(store, number, config, parts)
+    made = build_verified(store, number, config, parts)
+    promote(store)
+    return made

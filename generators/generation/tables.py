@@ -1,0 +1,143 @@
+"""Trajectories as rows: `steps` and `screens` like those of any source, and what is known of each execution.
+
+Steps are the actions that were carried out. Replies that couldn't be read and actions that the world refused changed
+nothing, so the screens around them are one; `provenance.turn` tells where they were left out. A trajectory that ended
+without Finished or CallUser has its last screen as a row without an action.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from PIL import Image
+
+from generators.generation.contract import Trajectory, Turn
+from pipelines.images import read_image
+from quality.items import Episode, ScreenBank, ScreenSource, make_episode
+from schemas.action_types import CallUser, Finished
+from schemas.actions import format
+from schemas.ids import canonical_json
+from schemas.tables import Screens, Steps, Trajectories, TrajectoryRuns
+
+if TYPE_CHECKING:
+    from generators.generation.verify import Verdict
+
+SOURCE = "generated"
+OUTCOMES = {"completed": "success", "infeasible": "infeasible", "partial": "failure", "failed": "failure"}
+"""`episode_outcome` of the `steps` table by a verdict's outcome."""
+
+
+def step_rows(done: Trajectory, outcome: str | None = None, split: str = "train") -> list[dict[str, Any]]:
+    """Rows of `steps`. `outcome` is `episode_outcome`: never what the policy claims."""
+    kept = [(at, turn) for at, turn in enumerate(done.turns) if turn.action is not None and not turn.error]
+    ended = kept and isinstance(kept[-1][1].action, Finished | CallUser)
+    if done.end is not None and not ended:
+        kept.append((len(done.turns), done.end))
+    return [_step_row(done, index, at, turn, outcome, split) for index, (at, turn) in enumerate(kept)]
+
+
+def _step_row(
+    done: Trajectory, index: int, at: int, turn: Turn, outcome: str | None, split: str
+) -> dict[str, Any]:  # fmt: skip
+    contract, action = done.contract, turn.action
+    return {
+        "source": SOURCE, "episode_id": done.trajectory_id, "step_index": index, "split": split,
+        "platform": contract.platform, "app": contract.target, "instruction": contract.instruction,
+        "screenshot_sha256": turn.screenshot_sha256, "width_px": turn.size_px[0], "height_px": turn.size_px[1],
+        "action_type": type(action).__name__ if action is not None else None,
+        "action_text": format(action) if action is not None else None, "thought": turn.thought or None,
+        "conclusion": turn.conclusion or None, "episode_outcome": outcome,
+        "native_action": canonical_json({"reply": turn.reply}),
+        "provenance": canonical_json({
+            "file": "trajectories", "record": done.trajectory_id, "turn": at, "task_id": contract.task_id,
+            "policy": done.policy, "origin": contract.origin,
+        }),
+    }  # fmt: skip
+
+
+def screen_rows(trajectories: Iterable[Trajectory], source: ScreenSource) -> list[dict[str, Any]]:
+    """Rows of `screens`, each picture once, in the order of their hashes. Raises `StoreError` or `ImageError` for a
+    picture that `source` lacks or that is none."""
+    rows = []
+    for sha256, elements in sorted(_elements(trajectories).items()):
+        info = read_image(source.screen_bytes(sha256))
+        rows.append(_screen_row(sha256, (info.width_px, info.height_px), info.phash, elements))
+    return rows
+
+
+def _elements(trajectories: Iterable[Trajectory]) -> dict[str, Sequence[Mapping[str, Any]]]:
+    found: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for done in trajectories:
+        for turn in (*done.turns, *([done.end] if done.end is not None else [])):
+            found.setdefault(turn.screenshot_sha256, turn.elements)
+    return found
+
+
+def _screen_row(
+    sha256: str, size_px: tuple[int, int], phash: int, elements: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "screenshot_sha256": sha256, "width_px": size_px[0], "height_px": size_px[1], "phash": phash,
+        "elements": [dict(element) for element in elements], "source": SOURCE,
+    }  # fmt: skip
+
+
+def episode_of(done: Trajectory, source: ScreenSource) -> Episode | None:
+    """A trajectory as a judge sees it: actions and screens, without the world's truth; None if nothing was done."""
+    rows = step_rows(done)
+    if not rows:
+        return None
+    screens = []
+    for sha256, elements in sorted(_elements([done]).items()):
+        with Image.open(io.BytesIO(source.screen_bytes(sha256))) as picture:  # its header: no judge asks for the phash
+            screens.append(_screen_row(sha256, picture.size, 0, elements))
+    return make_episode(Steps.table(rows).to_pylist(), ScreenBank(Screens.table(screens), source))
+
+
+def trajectory_row(done: Trajectory, verdict: Verdict) -> dict[str, Any]:
+    """A row of `Trajectories`."""
+    return {
+        "trajectory_id": done.trajectory_id, "task_id": done.contract.task_id, "policy": done.policy,
+        "seed": done.seed, "ended": done.ended, "turns": len(done.turns), "answer": done.answer,
+        "outcome": verdict.outcome, "verified": verdict.verified, "reason": verdict.reason,
+        "failure_kind": verdict.failure_kind, "end_state": canonical_json(dict(done.end_state)),
+        "votes": canonical_json([[vote.annotator, vote.outcome, vote.confidence, vote.reason]
+                                 for vote in verdict.votes]),
+    }  # fmt: skip
+
+
+def run_row(done: Trajectory) -> dict[str, Any]:
+    """A row of `TrajectoryRuns`."""
+    turns = done.turns
+    return {
+        "trajectory_id": done.trajectory_id, "device": done.device, "seconds": done.seconds, "resumed": done.resumed,
+        "anew": done.extra.get("anew", 0), "failures": list(done.extra.get("broken", ())),
+        "observe_s": [turn.observe_s for turn in turns], "decide_s": [turn.decide_s for turn in turns],
+        "act_s": [turn.act_s for turn in turns], "prompt_tokens": sum(turn.prompt_tokens for turn in turns),
+        "completion_tokens": sum(turn.completion_tokens for turn in turns),
+    }  # fmt: skip
+
+
+def trajectory_tables(
+    trajectories: Sequence[Trajectory], verdicts: Sequence[Verdict], source: ScreenSource, split: str = "train"
+) -> dict[str, pa.Table]:
+    """Tables `steps`, `screens`, `trajectories` and, to be kept out of every hash, `trajectory_runs`; all ordered by
+    trajectory id. `verdicts` are those of the trajectories, one each. Raises `ValueError` where they don't fit."""
+    pairs = sorted(zip(trajectories, verdicts, strict=True), key=lambda pair: pair[0].trajectory_id)
+    for done, verdict in pairs:
+        if verdict.trajectory_id != done.trajectory_id:
+            raise ValueError(f"tables: expected the verdict of {done.trajectory_id}, found {verdict.trajectory_id}")
+    steps = [
+        row
+        for done, verdict in pairs
+        for row in step_rows(done, OUTCOMES[verdict.outcome] if verdict.decided and verdict.outcome else None, split)
+    ]
+    return {
+        "steps": Steps.table(steps),
+        "screens": Screens.table(screen_rows((done for done, _ in pairs), source)),
+        "trajectories": Trajectories.table(trajectory_row(*pair) for pair in pairs),
+        "trajectory_runs": TrajectoryRuns.table(run_row(done) for done, _ in pairs),
+    }

@@ -1,0 +1,144 @@
+"""What can be said of an element of a web page so that it fits that element and no other on the screen.
+
+Kinds, as in UGround and OS-Atlas: by name; by role and name; by relation ("the Delete button in the row of Ada", "the
+check box next to Newsletter"); by position among its like. Each expression is resolved over all elements of the screen,
+also those that are only partly visible; one that fits two is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+Box = tuple[float, float, float, float]
+MOST_CHARS = 60
+BESIDE_PX, LINE_PX, MOST_ALIKE = 260.0, 6.0, 6
+ROLE_WORDS = {
+    "link": "link", "button": "button", "checkbox": "check box", "radio": "radio button", "switch": "switch",
+    "combobox": "drop-down list", "textbox": "text field", "searchbox": "search field", "spinbutton": "number field",
+    "slider": "slider", "tab": "tab", "menuitem": "menu item", "option": "option", "heading": "heading",
+    "image": "image", "cell": "cell", "columnheader": "column header", "listitem": "list entry", "text": "text",
+    "colorwell": "colour field",
+}  # fmt: skip
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+
+
+@dataclass(frozen=True)
+class Item:
+    """An element as expressions see it; `box` in pixels. `group` = identity of the row, card or list entry around it
+    ("" = none), `group_word` = what that is called. `whole`: the name is all that the element shows (not the words
+    between its children)."""
+
+    key: str
+    role: str
+    name: str
+    text: str
+    box: Box
+    clickable: bool
+    group: str = ""
+    group_word: str = ""
+    whole: bool = True
+
+    @property
+    def word(self) -> str:
+        return ROLE_WORDS.get(self.role, "")
+
+
+def fold(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def sayable(text: str) -> bool:
+    """Whether a text can stand in an expression: one short line with a letter or digit, no template."""
+    return 0 < len(text) <= MOST_CHARS and any(map(str.isalnum, text)) and not set(text) & set('{}\n\r"“”')
+
+
+def _encloses(outer: Box, inner: Box) -> bool:
+    return (
+        outer[0] - 1 <= inner[0] and outer[1] - 1 <= inner[1] and outer[2] + 1 >= inner[2] and outer[3] + 1 >= inner[3]
+    )
+
+
+class Expressions:
+    """All items of one screen, and what can be said of each."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        controls = [item for item in items if item.clickable]
+        self._shadows = {
+            item.key for item in items if not item.clickable and any(
+                _encloses(control.box, item.box) and fold(item.name) in (fold(control.name), fold(control.text))
+                for control in controls)
+        }  # fmt: skip
+        """Texts of a control, listed beside it: for a person they are the control."""
+        self._items = [item for item in items if item.key not in self._shadows]
+        self._named = Counter(name for item in self._items for name in {fold(item.name), fold(item.text)} - {""})
+        self._alike = Counter((item.word, fold(item.name)) for item in self._items)
+        self._anchors = [item for item in self._items if item.word and item.whole and sayable(item.name)
+                         and self._named[fold(item.name)] == 1]  # fmt: skip
+
+    def all(self) -> dict[str, tuple[str, ...]]:
+        """Key → expressions, each of which stands for one key alone."""
+        said = {item.key: list(dict.fromkeys(self._of(item))) for item in self._items if item.word}
+        fits = Counter(fold(phrase) for phrases in said.values() for phrase in phrases)
+        return {key: tuple(p for p in phrases if fits[fold(p)] == 1) for key, phrases in said.items()}
+
+    def _of(self, item: Item) -> Iterator[str]:
+        named = sayable(item.name)
+        if not item.whole or (not named and (item.name or not item.clickable)):
+            return  # a long name isn't none, and "the text" is nothing to point at
+        called = f'the {item.word} "{item.name}"' if named else f"the {item.word}"
+        alike = self._alike[item.word, fold(item.name)]
+        if named and self._named[fold(item.name)] == 1:
+            yield item.name
+        if named and alike == 1:
+            yield called
+        if anchor := self._row_anchor(item):
+            yield f'{called} in the {item.group_word} of "{anchor}"'
+        elif alike > 1 and (anchor := self._neighbour(item)):
+            yield f'{called} next to "{anchor}"'
+        if alike > 1 and (place := self._place_among(item)):
+            yield f"the {place[0]} {called.removeprefix('the ')} {place[1]}"
+
+    def _row_anchor(self, item: Item) -> str:
+        """The first unique text of the item's row, where the item is the only one of its kind and name in it."""
+        if not item.group:
+            return ""
+        row = [other for other in self._items if other.group == item.group]
+        if sum((other.word, fold(other.name)) == (item.word, fold(item.name)) for other in row) != 1:
+            return ""
+        first = next((other for other in self._anchors if other.group == item.group and other.key != item.key), None)
+        return first.name if first else ""
+
+    def _neighbour(self, item: Item) -> str:
+        """The unique text on the item's line that is much nearer to it than to any like it; "" if there is none."""
+        like = [other for other in self._items if other.word == item.word and other.key != item.key]
+        best, reach = "", BESIDE_PX
+        for anchor in self._anchors:
+            if anchor.clickable or anchor.key == item.key or _encloses(item.box, anchor.box):
+                continue
+            gap = _gap(item.box, anchor.box)
+            if gap < reach and all(_gap(other.box, anchor.box) > 1.6 * gap + 8 for other in like):
+                best, reach = anchor.name, gap
+        return best
+
+    def _place_among(self, item: Item) -> tuple[str, str] | None:
+        """("second", "from the top") among the items of the same kind and name, where they stand in one line."""
+        like = [o for o in self._items if (o.word, fold(o.name)) == (item.word, fold(item.name))]
+        if len(like) > MOST_ALIKE:
+            return None
+        for axis, told in ((1, "from the top"), (0, "from the left")):
+            other = [o.box[1 - axis] for o in like]
+            along = sorted(o.box[axis] for o in like)
+            apart = all(b - a >= LINE_PX for a, b in zip(along, along[1:]))
+            if apart and (axis == 1 or max(other) - min(other) < LINE_PX):
+                return ORDINALS[along.index(item.box[axis])], told
+        return None
+
+
+def _gap(box: Box, anchor: Box) -> float:
+    """Distance between two boxes on one line (infinite where their middles don't share it)."""
+    apart = abs((box[1] + box[3]) / 2 - (anchor[1] + anchor[3]) / 2)
+    if apart > max(box[3] - box[1], anchor[3] - anchor[1]) / 2:
+        return float("inf")
+    return max(anchor[0] - box[2], box[0] - anchor[2], 0.0)

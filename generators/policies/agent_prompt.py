@@ -1,0 +1,106 @@
+"""What a model is told before a turn: the goal, the last steps as text, and the current screenshot only.
+
+The wording stands in `prompt_templates/<version>/*.txt`; version and digest go into the lineage of what a policy made.
+Checkpoints trained here are asked with `pipelines.prompts`, the words of their training; this is for models that
+others trained, which have to be told the action space.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from generators.policies.chat_endpoint import picture
+from generators.policies.policy import Said, View
+from schemas.actions import render
+from schemas.ids import canonical_json
+
+AGENT_PROMPT_VERSION = "v1"
+HistoryForm = Literal["think_action", "action", "conclusion"]
+HISTORY_FORMS: tuple[HistoryForm, ...] = ("think_action", "action", "conclusion")
+MOST_TEXT = 2000
+"""Characters of a past thought or conclusion that are shown: a model that rambles doesn't fill its own context."""
+
+_FOLDER = Path(__file__).parent / "prompt_templates"
+
+
+@cache
+def template(name: str, version: str = AGENT_PROMPT_VERSION) -> str:
+    """Text of one template. Raises `ValueError` naming the templates that exist."""
+    known = {path.stem: path for path in sorted((_FOLDER / version).glob("*.txt"))} if version.isalnum() else {}
+    if name not in known:
+        raise ValueError(f"agent prompt {name!r:.40} of version {version!r:.40}: not found; known are {sorted(known)}")
+    return known[name].read_text(encoding="utf-8")
+
+
+@cache
+def template_digest(version: str = AGENT_PROMPT_VERSION) -> str:
+    """sha256 over all templates of a version."""
+    whole = [[path.name, path.read_text(encoding="utf-8")] for path in sorted((_FOLDER / version).glob("*.txt"))]
+    return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPrompt:
+    """How a turn is put into words. `history_steps`: how many past turns are shown, their numbers absolute."""
+
+    history: HistoryForm = "action"
+    history_steps: int = 3
+    thinking: bool = False
+    version: str = AGENT_PROMPT_VERSION
+
+    def __post_init__(self) -> None:
+        if self.history not in HISTORY_FORMS:
+            raise ValueError(f"agent prompt: expected a history of {HISTORY_FORMS}, found {self.history!r:.40}")
+        if self.history_steps < 0:
+            raise ValueError(f"agent prompt: expected 0 or more steps of history, found {self.history_steps}")
+
+    def messages(self, view: View, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
+        """The chat for a view: a system turn, and a user turn with the text first, then the screenshot.
+
+        `enter_is_typed`: the Enter that follows typing is not the model's, so it is told of it once and for all and
+        those keys are left out of the history."""
+        enter = "; an Enter follows by itself" if enter_is_typed else ", without an Enter"
+        actions = template(f"actions_{view.platform}", self.version).replace("{enter}", enter)
+        system = template("system", self.version).format(
+            platform={"mobile": "phone", "web": "web browser"}.get(view.platform, "computer"),
+            actions=actions.strip(),
+            thinking=template("thinking_on" if self.thinking else "thinking_off", self.version).strip(),
+        )
+        past = without_typed_enters(view.past) if enter_is_typed else view.past
+        text = template("turn", self.version).format(goal=view.goal.strip(), history=self.history_text(past, view))
+        return [
+            {"role": "system", "content": system},
+            {"role": "user", "content": [{"type": "text", "text": text}, picture(view.png)]},
+        ]
+
+    def history_text(self, past: Sequence[Said], view: View) -> str:
+        """The last turns, one a line; `none` at the first."""
+        shown = list(enumerate(past, 1))[-self.history_steps :] if self.history_steps else []
+        return "\n".join(f"{number}. {self._told(said, view.platform)}" for number, said in shown) or "none"
+
+    def _told(self, said: Said, platform: str) -> str:
+        action = render(said.action, platform) if said.action is not None else "(a reply that could not be read)"
+        if self.history == "conclusion":
+            return _short(said.conclusion) or action
+        if self.history == "think_action" and said.thought.strip():
+            return f"{_short(said.thought)} {action}"
+        return action
+
+
+def without_typed_enters(past: Sequence[Said]) -> list[Said]:
+    """Past turns without each PressEnter that stands right after a Type: the adapter pressed it."""
+    from schemas.action_types import PressEnter, Type
+
+    return [
+        said for number, said in enumerate(past)
+        if not (isinstance(said.action, PressEnter) and number and isinstance(past[number - 1].action, Type))
+    ]  # fmt: skip
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:MOST_TEXT]

@@ -1,0 +1,189 @@
+"""A server of /v1/chat/completions as policies ask it: free text out, pictures in, one retry policy, shared limits.
+
+What judges ask (answers of a schema, cached, billed) is `quality.model_client`; the sender, the retry policy and the
+rate limits are the same. Replies of policies are never cached: a sampled reply is no fact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from generators.policies.policy import PolicyError
+from quality.model_sender import Sender
+from quality.questions import Garbage, estimate_tokens, read_usage
+from quality.rate_limit import Level, RateLimiter, RateLimits
+from quality.retry import Failure, Retry, sort_failure
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How replies are drawn. `extra` goes into the body as it is (vLLM's `chat_template_kwargs`, `top_k`, …)."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    max_tokens: int = 512
+    extra: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A reply's text, and the tokens that were billed for it."""
+
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _InMemory:
+    """Levels of rate limits for one process (`quality.rate_limit.Levels`)."""
+
+    def __init__(self) -> None:
+        self._levels: dict[str, Level] = {}
+        self._lock = threading.Lock()
+
+    def change_level(self, bucket: str, change: Callable[[Level | None], Level]) -> None:
+        with self._lock:
+            self._levels[bucket] = change(self._levels.get(bucket))
+
+
+class ChatEndpoint:
+    """Asks one model; safe to use from several threads, so the policies of all devices share one.
+
+    The key is read from `VESPER_JUDGE_API_KEY` or `OPENAI_API_KEY` and never written anywhere. Rate limits hold for
+    this object.
+    """
+
+    def __init__(
+        self, base_url: str, model: str, *, retry: Retry | None = None, limits: RateLimits | None = None
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise ValueError(f"endpoint: expected a URL that begins with http:// or https://, found {base_url!r:.80}")
+        if not model:
+            raise ValueError(f"endpoint {base_url!r:.80}: expected the name of a model, found none")
+        self.model = model
+        self.retry = retry or Retry()
+        self._url = base_url
+        self._limiter = RateLimiter(limits, _InMemory(), base_url) if limits is not None else None
+        self._sender: Sender | None = None
+        self._opening = threading.Lock()
+
+    def ask(self, messages: Messages, sampling: Sampling | None = None, seed: int = 0) -> Said:
+        """One reply. Raises `PolicyError` where none can be had: after the last attempt, at the deadline, or at once
+        where another try is in vain."""
+        drawn = sampling or Sampling()
+        body: dict[str, Any] = {
+            "messages": list(messages), "temperature": drawn.temperature, "top_p": drawn.top_p,
+            "max_tokens": drawn.max_tokens, "seed": seed, **(drawn.extra or {}),
+        }  # fmt: skip
+        sender = self._opened()
+        work = self._tried(sender, body, _estimate(messages, drawn.max_tokens))
+        future: Future[Said] = asyncio.run_coroutine_threadsafe(work, sender.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Close connections; a later question opens them again."""
+        with self._opening:
+            sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.close()
+
+    def _opened(self) -> Sender:
+        with self._opening:
+            if self._sender is None:
+                self._sender = Sender(self._url, self.model)
+                self._sender.open()
+            return self._sender
+
+    async def _tried(self, sender: Sender, body: dict[str, Any], estimate: int) -> Said:
+        began, said = time.monotonic(), ""
+        for attempt in range(self.retry.attempts):
+            if self._limiter is not None:
+                wait = self._limiter.take(estimate)
+                began += wait  # rate limits don't count against the deadline
+                await asyncio.sleep(wait)
+            left = began + self.retry.deadline_s - time.monotonic()
+            if left <= 0:
+                break
+            found = await _attempt(sender, body, min(self.retry.timeout_s, left))
+            if isinstance(found, Said):
+                self._correct(estimate, found.prompt_tokens + found.completion_tokens)
+                return found
+            if not found.sent:
+                self._correct(estimate, 0)
+            said = found.said
+            if found.final or not found.retried:
+                raise PolicyError(f"{self.model} at {self._url}: {said}")
+            if attempt + 1 < self.retry.attempts:
+                left = began + self.retry.deadline_s - time.monotonic()
+                await asyncio.sleep(max(0.0, min(self.retry.pause_s(attempt, found.asked_s), left)))
+        raise PolicyError(f"{self.model} at {self._url}: no reply after {self.retry.attempts} attempts or "
+                          f"{self.retry.deadline_s:g} s; the last: {said}")  # fmt: skip
+
+    def _correct(self, estimate: int, billed: int) -> None:
+        if self._limiter is not None:
+            self._limiter.correct(estimate, billed)
+
+
+async def _attempt(sender: Sender, body: dict[str, Any], timeout_s: float) -> Said | Failure:
+    """One call; what isn't the endpoint's failure is raised."""
+    try:
+        return _read(await sender.post(body, timeout_s))
+    except Garbage as garbage:
+        return Failure(f"no reply in what it sent: {garbage}")
+    except Exception as error:
+        failure = sort_failure(error)
+        if failure is None:
+            raise
+        return failure
+
+
+def picture(image: bytes) -> dict[str, Any]:
+    """An encoded screenshot as a part of a message."""
+    kind = "jpeg" if image[:3] == b"\xff\xd8\xff" else "webp" if image[8:12] == b"WEBP" else "png"
+    return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{base64.b64encode(image).decode()}"}}
+
+
+def _read(data: bytes) -> Said:
+    """The body of a reply → its text. Raises `Garbage` for a body that holds none."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Garbage(f"no JSON: {data[:80]!r}") from None
+    choices = body.get("choices") if isinstance(body, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, str):
+        raise Garbage(f"expected text, found {type(content).__name__}")
+    usage = read_usage(body)
+    text = content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return Said(text, usage.prompt_tokens, usage.completion_tokens) if usage is not None else Said(text)
+
+
+def _estimate(messages: Messages, max_tokens: int) -> int:
+    texts: list[str] = []
+    images: list[bytes] = []
+    for message in messages:
+        content: Any = message["content"]
+        parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for part in parts:
+            if part["type"] == "text":
+                texts.append(part["text"])
+            else:
+                data = part["image_url"]["url"].partition(",")[2]
+                images.append(base64.b64decode(data[:64]) + b"\0" * (len(data) * 3 // 4))
+    return estimate_tokens("\n".join(texts), images, max_tokens)

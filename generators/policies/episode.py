@@ -1,0 +1,95 @@
+"""One episode of a policy in a world, in this process: look, decide, act, until it ends.
+
+The durable loop over leased devices, which survives crashes, is `generators.generation.execution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from generators.environments.world import Observation, World, WorldError
+from generators.policies.policy import Decision, Policy, Said, View
+from schemas.action_types import CallUser, Finished
+from schemas.actions import Action
+
+Ended = Literal["finished", "asked", "steps", "unreadable"]
+MOST_UNREADABLE = 3
+"""Unreadable replies in a row that end an episode."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A turn: the screen before it, the reply, and why its action did nothing ("" = it was carried out)."""
+
+    observation: Observation
+    decision: Decision
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """All turns, the screen and the world's truth after the last one, and the text of the last CallUser."""
+
+    steps: tuple[Step, ...]
+    end: Observation
+    end_state: Mapping[str, Any]
+    answer: str
+    ended: Ended
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The actions that were carried out, in order."""
+        return tuple(s.decision.action for s in self.steps if s.decision.action is not None and not s.error)
+
+
+def run_episode(
+    world: World, policy: Policy, goal: str, start: Mapping[str, Any], seed: int = 0, max_steps: int = 30,
+    on_step: Callable[[Step], None] | None = None,
+) -> Episode:  # fmt: skip
+    """Reset the world and let the policy act until it says that it ends, three replies in a row can't be read, or
+    `max_steps` are done. Raises `WorldError` where the world can't be reset or read, `PolicyError` of the policy."""
+    world.reset(start)
+    steps: list[Step] = []
+    for step in turns(world, policy, goal, seed):
+        steps.append(step)
+        if on_step is not None:
+            on_step(step)
+        if len(steps) == max_steps:
+            break
+    answers = [s.decision.action.content for s in steps if isinstance(s.decision.action, CallUser)]
+    return Episode(tuple(steps), world.observe(), world.state(), answers[-1] if answers else "", _ended(steps))
+
+
+def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[Step]:
+    """The turns of a policy from where the world stands, without a limit of steps; each is carried out before it is
+    told. An action that the world can't do (or doesn't have) is a turn that did nothing."""
+    policy.begin(goal, world.platform, seed)
+    past: tuple[Said, ...] = ()
+    unreadable = 0
+    while unreadable < MOST_UNREADABLE:
+        seen = world.observe()
+        places = seen.places if policy.needs_tree else ()
+        decision = policy.decide(View(goal, seen.png, world.size_px, world.platform, past, places))
+        action, error = decision.action, ""
+        unreadable = unreadable + 1 if action is None else 0
+        if action is not None:
+            try:
+                world.act(action)
+            except WorldError as failed:
+                error = str(failed)
+        past = (*past, Said(action, decision.thought, decision.conclusion))
+        yield Step(seen, decision, error)
+        if isinstance(action, Finished | CallUser):
+            return
+
+
+def _ended(steps: list[Step]) -> Ended:
+    last = steps[-1].decision.action if steps else None
+    if isinstance(last, Finished):
+        return "finished"
+    if isinstance(last, CallUser):
+        return "asked"
+    idle = len(steps) >= MOST_UNREADABLE and all(s.decision.action is None for s in steps[-MOST_UNREADABLE:])
+    return "unreadable" if idle else "steps"

@@ -1,0 +1,84 @@
+"""A policy without a plan: clicks untried things that resemble the goal's words, fills fields, looks below, goes back.
+
+It reads the UI tree and nothing else. It is the floor that other policies are measured against, and its trajectories
+are what reverse synthesis starts from. (`explorer.Explorer` maps a whole world, and resets it as it likes.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from random import Random
+
+from generators.environments.world import Place
+from generators.policies.exploration import FIELDS
+from generators.policies.form_filling import worth_typing
+from generators.policies.guides import click_on, hits
+from generators.policies.policy import Decision, View
+from pipelines.prompts import reply_text
+from schemas.action_types import Finished, PressBack, Scroll, Type
+from schemas.actions import Action, parse_reply
+
+_QUOTED = re.compile(r"\"([^\"]{1,80})\"|“([^”]{1,80})”")
+_CAPITAL = re.compile(r"(?<!^)\b[A-Z][\w-]+(?: [A-Z][\w-]+)*")
+TIRED = 3
+"""Tries of everything on a screen after which it looks below, then goes back."""
+
+
+class ExploringPolicy:
+    """See the module. It claims to be done after `turns` turns. Deterministic by (seed, goal) and what it sees."""
+
+    name = "explorer"
+    needs_tree = True
+
+    def __init__(self, turns: int = 12) -> None:
+        if turns < 1:
+            raise ValueError(f"explorer: expected at least 1 turn, found {turns}")
+        self.turns = turns
+
+    def begin(self, goal: str, platform: str, seed: int) -> None:
+        """See `Policy.begin`."""
+        self._goal, self._platform, self._seed = goal, platform, seed
+        self._words = _plain(goal)
+        quoted = [one or other for one, other in _QUOTED.findall(goal)]
+        self._texts = list(dict.fromkeys([*quoted, *_CAPITAL.findall(goal)]))
+        self._tried: Counter[tuple[str, str]] = Counter()
+
+    def recall(self, view: View, action: Action | None) -> None:
+        """A turn that is carried out again: the same is decided, and forgotten."""
+        self.decide(view)
+
+    def decide(self, view: View) -> Decision:
+        """See `Policy.decide`."""
+        rng = Random(f"exploring/{self._seed}/{self._goal}/{len(view.past)}")
+        action, says = self._next(view, rng)
+        reply = reply_text(action, self._platform, "", says)
+        return Decision(reply, parse_reply(reply).action or action, conclusion=says)
+
+    def _next(self, view: View, rng: Random) -> tuple[Action, str]:
+        if len(view.past) >= self.turns:
+            return Finished(), "Everything was tried."
+        last = view.past[-1].action if view.past else None
+        field = next((place for place in view.places if place.role in FIELDS and hits(last, place)), None)
+        if field is not None:
+            text = self._text(field, view, rng)
+            return Type(text), f"Type {text[:60]!r}."
+        open_ones = [place for place in view.places if place.clickable]
+        if not open_ones or min(self._tried[p.role, p.name] for p in open_ones) >= TIRED:
+            return (PressBack(), "Go back.") if rng.random() < 0.5 else (Scroll(direction="down"), "Look below.")
+        place = max(open_ones, key=lambda p: self._worth(p) + rng.random())
+        self._tried[place.role, place.name] += 1
+        return click_on(place), f'Click {place.role} "{(place.name or place.text)[:60]}".'
+
+    def _worth(self, place: Place) -> float:
+        return 2 * len(self._words & _plain(f"{place.name} {place.text}")) - 3 * self._tried[place.role, place.name]
+
+    def _text(self, field: Place, view: View, rng: Random) -> str:
+        """What the goal names, each once; then what fits the field's label."""
+        if self._texts:
+            return self._texts.pop(0)
+        return worth_typing(field.name, view.places, rng)[0]
+
+
+def _plain(text: str) -> set[str]:
+    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 2}

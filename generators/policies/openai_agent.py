@@ -1,0 +1,49 @@
+"""A model behind the OpenAI protocol as a policy: UI-Venus or any other that sees, on vLLM or elsewhere."""
+
+from __future__ import annotations
+
+from generators.policies.agent_prompt import AgentPrompt
+from generators.policies.chat_endpoint import ChatEndpoint, Sampling
+from generators.policies.policy import Decision, View
+from pipelines.prompts import reply_text
+from schemas.action_types import PressEnter, Type
+from schemas.actions import parse_reply
+
+
+class OpenAIAgent:
+    """See the module. All that it knows stands in the `View`; agents of many devices share one `ChatEndpoint`.
+
+    `append_enter_after_type`: on the web, after each Type the agent presses Enter itself, as the published UI-Venus
+    harness does and its models expect; that turn asks nobody and isn't shown to the model. A reply that holds no legal
+    action is a decision without one; only a server that gives no reply at all raises `PolicyError`.
+    """
+
+    needs_tree = False
+
+    def __init__(
+        self, endpoint: ChatEndpoint, prompt: AgentPrompt | None = None, sampling: Sampling | None = None, *,
+        append_enter_after_type: bool = False, name: str = "",
+    ) -> None:  # fmt: skip
+        self.name = name or endpoint.model
+        self.endpoint = endpoint
+        self.prompt = prompt or AgentPrompt()
+        self.sampling = sampling or Sampling()
+        self.append_enter_after_type = append_enter_after_type
+        self._seed = 0
+
+    def begin(self, goal: str, platform: str, seed: int) -> None:
+        """See `Policy.begin`."""
+        self._seed = seed
+
+    def decide(self, view: View) -> Decision:
+        """See `Policy.decide`."""
+        enters = self.append_enter_after_type and view.platform == "web"
+        if enters and view.past and isinstance(view.past[-1].action, Type):
+            return Decision(reply_text(PressEnter(), view.platform), PressEnter())
+        messages = self.prompt.messages(view, enter_is_typed=enters)
+        # each turn draws by itself: an equal screen, met again, may be answered otherwise
+        said = self.endpoint.ask(messages, self.sampling, (self._seed * 1009 + len(view.past)) % 2**31)
+        reply = parse_reply(said.text)
+        return Decision(
+            said.text, reply.action, reply.thought, reply.conclusion, said.prompt_tokens, said.completion_tokens
+        )

@@ -1,0 +1,155 @@
+"""All policies by name: `build_policy("scripted", error_rate=0.1)` gives what a run needs to make one per execution.
+
+A new policy is a function that takes options and returns a `PolicyMaker`, and an entry in `POLICIES`. Callers that know
+more (checkpoints live in the trainer) extend a copy: `build_policy("checkpoint", {**POLICIES, "checkpoint": …}, …)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from generators.environments.world import World
+from generators.generation.contract import Contract
+from generators.generation.scheduling import PolicyMaker
+from generators.policies.guides import Guide
+from generators.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from generators.policies.demonstrations import DemonstrationMemory
+    from generators.policies.plan_guides import RecordedStep
+    from generators.policies.propose_and_judge import ProposalJudge
+
+Paths = Callable[[Contract], "Sequence[RecordedStep] | None"]
+"""A contract's recorded path; None where there is none."""
+
+
+def guide_for(contract: Contract, paths: Paths | None = None) -> Guide:
+    """The guide of a contract: its recorded path if there is one, else that of its app's plan, else of its evaluator's
+    world. Raises `ValueError` where there is none."""
+    from generators.policies.plan_guides import PhoneGuide, RecordedGuide
+
+    path = paths(contract) if paths is not None else None
+    if path is not None:
+        return RecordedGuide(lambda _: path)
+    app = _app_guide(contract)
+    if app is not None:
+        return app
+    rule = contract.evaluator.get("rule")
+    if rule == "state_conditions" and "kind" in contract.initial_state:
+        from generators.policies.fsm_guide import FsmGuide
+
+        return FsmGuide()
+    if rule == "phone_state":
+        return PhoneGuide()
+    raise ValueError(f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
+                     f"task of an FSM site, the phone or an app, or a recorded path")  # fmt: skip
+
+
+def _app_guide(contract: Contract) -> Guide | None:
+    """The guide of a task of a real web app or a desktop program; None for one that no family of theirs made."""
+    from generators.generation.app_ground import work_of
+
+    work = work_of(contract)
+    if work is None:
+        return None
+    from generators.environments.desktop.plan import action_of as on_desktop
+    from generators.environments.webapps.task import action_of as on_page
+    from generators.policies.intent_guide import IntentGuide
+
+    return IntentGuide(lambda _: work.plan, on_desktop if contract.target.startswith("desktop/") else on_page)
+
+
+def scripted(error_rate: float = 0.0, explore_turns: int = 3, errors: Sequence[str] | None = None,
+             paths: Paths | None = None) -> PolicyMaker:  # fmt: skip
+    """The DOM-informed scripted agent (`scripted.ScriptedAgent`)."""
+    from generators.policies.scripted import ERRORS, ScriptedAgent, scripted_name
+
+    def make(contract: Contract, world: World) -> Policy:
+        return ScriptedAgent(
+            guide_for(contract, paths), contract, world.state, error_rate=error_rate,
+            errors=ERRORS if errors is None else errors, explore_turns=explore_turns,
+        )  # fmt: skip
+
+    return PolicyMaker(scripted_name(error_rate), make)
+
+
+def explorer(turns: int = 12) -> PolicyMaker:
+    """The policy without a plan (`exploring.ExploringPolicy`)."""
+    from generators.policies.exploring import ExploringPolicy
+
+    return PolicyMaker(ExploringPolicy.name, lambda contract, world: ExploringPolicy(turns))
+
+
+def openai(
+    base_url: str, model: str, *, history: str = "action", history_steps: int = 3, thinking: bool = False,
+    temperature: float = 0.0, max_tokens: int = 512, append_enter_after_type: bool = False, attempts: int = 6,
+    timeout_s: float = 60.0, requests_per_minute: float | None = None, tokens_per_minute: float | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> PolicyMaker:  # fmt: skip
+    """A model behind the OpenAI protocol (`openai_agent.OpenAIAgent`); all executions share one endpoint."""
+    from generators.policies.agent_prompt import AgentPrompt
+    from generators.policies.chat_endpoint import ChatEndpoint, Sampling
+    from generators.policies.openai_agent import OpenAIAgent
+    from quality.rate_limit import RateLimits
+    from quality.retry import Retry
+
+    limits = RateLimits(requests_per_minute, tokens_per_minute)
+    endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=timeout_s), limits=limits)
+    prompt = AgentPrompt(history, history_steps, thinking)  # type: ignore[arg-type]
+    sampling = Sampling(temperature, 1.0, max_tokens, extra)
+
+    def make(contract: Contract, world: World) -> Policy:
+        return OpenAIAgent(endpoint, prompt, sampling, append_enter_after_type=append_enter_after_type)
+
+    return PolicyMaker(model, make)
+
+
+POLICIES: dict[str, Callable[..., PolicyMaker]] = {"explorer": explorer, "openai": openai, "scripted": scripted}
+"""Name → what makes it of options."""
+
+
+def build_policy(
+    name: str, policies: Mapping[str, Callable[..., PolicyMaker]] | None = None, /, **options: Any
+) -> PolicyMaker:
+    """The policy of that name with options. Raises `ValueError` for an unknown name, option or value."""
+    known = policies if policies is not None else POLICIES
+    if name not in known:
+        raise ValueError(f"policy: expected one of {', '.join(sorted(known))}, found {name!r:.60}")
+    try:
+        inspect.signature(known[name]).bind(**options)
+    except TypeError as error:
+        takes = ", ".join(inspect.signature(known[name]).parameters)
+        raise ValueError(f"policy {name}: {error}; it takes {takes}") from None
+    return known[name](**options)
+
+
+# --- wrappers
+def with_demonstrations(policies: PolicyMaker, memory: DemonstrationMemory, k: int = 2) -> PolicyMaker:
+    """Every policy is shown the demonstrations nearest to its goal, but none of the task itself.
+
+    The memory is taken as it stands: what is verified during a run enters with the next one, or results would depend on
+    which execution ended first."""
+    from generators.policies.demonstrations import WithDemonstrations, name_with_demonstrations
+
+    held = memory.copy()
+
+    def make(contract: Contract, world: World) -> Policy:
+        return WithDemonstrations(policies.make(contract, world), held, k, contract.target, contract.task_id)
+
+    return PolicyMaker(name_with_demonstrations(policies.name, held, k), make)
+
+
+def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | None = None) -> PolicyMaker:
+    """`count` policies propose and a judge picks; 1 is the identity."""
+    from generators.policies.propose_and_judge import ProposeAndJudge, RuleJudge, name_with_proposals
+
+    if count < 1:
+        raise ValueError(f"proposals: expected at least 1, found {count}")
+    picks = judge or RuleJudge()
+
+    def make(contract: Contract, world: World) -> Policy:
+        return ProposeAndJudge([policies.make(contract, world) for _ in range(count)], picks)
+
+    return PolicyMaker(name_with_proposals(policies.name, count, picks), make)

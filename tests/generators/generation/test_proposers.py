@@ -1,0 +1,156 @@
+"""Catalogue, bank and proposers: what was learned steers what is proposed, and nothing is proposed twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from fsm_walks import walk
+from openai_server import OpenAIServer
+
+from generators.environments.evaluators import holds
+from generators.generation.bank import VOTES, TaskBank, gate
+from generators.generation.catalogue import Catalogue, Outcome
+from generators.generation.contract import Contract
+from generators.generation.ground import Ground, Idea, Name, open_ground
+from generators.generation.openai_proposer import OpenAIProposer
+from generators.generation.proposers import Proposed, propose, shares
+from quality.embedding import EMBEDDED, Embedder
+from quality.model_client import ModelClient, Retry
+from quality.neighbours import cosines
+
+QUOTAS = {"easy": 8, "medium": 3, "hard": 1}
+
+
+@pytest.fixture(scope="module")
+def ground() -> Ground:
+    return open_ground("fsm", 3)
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    return Embedder(EMBEDDED)
+
+
+def learned(ground: Ground, proposed: Proposed, catalogue: Catalogue | None = None) -> tuple[Catalogue, float]:
+    """What a round of walks teaches, and its yield."""
+    catalogue = catalogue or Catalogue()
+    runs = [walk(proposal.contract, seed=n) for n, proposal in enumerate(proposed.proposals)]
+    catalogue.see(runs)
+    done = [holds(run.contract.evaluator, run.end_state) for run in runs]
+    catalogue.learn([
+        Outcome(p.contract.target, p.ideas, p.arm, ok, "no way to it")
+        for p, ok in zip(proposed.proposals, done, strict=True)
+    ])  # fmt: skip
+    return catalogue, sum(done) / len(done)
+
+
+@pytest.fixture(scope="module")
+def rounds(ground: Ground, embedder: Embedder) -> list[tuple[Proposed, float]]:
+    """Three rounds, each learning from those before."""
+    bank, catalogue, found = TaskBank(embedder, 0.9), Catalogue(), []
+    for number in range(3):
+        proposed = propose(ground, catalogue, bank, QUOTAS, number)
+        catalogue, share = learned(ground, proposed, catalogue)
+        found.append((proposed, share))
+    return found
+
+
+def test_rounds_keep_their_mix_and_repeat_nothing(rounds: list[tuple[Proposed, float]], embedder: Embedder) -> None:
+    for proposed, _ in rounds:
+        strata = [proposal.contract.stratum for proposal in proposed.proposals]
+        wanted = {name: QUOTAS[name] - proposed.short[name] for name in QUOTAS}
+        assert {name: strata.count(name) for name in QUOTAS} == wanted
+    texts = [proposal.contract.instruction for proposed, _ in rounds for proposal in proposed.proposals]
+    vectors = embedder.encode(texts)
+    left, right = np.triu_indices(len(texts), 1)
+    assert cosines(vectors[left], vectors[right]).max() < 0.9
+
+
+def test_what_was_learned_opens_other_arms_and_raises_the_yield(rounds: list[tuple[Proposed, float]]) -> None:
+    first, last = rounds[0], rounds[-1]
+    assert {proposal.arm for proposal in first[0].proposals} == {"static"}
+    assert {proposal.arm for proposal in last[0].proposals} > {"reverse"}
+    assert last[1] > first[1]
+
+
+def test_proposing_is_a_function_of_its_arguments(ground: Ground, embedder: Embedder) -> None:
+    small = {"easy": 4}
+    one, two, other = (propose(ground, Catalogue(), TaskBank(embedder, 0.9), small, seed) for seed in (7, 7, 8))
+    assert one.proposals == two.proposals != other.proposals
+
+
+def test_a_chance_follows_what_came_off(ground: Ground) -> None:
+    catalogue = Catalogue()
+    good, bad = (Idea("fsm/shop/0", f"shop/{name}", "Do it", 3) for name in ("add", "order"))
+    assert catalogue.chance([good]) == catalogue.chance([bad]) == 0.5
+    catalogue.learn([Outcome("fsm/shop/0", (good,), "static", True, "")] * 4
+                    + [Outcome("fsm/shop/0", (bad,), "static", False, "no order form")] * 4)  # fmt: skip
+    assert catalogue.chance([good]) > 0.6 > 0.4 > catalogue.chance([bad])
+    assert catalogue.chance([good, bad]) < catalogue.chance([bad])
+    assert catalogue.reasons["shop/order"]["no order form"] == 4
+    weights = shares(catalogue, ["static", "reverse"])
+    assert sum(weights.values()) == pytest.approx(1) and min(weights.values()) > 0
+
+
+def test_support_is_what_was_seen_on_the_target() -> None:
+    catalogue = Catalogue()
+    idea = Idea("t/a/0", "a/add", "Add the Oak Lamp", 3, thing="Oak Lamp")
+    assert catalogue.support(idea) == "target unseen"
+    catalogue.names["t/a/0"] = {Name("Soup Pot", "link"): 1}  # type: ignore[assignment]
+    catalogue._told.clear()
+    assert catalogue.support(idea) == "unseen"
+    catalogue.names["t/a/0"] = {Name("Oak Lamp", "link"): 1}  # type: ignore[assignment]
+    catalogue._told.clear()
+    assert catalogue.support(idea) == "seen"
+    assert catalogue.support(replace(idea, text="Ask for help", thing="")) == "nothing named"
+
+
+def test_the_gate_names_what_is_wrong(ground: Ground) -> None:
+    world = ground.offline()
+    contract = next(c for idea in islice(ground.ideas(ground.targets[0], Random(3)), 20)
+                    if (c := ground.contract([idea], Random(0))) is not None and ground.shortest(c))  # fmt: skip
+    assert gate(contract, ground.targets, world) == ""
+    holds_now = replace(contract, evaluator={"rule": "state_conditions", "conditions": [["page", "eq", "home"]]})
+    assert gate(holds_now, ground.targets, world) == "evaluator: holds at the start"
+    assert gate(replace(contract, instruction="two\nlines are too many"), ground.targets, world).startswith(
+        "instruction"
+    )
+    assert gate(replace(contract, target="fsm/moon/1"), ground.targets, world) == "target: unknown"
+    assert gate(replace(contract, evaluator={"rule": "guess"}), ground.targets, world).startswith("contract: ")
+    nowhere = {**contract.initial_state, "page": "cellar"}
+    assert gate(replace(contract, initial_state=nowhere), ground.targets, world).startswith("contract: ")
+
+
+def test_a_bank_takes_what_is_new(embedder: Embedder) -> None:
+    bank = TaskBank(embedder, 0.9, ["Open the settings"])
+    assert bank.admit("Open the settings") == (False, pytest.approx(1.0), "Open the settings")
+    assert bank.admit("Send an email to Ann about the meeting on Friday")[0]
+    assert len(bank.texts) == 2 and bank.closest_pair() < 0.9
+    with pytest.raises(ValueError, match="0 < epsilon <= 1"):
+        TaskBank(embedder, 0)
+
+
+def test_a_model_proposes_with_what_is_known(ground: Ground, tmp_path: Path) -> None:
+    catalogue, target = Catalogue(), ground.targets[0]
+    catalogue.examples = [(target, "Do the first verified thing", 4), ("elsewhere", "Another thing", 2)]
+    with OpenAIServer() as server:
+        server.answer = {f"task_{k}": "" for k in range(1, 5)} | {f"steps_{k}": "3" for k in range(1, 5)}
+        server.answer |= {
+            "task_1": "Write  down\nthe weather",
+            "steps_1": "4",
+            "task_2": "A long errand",
+            "steps_2": "30",
+        }
+        client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
+        found = list(islice(OpenAIProposer(ground, catalogue, client, "web").propose(target, "easy", Random(0)), 1))
+        client.close()
+        asked = str(server.bodies[0])
+    assert [(p.contract.instruction, p.contract.expected_steps) for p in found] == [("Write down the weather", 4)]
+    contract: Contract = found[0].contract
+    assert contract.evaluator == {"rule": VOTES} and gate(contract, ground.targets, ground.offline()) == ""
+    assert "Do the first verified thing" in asked and "functions" in asked

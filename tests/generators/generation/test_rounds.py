@@ -1,0 +1,124 @@
+"""Rounds over a store, with real Chromium: what is written, what later rounds learn from, what a rerun does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+from generators.browser import BrowserMissing, find_chromium
+from generators.environments.evaluators import holds
+from generators.generation.contract import Contract
+from generators.generation.devices import LocalPool
+from generators.generation.feedback import learned, promote, promoted, rounds_of
+from generators.generation.gold import build_generated
+from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, LoopConfig, LoopParts, round_number
+from generators.generation.pool import build_pool
+from generators.generation.records import from_plain, read_lines, to_plain
+from generators.generation.rounds import build_bank, run_round
+from generators.generation.scheduling import PolicyMaker
+from generators.task_pool import build_shards
+from pipelines.store import Store, StoreError
+from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
+
+CONFIG = LoopConfig(targets=2, tasks=5, mix=(0.6, 0.4, 0.0))
+
+
+def files_of(store: Store) -> dict[str, int]:
+    found = (path for path in (store.home / "assets").rglob("*") if path.is_file() and path.name != "current.json")
+    return {str(path): path.stat().st_mtime_ns for path in found}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Two rounds in a real browser."""
+    try:
+        find_chromium()
+    except BrowserMissing as error:
+        pytest.skip(str(error))
+    made = Store(tmp_path_factory.mktemp("rounds"))
+    for number in (1, 2):
+        run_round(made, number, CONFIG)
+    return made
+
+
+def test_a_round_leaves_tasks_trajectories_and_verdicts(store: Store) -> None:
+    assert rounds_of(store, VERIFIED) == ["round_001", "round_002"]
+    for name in ("round_001", "round_002"):
+        bank, runs, verified = (store.require(f"{asset}/{name}") for asset in (BANK, TRAJECTORIES, VERIFIED))
+        contracts = {row["task_id"]: Contract.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()}
+        trajectories = read_lines(runs.file("trajectories.jsonl"))
+        assert {done.contract.task_id for done in trajectories} == set(contracts)
+        assert [from_plain(to_plain(done)) for done in trajectories] == trajectories
+        rows = {row["trajectory_id"]: row for row in verified.read("trajectories", Trajectories.schema).to_pylist()}
+        for done in trajectories:
+            row = rows[done.trajectory_id]
+            assert not row["verified"] or holds(done.contract.evaluator, done.end_state), row
+            assert row["end_state"] == "{}" or json.loads(row["end_state"]) == done.end_state
+        shown = set(verified.read("screens", Screens.schema)["screenshot_sha256"].to_pylist())
+        for sha256 in verified.read("steps", Steps.schema)["screenshot_sha256"].to_pylist():
+            assert sha256 in shown and store.screen_bytes(sha256)[:4] == b"\x89PNG"
+        assert verified.counts["executed"] == verified.counts["trajectories"] == len(contracts)
+        assert verified.counts["yield"] <= verified.counts["feasible"]
+
+
+def test_later_rounds_learn_from_promoted_ones_before_them_alone(store: Store) -> None:
+    first, second = (store.require(f"{CATALOGUE}/round_00{n}") for n in (1, 2))
+    assert first.inputs == {} and first.counts["coverage"] == 0
+    assert second.inputs == {f"{VERIFIED}/round_001": store.require(f"{VERIFIED}/round_001").version}
+    catalogue, inputs = learned(store, 2, CONFIG)
+    assert set(inputs) == set(second.inputs) and catalogue.names and catalogue.arms["static"].executed == 5
+    assert learned(store, 2, replace(CONFIG, feedback=False))[1] == {}
+    assert catalogue.explorations and all(e.screens for e in catalogue.explorations.values())
+
+
+def test_a_rerun_does_no_work(store: Store) -> None:
+    def never(contract: object, world: object) -> object:
+        raise AssertionError("nothing is left to execute")
+
+    before, again = (
+        files_of(store),
+        LoopParts(policies=lambda _: PolicyMaker("scripted-0.02", never), pool=LocalPool({})),
+    )  # type: ignore[arg-type]
+    made = run_round(store, 2, CONFIG, again)
+    assert made.version == store.require(f"{VERIFIED}/round_002").version and files_of(store) == before
+
+
+def test_promoting_pins_versions_and_repeats_nothing(store: Store) -> None:
+    now = promoted(store)
+    assert set(now["rounds"]) == {"round_001", "round_002"} and promote(store) == now
+    assert len(list((store.home / "feedback" / "verified").glob("*/manifest.json"))) == 2  # one a round
+
+
+def test_verified_trajectories_become_gold_and_tasks(store: Store) -> None:
+    gold, pool = build_generated(store), build_pool(store)
+    verified = sum(store.require(f"{VERIFIED}/{name}").counts["verified"] for name in rounds_of(store, VERIFIED))
+    steps, samples = gold.read("steps", Steps.schema), gold.read("samples", Samples.schema)
+    assert gold.checks_passed and len(pc.unique(steps["episode_id"])) == verified == gold.counts["verified"]
+    assert set(samples["source"].to_pylist()) == {"generated"} and all(samples["synthetic"].to_pylist())
+    assert set(steps["episode_outcome"].to_pylist()) == {"success"}
+    tasks = pool.read("tasks", Tasks.schema).to_pylist()
+    assert len(tasks) == verified and {task["origin"] for task in tasks} == {"dynamic"}
+    for task in tasks:
+        runs = [item.partition("generated/")[2] for item in task["parents"]]
+        acts = steps.filter(pc.is_in(steps["episode_id"], value_set=pc.cast(runs, steps["episode_id"].type)))
+        assert len(runs) == 1 and task["expected_steps"] == acts.num_rows - 1  # Finished is no step of it
+    shards = build_shards(store)
+    assert shards.checks_passed and shards.counts["tasks"] == len(tasks)
+    assert store.screens_of("generated") == gold
+
+
+def test_bad_rounds_are_named(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(StoreError, match="generation/catalogue/round_001: nothing committed yet"):
+        build_bank(store, 1, CONFIG)
+    for build in (build_generated, build_pool):
+        with pytest.raises(StoreError, match="no round has been verified yet"):
+            build(store)
+    with pytest.raises(ValueError, match="expected a name such as round_001, found 'round_1'"):
+        round_number("round_1")
+    with pytest.raises(ValueError, match="3 shares that sum to 1"):
+        LoopConfig(mix=(0.5, 0.4, 0.3))

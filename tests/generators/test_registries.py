@@ -1,0 +1,148 @@
+"""Every world of the registry opens, resets from a task of its own, and its rule tells what isn't done from what is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from random import Random
+from typing import Any
+
+import pytest
+
+from generators.environments.evaluators import RULES, holds
+from generators.environments.registry import WORLDS, open_world
+from generators.environments.world import World, WorldError
+from generators.functional_maps import Attempts, MapConfig, proven_tasks
+from schemas.actions import CallUser
+
+
+@dataclass(frozen=True)
+class Example:
+    """A task of a world, and what does it on the open world."""
+
+    start: dict[str, Any]
+    evaluator: dict[str, Any]
+    do: Callable[[Any], object]
+
+
+def phone() -> Example:
+    from generators.environments.phone.plan import perform
+    from generators.environments.phone.tasks import make_task
+
+    task = next(t for seed in range(60, 70) if (t := make_task("calendar.ask", seed)))
+    return Example(task.start, task.evaluator(), lambda world: perform(world, task.plan))
+
+
+def fsm() -> Example:
+    from generators.environments.fsm.sites import make_site
+    from generators.environments.fsm.tasks import TaskMaker
+
+    task = next(TaskMaker(make_site("streaming", 5)).tasks(1))
+    return Example(task.start, task.rule, lambda world: [world.act(action) for action in task.path])
+
+
+def pages(kind: str) -> Example:
+    from generators.judge_bench.own_pages import Oracle, task_of
+
+    config = MapConfig(page_platforms=(kind,), families=("todo.tick",))
+    row = next(proven_tasks(config, Attempts()))
+
+    def do(world: Any) -> None:
+        task = task_of("todo.tick", world.state(), row["instruction"])
+        assert task is not None, "the start shows another screen than the one the task was made on"
+        if world.state()["app"] != "todo":  # it begins outside the app
+            from dataclasses import replace
+
+            task = replace(task, entry=True)
+        Oracle(world, row["instruction"], Random(0)).run(task, by_name=False)
+
+    return Example(row["initial_state"], row["evaluator"], do)
+
+
+def miniwob() -> Example:
+    from generators.judge_bench.miniwob_tasks import record_one
+
+    row = next(proven_tasks(MapConfig(page_seeds=0, families=("click-link",)), Attempts()))
+
+    def do(world: Any) -> None:
+        trace = record_one(world, "click-link", row["initial_state"]["seed"])
+        assert trace is not None and trace.goal == row["instruction"]
+
+    return Example(row["initial_state"], row["evaluator"], do)
+
+
+def desktop() -> Example:
+    from generators.environments.desktop.tasks import TASKS, perform
+
+    return Example(TASKS[0].start, TASKS[0].evaluator(), lambda world: perform(TASKS[0], world))
+
+
+def web_app(name: str) -> Example:
+    """The first of an app's tasks that asks for no answer."""
+    from generators.environments.webapps.task import perform
+
+    tasks = import_module(f"generators.environments.webapps.{name}.tasks").make_tasks(0)
+    task = next(task for task in tasks if all(intent[0] != "answer" for intent in task.plan))
+    return Example(dict(task.start), task.evaluator(), lambda world: perform(task, world))
+
+
+EXAMPLES: dict[str, Callable[[], Example]] = {
+    "phone": phone, "fsm": fsm, "pages/phone": lambda: pages("phone"), "pages/desktop": lambda: pages("desktop"),
+    "miniwob": miniwob, "desktop": desktop,
+}  # fmt: skip
+"""A new world's example goes here; a web app's are in `webapps.<name>.tasks`."""
+STRICT = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
+"""Worlds that refuse a start of another world; the others ignore its entry "world"."""
+
+
+@contextmanager
+def opened(name: str) -> Iterator[World]:
+    from generators.browser import BrowserMissing
+    from generators.environments.desktop.session import DesktopMissing
+    from generators.environments.webapps.server import AppMissing
+
+    try:
+        with open_world(name) as world:
+            yield world
+    except (AppMissing, BrowserMissing, DesktopMissing) as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_world_resets_from_a_task_and_its_rule_holds_only_after_the_plan(name: str) -> None:
+    example = EXAMPLES[name]() if name in EXAMPLES else web_app(name)
+    assert example.start["world"] == name and example.evaluator["rule"] in RULES
+    with opened(name) as world:
+        assert isinstance(world, World)
+        assert (world.name, world.platform) == (name, WORLDS[name].platform)
+        world.reset(example.start)
+        first = world.state()
+        assert not holds(example.evaluator, first, getattr(world, "answer", ""))
+        example.do(world)
+        assert holds(example.evaluator, world.state(), getattr(world, "answer", ""))
+        world.act(CallUser("I don't know"))  # every world takes an answer
+        world.reset(example.start)
+        assert world.state() == first and world.observe().places
+        if name in STRICT:
+            with pytest.raises(WorldError, match="expected a start of this world, found one of 'elsewhere'"):
+                world.reset({**example.start, "world": "elsewhere"})
+
+
+def test_unknown_names_and_unreadable_rules_are_errors() -> None:
+    with pytest.raises(ValueError, match="unknown name 'mars'; known are phone, fsm"):
+        open_world("mars")
+    with pytest.raises(ValueError, match="unknown rule 'eval'; known are phone_state"):
+        holds({"rule": "eval"}, {})
+    with pytest.raises(ValueError, match="unknown rule"):
+        holds({"rule": ["phone_state"]}, {})
+    for rule in RULES:
+        with pytest.raises(ValueError):
+            holds({"rule": rule}, {})
+
+
+def test_a_reward_counts_only_from_what_the_task_asks() -> None:
+    rule = {"rule": "miniwob_raw_reward", "at_least": 1}
+    assert [holds(rule, {"reward": reward}) for reward in (None, -1, 0.99, 1.0)] == [False, False, False, True]
+    assert not holds({"rule": "page_state", "checks": []}, {"a": 1})  # a task without checks is never done

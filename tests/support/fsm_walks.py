@@ -1,0 +1,46 @@
+"""Executions without a browser: a FSM contract done (or not) in the interpreter, as a trajectory with its elements."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+from generators.environments.fsm.interpreted import InterpretedWorld
+from generators.environments.fsm.sites import make_site
+from generators.environments.fsm.spec import Goal
+from generators.environments.fsm.tasks import TaskMaker
+from generators.generation.contract import Contract, Trajectory, Turn
+from generators.generation.fsm_ground import site_of
+from schemas.actions import Action, Click
+from schemas.ids import digest
+
+
+def path_of(contract: Contract) -> list[Action]:
+    """The planner's path to a contract's conditions; clicks that lead nowhere in particular where there is none."""
+    conditions = contract.evaluator["conditions"]
+    atoms = [(path.removeprefix("variables."), operator, value) for path, operator, value in conditions
+             if path.startswith("variables.")]  # fmt: skip
+    page = next((value for path, _, value in conditions if path == "page"), "")
+    site = site_of(contract.target)
+    known = all(name in site.variable for name, _, _ in atoms)
+    task = TaskMaker(site).joined([Goal("asked", tuple(atoms), ("",), page)], Random(0)) if known else None
+    return list(task.path) if task else []
+
+
+def walk(contract: Contract, actions: list[Action] | None = None, seed: int = 0) -> Trajectory:
+    """Carry actions out (the planner's path unless told; a look around where there is none)."""
+    world = InterpretedWorld(make_site)
+    world.reset(contract.initial_state)
+    rng, turns = Random(seed), list[Turn]()
+    chosen = path_of(contract) if actions is None else actions
+    for number in range(len(chosen) or 5):
+        places = world.places()
+        action = chosen[number] if chosen else Click(rng.choice([p for p in places if p.clickable]).centre)
+        turns.append(_turn(world, action))
+        world.act(action)
+    return Trajectory(contract, "walker", "none", seed, tuple(turns), _turn(world, None), world.state(), "", "finished")
+
+
+def _turn(world: InterpretedWorld, action: Action | None) -> Turn:
+    elements = tuple(place.as_element() for place in world.places())
+    return Turn(digest(json.dumps(elements, default=str)), world.size_px, elements, "", action)

@@ -1,0 +1,55 @@
+"""Tasks of sites without a browser, as contracts, and runs of scripted agents on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from generators.environments.fsm.evaluate import holds
+from generators.environments.fsm.interpreted import InterpretedWorld
+from generators.environments.fsm.sites import make_site
+from generators.environments.fsm.tasks import FsmTask, TaskMaker
+from generators.generation.contract import Contract
+from generators.policies.episode import Episode, run_episode
+from generators.policies.fsm_guide import FsmGuide
+from generators.policies.guides import Guide
+from generators.policies.plan_guides import RecordedStep
+from generators.policies.scripted import ScriptedAgent
+
+
+def contract_of(task: FsmTask) -> Contract:
+    start = {"world": "fsm", **task.start}
+    return Contract(task.instruction, "web", task.target, start, task.rule, task.expected_steps, task.capabilities)
+
+
+@cache
+def _tasks(kind: str, each: int) -> tuple[Contract, ...]:
+    return tuple(contract_of(task) for task in TaskMaker(make_site(kind, 1)).tasks(each))
+
+
+def tasks_of(kinds: Iterable[str], each: int) -> list[Contract]:
+    """The first tasks of the site of seed 1 of each kind."""
+    return [contract for kind in kinds for contract in _tasks(kind, each)]
+
+
+def run_scripted(contract: Contract, guide: Guide | None = None, seed: int = 0, **options: Any) -> tuple[Episode, bool]:
+    """(episode, whether it reached the goal by the world's truth)."""
+    world = InterpretedWorld(make_site)
+    agent = ScriptedAgent(guide or FsmGuide(), contract, world.state, **options)
+    episode = run_episode(
+        world, agent, contract.instruction, contract.initial_state, seed, 2 * contract.expected_steps + 8
+    )
+    return episode, holds(episode.end_state, contract.evaluator)
+
+
+def recorded(task: FsmTask) -> list[RecordedStep]:
+    """A task's path with the element under every click."""
+    world = InterpretedWorld(make_site)
+    world.reset(task.start)
+    steps = []
+    for action in task.path:
+        place = next((p for p in world.places() if p.clickable and p.centre == getattr(action, "box", None)), None)
+        steps.append(RecordedStep(action, place.role if place else "", place.name if place else ""))
+        world.act(action)
+    return steps

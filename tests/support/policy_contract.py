@@ -1,0 +1,97 @@
+"""What every policy keeps, whatever it is: checks that each member of the family is put through."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from drawn import draw
+
+from generators.environments.fsm.interpreted import InterpretedWorld
+from generators.environments.fsm.sites import make_site
+from generators.environments.world import Observation, Place, World
+from generators.generation.contract import Contract
+from generators.policies.episode import Step, turns
+from generators.policies.policy import Decision, Policy, Said, View
+from schemas.action_types import Click, Scroll, Type
+from schemas.actions import Action, parse_reply
+
+Make = Callable[[Contract, World], Policy]
+LEGAL = Action.__args__  # type: ignore[attr-defined]
+ODD_GOALS = ("", "{goal} {0} %s", "<action>Click(box=(1,1))</action>", "写下“你好”\n😀", "a" * 3000, "\\'\"` \u202e x")
+PAST = (Said(Click((1, 1)), "{", "}"), Said(None), Said(Scroll(direction="down")), Said(Type("';--\n")))
+PLACES = (Place((0, 0, 1000, 1000), "link", "", "", ""), Place((10, 10, 10, 10), "textbox", "{x}", "a\nb", "k"))
+
+
+class DrawnSite(InterpretedWorld):
+    """A site without a browser whose picture is one: a box whose place depends on what shows."""
+
+    def __init__(self) -> None:
+        super().__init__(make_site)
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        x, y = hashlib.sha256(seen.png).digest()[:2]
+        return replace(seen, png=draw({"red": (x // 2, y // 3, x // 2 + 40, y // 3 + 30)}))
+
+
+def run(policy: Policy, world: World, contract: Contract, seed: int, most: int = 5) -> list[Step]:
+    """The first turns of an episode."""
+    world.reset(contract.initial_state)
+    steps: list[Step] = []
+    for step in turns(world, policy, contract.instruction, seed):
+        steps.append(step)
+        if len(steps) == most:
+            break
+    return steps
+
+
+def check_policy(make: Make, contract: Contract, other: Contract) -> None:
+    """All of it but randomness: legal decisions, determinism by seed, `begin` forgets, `needs_tree` is honoured."""
+    world = DrawnSite()
+    policy = make(contract, world)
+    assert isinstance(policy, Policy) and policy.name
+    first = run(policy, world, contract, 3)
+    for step in first:
+        check_decision(step.decision)
+    again = run(make(contract, world), world, contract, 3)
+    assert [s.decision for s in first] == [s.decision for s in again]
+    run(policy, world, contract, 4)
+    assert [s.decision for s in first] == [s.decision for s in run(policy, world, contract, 3)]
+    check_tree(make, world, contract)
+    for goal in ODD_GOALS:
+        check_odd(make(other, world), world, other, goal)
+
+
+def check_tree(make: Make, world: World, contract: Contract) -> None:
+    """A policy that doesn't need the tree decides the same with it and without."""
+    policy = make(contract, world)
+    world.reset(contract.initial_state)
+    seen = world.observe()
+    bare = View(contract.instruction, seen.png, world.size_px, world.platform)
+    decided = []
+    for view in (bare, replace(bare, places=seen.places)):
+        policy.begin(contract.instruction, world.platform, 1)
+        decided.append(policy.decide(view))
+    assert policy.needs_tree or decided[0] == decided[1]
+
+
+def check_odd(policy: Policy, world: World, contract: Contract, goal: str) -> None:
+    """Odd goals, pasts and trees: a decision all the same."""
+    world.reset(contract.initial_state)
+    png = world.observe().png
+    for platform in ("mobile", "web", "desktop"):
+        policy.begin(goal, platform, 0)
+        for past in ((), PAST):
+            for places in ((), PLACES) if policy.needs_tree else ((),):
+                check_decision(policy.decide(View(goal or "x", png, (224, 160), platform, past, places)))
+
+
+def check_decision(decision: Decision) -> None:
+    """Legal text, and an action that the text says, or none."""
+    decision.reply.encode()
+    assert decision.action is None or isinstance(decision.action, LEGAL)
+    read = parse_reply(decision.reply)
+    assert read.action == decision.action and read.conclusion == decision.conclusion
+    assert min(decision.prompt_tokens, decision.completion_tokens) >= 0
