@@ -127,9 +127,11 @@ class Catalogue:
         return self._told[target]
 
     def _keys(self, idea: Idea) -> tuple[str, ...]:
-        """From broad to narrow."""
+        """From broad to narrow; the narrowest is the thing itself: what one function could be done to is there for the
+        others as well."""
         support = self.support(idea)
-        return support, f"{idea.arm}|{support}", f"{idea.function}|{support}", f"{idea.function}|{support}|{idea.role}"
+        broad = support, f"{idea.arm}|{support}", f"{idea.function}|{support}", f"{idea.function}|{support}|{idea.role}"
+        return (*broad, f"{idea.target}|{plain(idea.thing)}") if idea.thing else broad
 
     def chance(self, ideas: Sequence[Idea]) -> float:
         """Estimated chance that a task of these ideas is verified; they count as independent."""

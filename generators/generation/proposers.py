@@ -181,8 +181,8 @@ def arms(ground: Ground, catalogue: Catalogue) -> dict[str, Proposer]:
 
 
 def shares(catalogue: Catalogue, names: list[str]) -> dict[str, float]:
-    """Share of the tasks each arm gets: in proportion to its estimated yield, none below `LEAST_SHARE`."""
-    value = {name: catalogue.arms[name].mean(PRIOR) if name in catalogue.arms else PRIOR for name in names}
+    """Share of the tasks each arm gets: as the square of its estimated yield, none below `LEAST_SHARE`."""
+    value = {name: (catalogue.arms[name].mean(PRIOR) if name in catalogue.arms else PRIOR) ** 2 for name in names}
     whole = sum(value.values())
     raised = {name: max(LEAST_SHARE, value[name] / whole) for name in names}
     return {name: share / sum(raised.values()) for name, share in raised.items()}
