@@ -14,7 +14,7 @@ from generators.browser import BrowserMissing, find_chromium
 from generators.generation.feedback import promoted
 from pipelines.store import Store
 
-SETTINGS = "generation: {ground: fsm, targets: 1, tasks: 3, error_rate: 0.0, rounds: 2}\n"
+SETTINGS = "generation: {ground: fsm, targets: 1, tasks: 2, error_rate: 0.0, rounds: 2}\n"
 
 
 @pytest.fixture

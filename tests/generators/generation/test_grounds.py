@@ -90,7 +90,7 @@ def test_ideas_about_seen_names_say_them() -> None:
 
 
 def test_an_unknown_ground_or_target_is_named() -> None:
-    with pytest.raises(ValueError, match="expected one of fsm, phone, found 'moon'"):
+    with pytest.raises(ValueError, match="expected one of fsm, .*found .moon."):
         open_ground("moon", 1)
     with pytest.raises(ValueError, match="expected fsm/<kind>/<seed>, found 'fsm/shop'"):
         open_ground("fsm", 1).functions("fsm/shop")

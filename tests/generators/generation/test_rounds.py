@@ -24,7 +24,7 @@ from generators.task_pool import build_shards
 from pipelines.store import Store, StoreError
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
 
-CONFIG = LoopConfig(targets=2, tasks=5, mix=(0.6, 0.4, 0.0))
+CONFIG = LoopConfig(targets=2, tasks=4, mix=(0.75, 0.25, 0.0))
 
 
 def files_of(store: Store) -> dict[str, int]:
@@ -70,7 +70,7 @@ def test_later_rounds_learn_from_promoted_ones_before_them_alone(store: Store) -
     assert first.inputs == {} and first.counts["coverage"] == 0
     assert second.inputs == {f"{VERIFIED}/round_001": store.require(f"{VERIFIED}/round_001").version}
     catalogue, inputs = learned(store, 2, CONFIG)
-    assert set(inputs) == set(second.inputs) and catalogue.names and catalogue.arms["static"].executed == 5
+    assert set(inputs) == set(second.inputs) and catalogue.names and catalogue.arms["static"].executed == 4
     assert learned(store, 2, replace(CONFIG, feedback=False))[1] == {}
     assert catalogue.explorations and all(e.screens for e in catalogue.explorations.values())
 
