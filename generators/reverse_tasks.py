@@ -35,7 +35,7 @@ from generators.walks import (
 )
 from quality.questions import Request, data_block
 from schemas.action_types import Type
-from schemas.actions import Action, format
+from schemas.actions import Action
 from schemas.ids import canonical_json, digest
 
 if TYPE_CHECKING:
@@ -296,8 +296,3 @@ def replays(world: World, task: ReverseTask) -> bool:
     except WorldError:
         return False
     return holds(world.state(), task.rule)
-
-
-def path_text(task: ReverseTask) -> list[str]:
-    """The path in canonical text."""
-    return [format(action) for action in task.path]

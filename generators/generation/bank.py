@@ -59,10 +59,11 @@ class TaskBank:
         """`admit_all` of one text."""
         return self.admit_all([text])[0]
 
-    def closest_pair(self) -> float:
-        """Largest cosine similarity of any two tasks, by brute force; -1 for fewer than two."""
+    def closest_pair(self, first: int = 0) -> float:
+        """Largest cosine similarity of any two tasks, one of them at least from place `first` on, by brute force; -1
+        where there are no two."""
         best = -1.0
-        for number in range(1, len(self.texts)):
+        for number in range(max(first, 1), len(self.texts)):
             whole = np.broadcast_to(self._vectors[number], (number, self._vectors.shape[1]))
             best = max(best, float(cosines(self._vectors[:number], whole).max()))
         return best

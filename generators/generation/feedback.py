@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from generators.generation.catalogue import Catalogue, Outcome
-from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, LoopConfig, round_number
+from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, round_number
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
-from pipelines.manifest import Manifest
+from pipelines.manifest import Manifest, StoreError
 from pipelines.store import Store, put_text
 from schemas.ids import digest
 from schemas.tables import Trajectories
@@ -30,7 +31,7 @@ def promoted(store: Store) -> dict[str, Any]:
 def promote(store: Store) -> dict[str, Any]:
     """Make every round whose verdicts passed their checks known to later rounds; returns the manifest. Promoting the
     same rounds again writes nothing."""
-    rounds = {name: found for name in rounds_of(store, VERIFIED) if (found := store.current(f"{VERIFIED}/{name}"))}
+    rounds = verified_rounds(store)
     data = {name: manifest.data_version for name, manifest in rounds.items()}
     mark = digest(data)[:16]
     made: dict[str, Any] = {"digest": mark, "rounds": {name: found.version for name, found in rounds.items()},
@@ -47,6 +48,19 @@ def rounds_of(store: Store, asset: str) -> list[str]:
     return sorted(path.name for path in store.root(asset).glob("round_*") if path.is_dir())
 
 
+def verified_rounds(store: Store) -> dict[str, Manifest]:
+    """Every round whose verdicts passed their checks, by name."""
+    return {name: found for name in rounds_of(store, VERIFIED) if (found := store.current(f"{VERIFIED}/{name}"))}
+
+
+def require_verified(store: Store, asset: str) -> dict[str, Manifest]:
+    """The same for an asset made of them. Raises `StoreError` naming it if there is none."""
+    rounds = verified_rounds(store)
+    if not rounds:
+        raise StoreError(f"{asset}: no round has been verified yet; run `vesper generate` or the job generate_round")
+    return rounds
+
+
 def known_before(store: Store, number: int) -> dict[str, Manifest]:
     """Promoted rounds before a round, by name: their `generation/verified` in the promoted version."""
     versions = promoted(store)["rounds"]
@@ -54,12 +68,11 @@ def known_before(store: Store, number: int) -> dict[str, Manifest]:
             if round_number(name) < number}  # fmt: skip
 
 
-def learned(store: Store, number: int, config: LoopConfig) -> tuple[Catalogue, dict[str, str]]:
-    """(the catalogue that a round starts with, the versions it rests on)."""
-    catalogue, inputs = Catalogue(), dict[str, str]()
-    if not config.feedback:
-        return catalogue, inputs
-    for name, verified in known_before(store, number).items():
+def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:
+    """What rounds teach, by their `generation/verified` in the order of their numbers."""
+    catalogue = Catalogue()
+    for verified in rounds:
+        name = verified.asset.rpartition("/")[2]
         bank = store.version(f"{BANK}/{name}", verified.inputs[f"{BANK}/{name}"])
         runs = store.version(f"{TRAJECTORIES}/{name}", verified.inputs[f"{TRAJECTORIES}/{name}"])
         proposals = {p.contract.task_id: p for p in read_proposals(bank)}
@@ -76,5 +89,4 @@ def learned(store: Store, number: int, config: LoopConfig) -> tuple[Catalogue, d
             if row["verified"]:
                 catalogue.examples.append((done.contract.target, done.contract.instruction, len(done.actions)))
         catalogue.learn(outcomes)
-        inputs[verified.asset] = verified.version
-    return catalogue, inputs
+    return catalogue

@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from generators.generation.feedback import rounds_of
-from generators.generation.loop import VERIFIED
+from generators.generation.feedback import require_verified
 from generators.generation.tables import SOURCE
 from pipelines.derive import DERIVE_VERSION, derive_samples
-from pipelines.manifest import Check, Manifest, StoreError
+from pipelines.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.gold import Rejects
 from schemas.ids import canonical_json, digest, item_episode
@@ -29,9 +28,7 @@ LICENCE = "own"
 
 def build_generated(store: Store) -> Manifest:
     """A part a round. Raises `StoreError` if no round has been verified."""
-    rounds = {name: found for name in rounds_of(store, VERIFIED) if (found := store.current(f"{VERIFIED}/{name}"))}
-    if not rounds:
-        raise StoreError(f"{ASSET}: no round has been verified yet; run `vesper generate` or the job generate_round")
+    rounds = require_verified(store, ASSET)
     specs = {name: PartSpec(name, digest([CODE_VERSION, manifest.data_version])) for name, manifest in rounds.items()}
     inputs = {manifest.asset: manifest.version for manifest in rounds.values()}
     with store.build(ASSET, code_version=CODE_VERSION, inputs=inputs, parts=list(specs.values())) as build:

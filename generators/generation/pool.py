@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.compute as pc
 
 from generators.generation.contract import Contract
-from generators.generation.feedback import rounds_of
-from generators.generation.loop import BANK, VERIFIED
+from generators.generation.feedback import require_verified
+from generators.generation.loop import BANK
 from generators.generation.tables import SOURCE
 from generators.task_pool import PoolConfig, pool_row
-from pipelines.manifest import Check, Manifest, StoreError
+from pipelines.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest, item_episode
 from schemas.tables import Steps, Tasks, Trajectories
@@ -29,9 +29,7 @@ ENDS = ("Finished", "CallUser")
 def build_pool(store: Store, config: PoolConfig | None = None) -> Manifest:
     """Verified tasks of all rounds, each once. Raises `StoreError` if no round has been verified."""
     config = config or PoolConfig()
-    rounds = {name: found for name in rounds_of(store, VERIFIED) if (found := store.current(f"{VERIFIED}/{name}"))}
-    if not rounds:
-        raise StoreError(f"{ASSET}: no round has been verified yet; run `vesper generate` or the job generate_round")
+    rounds = require_verified(store, ASSET)
     data = [manifest.data_version for manifest in rounds.values()]
     spec = PartSpec("all", digest([CODE_VERSION, list(config.edges), data]))
     inputs = {manifest.asset: manifest.version for manifest in rounds.values()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +53,3 @@ def read_lines(path: Path) -> list[Trajectory]:
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path.name}: line {number}: expected a trajectory: {error}") from error
     return found
-
-
-def same(one: Trajectory, two: Trajectory) -> bool:
-    """Whether two trajectories are equal but for time and chance."""
-    return to_plain(one) == to_plain(replace(two))

@@ -59,7 +59,7 @@ def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
     spec = PartSpec("all", digest([CODE_VERSION, plain]))
 
     def make(out: PartWriter) -> dict[str, Any]:
-        catalogue, _ = learned(store, number, config)
+        catalogue = learned(store, list(known.values()))
         rows = catalogue.as_rows(ground)
         out.table("catalogue", CatalogueRows.table(rows))
         return {
@@ -88,23 +88,26 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     catalogue_asset = store.require(f"{CATALOGUE}/{name}")
     earlier = [store.require(f"{BANK}/{round_name(n)}") for n in range(1, number)]
     pool = store.current("task_pool/static")
+    # What the catalogue was made from, whatever was promoted since.
+    pinned = [store.version(asset, version) for asset, version in sorted(catalogue_asset.inputs.items())]
     rests = [catalogue_asset, *earlier, *([pool] if pool is not None else [])]
     inputs = {manifest.asset: manifest.version for manifest in rests}
     embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
-    plain = {"loop": config.plain(), "data": {m.asset: m.data_version for m in rests}, "model": embedder.identity,
+    data = {manifest.asset: manifest.data_version for manifest in [*rests, *pinned]}
+    plain = {"loop": config.plain(), "data": data, "model": embedder.identity,
              "proposers": "embedded" if parts.proposers is None else "given"}  # fmt: skip
     spec = PartSpec("all", digest([CODE_VERSION, plain]))
 
     def make(out: PartWriter) -> dict[str, Any]:
-        catalogue, _ = learned(store, number, config)
-        texts = [text for m in rests[1:] for text in m.read("tasks", Tasks.schema, ["instruction"])[0].to_pylist()]
-        bank = TaskBank(embedder, config.epsilon, texts)
+        catalogue = learned(store, pinned)
+        known = _instructions(pool) if pool is not None else []  # its tasks may well be like one another
+        bank = TaskBank(embedder, config.epsilon, [*known, *(text for m in earlier for text in _instructions(m))])
         given = parts.proposers(ground, catalogue) if parts.proposers is not None else None
         found = propose(ground, catalogue, bank, config.quotas, config.seed * 1009 + number, given)
         out.table("tasks", Tasks.table(sorted((p.contract.as_row() for p in found.proposals), key=_task_id)))
         out.table("proposals", Proposals.table(sorted((proposal_row(p) for p in found.proposals), key=_task_id)))
         out.table("refused", Refused.table(asdict(rejected) for rejected in found.rejected))
-        return {**_proposal_counts(found), "closest": round(bank.closest_pair(), 6), "bank": len(bank.texts)}
+        return {**_proposal_counts(found), "closest": round(bank.closest_pair(len(known)), 6), "bank": len(bank.texts)}
 
     with store.build(f"{BANK}/{name}", code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
@@ -115,6 +118,11 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
             Check("every stratum has its share", not counts["short"], str(counts["short"]), "0", blocking=False),
         ]  # fmt: skip
         return build.commit(counts=counts, checks=checks)
+
+
+def _instructions(manifest: Manifest) -> list[str]:
+    found: list[str] = manifest.read("tasks", Tasks.schema, ["instruction"])["instruction"].to_pylist()
+    return found
 
 
 def _task_id(row: Mapping[str, Any]) -> str:

@@ -131,6 +131,8 @@ def test_a_bank_takes_what_is_new(embedder: Embedder) -> None:
     assert bank.admit("Open the settings") == (False, pytest.approx(1.0), "Open the settings")
     assert bank.admit("Send an email to Ann about the meeting on Friday")[0]
     assert len(bank.texts) == 2 and bank.closest_pair() < 0.9
+    pool = TaskBank(embedder, 0.9, ["Open the settings", "Open the settings"])  # a pool's own tasks may be alike
+    assert pool.closest_pair() == pytest.approx(1.0) and pool.closest_pair(2) == -1.0
     with pytest.raises(ValueError, match="0 < epsilon <= 1"):
         TaskBank(embedder, 0)
 
