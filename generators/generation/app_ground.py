@@ -118,11 +118,3 @@ def work_of(contract: Contract) -> AppWork | None:
             if work.contract.task_id == contract.task_id:
                 return work
     return None
-
-
-def plan_of(contract: Contract) -> tuple[tuple[str, ...], ...]:
-    """The plan of a contract. Raises `ValueError` for one that no family of these apps made."""
-    work = work_of(contract)
-    if work is None:
-        raise ValueError(f"no family of {', '.join(APPS)} makes the task {contract.instruction[:60]!r}")
-    return work.plan

@@ -57,11 +57,6 @@ def alarm_add_full(s: Snapshot, rng: Random) -> Part:
     return part(rng, "clock", says, alarm_plan(time, label, days), [], effect, time)
 
 
-def _one_alarm(s: Snapshot, rng: Random, on: bool | None = None) -> dict[str, Any] | None:
-    found = [a for a in s["data"]["clock"]["alarms"] if on is None or a["on"] == on]
-    return rng.choice(found) if found else None
-
-
 def alarm_switch(s: Snapshot, rng: Random) -> Part:
     a = rng.choice(s["data"]["clock"]["alarms"])
     word = "off" if a["on"] else "on"
