@@ -1,0 +1,169 @@
+"""Questions about a pasted screen, in the words of the corpus: where is it, what is it, list them all.
+
+A name is asked for only if it fits one element, and refused only if it fits none, so that every answer can be known by
+looking and none without. Points are centres of boxes in the 0..1000 frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from generators.perception.screens import SIZES, SMALL_SIZES, Pasted, PastedScreen, paste
+from generators.perception.sheets import TEXT_KINDS, Drawn, Sheet
+from pipelines.prompts import LIST_QUESTION, REFUSAL, grounding_text, messages, point_answer, point_text
+from schemas.coordinates import box_to_unit
+
+ROLES = {"text": "text", "button": "button", "link": "link", "field": "text field", "checkbox": "checkbox",
+         "radio": "radio button", "tab": "tab", "icon": "icon"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A stage of the curriculum: what stands on its screens and what is asked.
+
+    `kinds`: weight of each kind of element; `count`: fewest and most elements; `attributes`: how a shape is asked for
+    ("colour", "shape" or "both"; with one attribute all shapes differ in it). `refusals`, `captions`, `lists`: shares.
+    """
+
+    name: str
+    kinds: tuple[tuple[str, float], ...]
+    count: tuple[int, int]
+    attributes: tuple[str, ...] = ("both",)
+    refusals: float = 0.0
+    captions: float = 0.0
+    lists: float = 0.0
+    sizes: tuple[tuple[int, int], ...] = SIZES
+
+
+TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
+LESSONS = {
+    lesson.name: lesson
+    for lesson in (
+        Lesson("alone", (("shape", 1.0),), (1, 1), ("colour", "shape", "both"), sizes=SMALL_SIZES),
+        Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), sizes=SMALL_SIZES),
+        Lesson("attribute", (("shape", 1.0),), (2, 4), ("colour", "shape"), sizes=SMALL_SIZES),
+        Lesson("shapes", (("shape", 1.0),), (4, 8), ("both",), refusals=0.06, captions=0.06,
+               sizes=SMALL_SIZES),
+        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (3, 6), refusals=0.1, captions=0.1,
+               sizes=SMALL_SIZES),
+        Lesson("words", TEXTS, (2, 4), refusals=0.06, captions=0.15, sizes=SMALL_SIZES),
+        Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.12,
+               lists=0.03),
+        Lesson("mixed", (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)), (5, 12), ("both", "colour", "shape"),
+               refusals=0.12, captions=0.12, lists=0.05),
+    )
+}  # fmt: skip
+"""By name, from easy to hard."""
+
+
+def names_of(drawn: Drawn) -> list[str]:
+    """What an element may be asked for, the plainest first."""
+    if drawn.kind == "shape":
+        return [f"{drawn.colour} {drawn.name}"]
+    if drawn.kind == "widget":
+        return [drawn.name]
+    if drawn.kind == "icon":
+        return [f"{drawn.name} icon"]
+    return [drawn.name, f"{drawn.name} {ROLES[drawn.kind]}"]
+
+
+def caption(drawn: Drawn) -> str:
+    """`role text`, as the corpus captions an element; what has no text by its only name."""
+    if drawn.kind in ("shape", "widget"):
+        return names_of(drawn)[0]
+    return f"{ROLES[drawn.kind]} {drawn.name}"
+
+
+def row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, Any], PastedScreen]:
+    """One question of a lesson: a row of the samples table but for its picture, and the screen it is about."""
+    rng = Random(seed)
+    attribute = rng.choice(lesson.attributes)
+    screen = paste(sheet, _chosen(sheet, lesson, attribute, rng), rng, rng.choice(lesson.sizes))
+    draw = rng.random()
+    boxes: list[list[float]] = []
+    if draw < lesson.lists:
+        text, answer = LIST_QUESTION, listing(screen)
+        objective = "perception"
+    elif draw < lesson.lists + lesson.captions:
+        one = rng.choice(screen.elements)
+        x, y = _centre(one, screen)
+        text, answer, objective = point_text(x, y), caption(one.drawn), "perception"
+    elif draw < lesson.lists + lesson.captions + lesson.refusals:
+        text, answer = grounding_text(_absent(sheet, screen, attribute, rng)), REFUSAL
+        objective = "grounding"
+    else:
+        one = rng.choice(_askable(screen, attribute))
+        name = _asked(one.drawn, attribute, rng)
+        text, answer, objective = grounding_text(name), point_answer(*_centre(one, screen)), "grounding"
+        boxes = [list(box_to_unit(one.box, screen.size_px))]
+    made = {"sample_id": seed, "source": "perception", "split": "train", "platform": "web", "objective": objective,
+            "messages": messages(objective, text), "answer": answer, "target_boxes": boxes, "parents": [],
+            "lesson": lesson.name}  # fmt: skip
+    return made, screen
+
+
+def listing(screen: PastedScreen) -> str:
+    """All elements in reading order, a line each."""
+    ordered = sorted(screen.elements, key=lambda one: (one.box[1] // 24, one.box[0]))
+    return "\n".join(caption(one.drawn) for one in ordered)
+
+
+def _chosen(sheet: Sheet, lesson: Lesson, attribute: str, rng: Random) -> list[Drawn]:
+    """Elements for a screen: by kind, all of different names, and of one attribute where that is asked for."""
+    by_kind: dict[str, list[Drawn]] = {}
+    for drawn in sheet.elements:
+        by_kind.setdefault(drawn.kind, []).append(drawn)
+    kinds, weights = zip(*lesson.kinds, strict=True)
+    chosen: list[Drawn] = []
+    taken: set[str] = set()
+    for kind in rng.choices(kinds, weights, k=rng.randint(*lesson.count)):
+        for _ in range(8):
+            drawn = rng.choice(by_kind[kind])
+            words = _identity(drawn, attribute)
+            if not words & taken:
+                chosen.append(drawn)
+                taken |= words
+                break
+    return chosen
+
+
+def _identity(drawn: Drawn, attribute: str) -> set[str]:
+    """What no second element of a screen may share."""
+    if drawn.kind == "shape" and attribute == "colour":
+        return {drawn.colour}
+    if drawn.kind == "shape" and attribute == "shape":
+        return {drawn.name}
+    return {name.casefold() for name in names_of(drawn)}
+
+
+def _askable(screen: PastedScreen, attribute: str) -> Sequence[Pasted]:
+    """With one attribute shapes alone are asked for."""
+    shapes = [one for one in screen.elements if one.drawn.kind == "shape"]
+    return shapes if attribute != "both" and shapes else screen.elements
+
+
+def _asked(drawn: Drawn, attribute: str, rng: Random) -> str:
+    if drawn.kind == "shape" and attribute != "both":
+        return drawn.colour if attribute == "colour" else drawn.name
+    names = names_of(drawn)
+    return names[0] if len(names) == 1 or rng.random() < 0.6 else names[1]
+
+
+def _absent(sheet: Sheet, screen: PastedScreen, attribute: str, rng: Random) -> str:
+    """The name of an element of the sheet that fits nothing on the screen."""
+    shown = set().union(*(_identity(one.drawn, attribute) for one in screen.elements))
+    kinds = {one.drawn.kind for one in screen.elements}
+    texts = {one.drawn.name.casefold() for one in screen.elements}
+    while True:
+        drawn = rng.choice(sheet.elements)
+        alike = drawn.kind in kinds and not _identity(drawn, attribute) & shown
+        if alike and (drawn.kind == "shape" or drawn.name.casefold() not in texts):
+            return _asked(drawn, attribute, rng)
+
+
+def _centre(one: Pasted, screen: PastedScreen) -> tuple[int, int]:
+    left, top, right, bottom = box_to_unit(one.box, screen.size_px)
+    return int((left + right) / 2 + 0.5), int((top + bottom) / 2 + 0.5)

@@ -1,0 +1,66 @@
+"""Screens pasted together from the elements of a sheet, each a pure function of its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from generators.perception.sheets import Drawn, Sheet
+
+SIZES = ((320, 448), (320, 416), (320, 384), (448, 320), (384, 352), (352, 384), (256, 448))
+"""(width, height) in pixels: at most 143,360 of them, and multiples of a nano token's 32."""
+SMALL_SIZES = ((160, 224), (224, 160), (192, 192), (160, 192), (192, 160))
+"""For the first lessons: a quarter of the tokens, and as much to be learned about colours and shapes."""
+GAP = 4
+TRIES = 60
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """An element on a screen; `box` in the screen's pixels."""
+
+    drawn: Drawn
+    box: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class PastedScreen:
+    """`pixels` uint8 [height, width, 3]; no two elements overlap."""
+
+    pixels: np.ndarray
+    elements: tuple[Pasted, ...]
+
+    @property
+    def size_px(self) -> tuple[int, int]:
+        """(width, height)."""
+        return self.pixels.shape[1], self.pixels.shape[0]
+
+
+def paste(sheet: Sheet, chosen: Sequence[Drawn], rng: Random, size: tuple[int, int]) -> PastedScreen:
+    """The elements, at places anywhere on a screen of (width, height); one that finds no free place is left out."""
+    width, height = size
+    pixels = np.empty((height, width, 3), np.uint8)
+    pixels[:] = sheet.ground
+    placed: list[Pasted] = []
+    for drawn in chosen:
+        left, top, right, bottom = drawn.box
+        wide, high = right - left, bottom - top
+        if wide > width - 2 * GAP or high > height - 2 * GAP:
+            continue
+        for _ in range(TRIES):
+            x, y = rng.randint(GAP, width - wide - GAP), rng.randint(GAP, height - high - GAP)
+            box = (x, y, x + wide, y + high)
+            if not any(_near(box, other.box) for other in placed):
+                pixels[y : y + high, x : x + wide] = sheet.pixels[top:bottom, left:right]
+                placed.append(Pasted(drawn, box))
+                break
+    return PastedScreen(pixels, tuple(placed))
+
+
+def _near(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
+    """Whether two boxes overlap or stand closer than `GAP`."""
+    return (one[0] < other[2] + GAP and other[0] < one[2] + GAP
+            and one[1] < other[3] + GAP and other[1] < one[3] + GAP)  # fmt: skip

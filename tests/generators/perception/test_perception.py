@@ -1,0 +1,122 @@
+"""Pasted screens and the questions about them: every answer can be known by looking, and none without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from generators.perception.questions import LESSONS, ROLES, names_of, row
+from generators.perception.screens import SIZES, paste
+from generators.perception.sheets import Drawn, Sheet, draw_sheets, read_sheet, wanted
+from pipelines.prompts import REFUSAL, prompt_text
+from schemas.actions import parse_reply
+
+SHEETS = ("train-000", "train-001", "test-000")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three sheets, drawn in the real browser."""
+    made = tmp_path_factory.mktemp("sheets")
+    draw_sheets(made, SHEETS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def sheet(folder: Path) -> Sheet:
+    return read_sheet(folder, SHEETS[0])
+
+
+def test_a_sheet_holds_what_was_wanted_and_every_box_has_ink(sheet: Sheet) -> None:
+    assert [(e.kind, e.name, e.colour) for e in sheet.elements] == wanted(SHEETS[0])
+    for element in sheet.elements:
+        left, top, right, bottom = element.box
+        assert 0 <= left < right <= sheet.pixels.shape[1]
+        assert 0 <= top < bottom <= sheet.pixels.shape[0]
+        inside = sheet.pixels[top:bottom, left:right]
+        assert (inside != np.array(sheet.ground, np.uint8)).any(axis=2).mean() > 0.01, element
+
+
+def test_a_sheet_is_the_same_in_another_browser(folder: Path, tmp_path: Path) -> None:
+    draw_sheets(tmp_path, SHEETS[:1])
+    assert np.array_equal(read_sheet(tmp_path, SHEETS[0]).pixels, read_sheet(folder, SHEETS[0]).pixels)
+
+
+def test_drawing_goes_on_where_it_was_cut_off(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "train-000.png").write_bytes(b"cut off")  # the JSON, written last, is missing
+    drawn: list[int] = []
+    draw_sheets(tmp_path, ["train-000"], drawn.append)
+    assert drawn == [1]
+    assert read_sheet(tmp_path, "train-000").elements == read_sheet(folder, "train-000").elements
+    draw_sheets(tmp_path, ["train-000"], drawn.append)
+    assert drawn == [1]
+
+
+def test_pasted_elements_keep_their_pixels_and_never_overlap(sheet: Sheet) -> None:
+    for seed in range(40):
+        rng = Random(seed)
+        screen = paste(sheet, rng.sample(sheet.elements, 9), rng, rng.choice(SIZES))
+        covered = np.zeros(screen.pixels.shape[:2], int)
+        for one in screen.elements:
+            left, top, right, bottom = one.box
+            a, b, c, d = one.drawn.box
+            assert np.array_equal(screen.pixels[top:bottom, left:right], sheet.pixels[b:d, a:c])
+            covered[top:bottom, left:right] += 1
+        assert covered.max() <= 1
+        assert (screen.pixels[covered == 0] == np.array(sheet.ground, np.uint8)).all()
+
+
+def fits(drawn: Drawn, asked: str) -> bool:
+    """Whether a name may mean an element, read as a person would."""
+    asked = asked.casefold()
+    if drawn.kind == "shape":
+        return asked in (f"{drawn.colour} {drawn.name}", drawn.colour, drawn.name)
+    names = [name.casefold() for name in names_of(drawn)]
+    return asked in names
+
+
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=LESSONS)
+def test_a_question_fits_one_element_and_a_refused_one_none(sheet: Sheet, lesson: object) -> None:
+    refused = 0
+    for seed in range(120):
+        made, screen = row(f"q-{seed}", sheet, lesson)  # type: ignore[arg-type]
+        if made["objective"] != "grounding":
+            continue
+        asked = prompt_text(made["messages"]).removeprefix("Where is ").removesuffix("?")
+        found = [one for one in screen.elements if fits(one.drawn, asked)]
+        if made["answer"] == REFUSAL:
+            refused += 1
+            assert not found, (asked, [one.drawn for one in screen.elements])
+            assert made["target_boxes"] == []
+        else:
+            point = parse_reply(made["answer"]).point
+            assert len(found) == 1 and point is not None, asked
+            left, top, right, bottom = made["target_boxes"][0]
+            assert left <= point[0] <= right and top <= point[1] <= bottom
+    assert (refused > 0) == (lesson.refusals > 0)  # type: ignore[attr-defined]
+
+
+def test_captions_and_lists_name_what_stands_there(sheet: Sheet) -> None:
+    kinds = set()
+    for seed in range(300):
+        made, screen = row(f"c-{seed}", sheet, LESSONS["mixed"])
+        if made["objective"] != "perception":
+            continue
+        said = made["answer"].splitlines()
+        kinds.add(len(said) > 1)
+        for line in said:
+            assert any(line in (names_of(o.drawn)[0], f"{ROLES.get(o.drawn.kind)} {o.drawn.name}")
+                       for o in screen.elements), line  # fmt: skip
+        if len(said) > 1:
+            assert len(said) == len(screen.elements)
+    assert kinds == {True, False}
+
+
+def test_rows_are_a_function_of_their_seed(sheet: Sheet) -> None:
+    one, other = (row("same", sheet, LESSONS["mixed"]) for _ in range(2))
+    assert json.dumps(one[0]) == json.dumps(other[0])
+    assert np.array_equal(one[1].pixels, other[1].pixels)
