@@ -12,12 +12,9 @@ from random import Random
 from typing import Any
 
 from generators.perception.screens import SIZES, SMALL_SIZES, Pasted, PastedScreen, paste
-from generators.perception.sheets import TEXT_KINDS, Drawn, Sheet
+from generators.perception.sheets import ROLES, TEXT_KINDS, Drawn, Sheet, identity, names_of
 from pipelines.prompts import LIST_QUESTION, REFUSAL, grounding_text, messages, point_answer, point_text
 from schemas.coordinates import box_to_unit
-
-ROLES = {"text": "text", "button": "button", "link": "link", "field": "text field", "checkbox": "checkbox",
-         "radio": "radio button", "tab": "tab", "icon": "icon"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,36 +35,28 @@ class Lesson:
     sizes: tuple[tuple[int, int], ...] = SIZES
 
 
+LAYOUTS = "layouts"
+"""The lesson on pages that Chromium laid out whole; all others are on pasted screens."""
 TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
     for lesson in (
         Lesson("alone", (("shape", 1.0),), (1, 1), ("colour", "shape", "both"), sizes=SMALL_SIZES),
-        Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), sizes=SMALL_SIZES),
-        Lesson("attribute", (("shape", 1.0),), (2, 4), ("colour", "shape"), sizes=SMALL_SIZES),
-        Lesson("shapes", (("shape", 1.0),), (4, 8), ("both",), refusals=0.06, captions=0.06,
+        Lesson("named", (("shape", 1.0),), (1, 2), ("both",), captions=0.7, sizes=SMALL_SIZES),
+        Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.3, sizes=SMALL_SIZES),
+        Lesson("attribute", (("shape", 1.0),), (2, 4), ("colour", "shape"), captions=0.3, sizes=SMALL_SIZES),
+        Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.06, captions=0.2, sizes=SMALL_SIZES),
+        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.08, captions=0.35,
                sizes=SMALL_SIZES),
-        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (3, 6), refusals=0.1, captions=0.1,
-               sizes=SMALL_SIZES),
-        Lesson("words", TEXTS, (2, 4), refusals=0.06, captions=0.15, sizes=SMALL_SIZES),
-        Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.12,
+        Lesson("words", TEXTS, (1, 4), refusals=0.06, captions=0.45, sizes=SMALL_SIZES),
+        Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.25,
                lists=0.03),
         Lesson("mixed", (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)), (5, 12), ("both", "colour", "shape"),
-               refusals=0.12, captions=0.12, lists=0.05),
+               refusals=0.12, captions=0.15, lists=0.05),
+        Lesson(LAYOUTS, (), (1, 1), refusals=0.12, captions=0.12, lists=0.02),
     )
 }  # fmt: skip
 """By name, from easy to hard."""
-
-
-def names_of(drawn: Drawn) -> list[str]:
-    """What an element may be asked for, the plainest first."""
-    if drawn.kind == "shape":
-        return [f"{drawn.colour} {drawn.name}"]
-    if drawn.kind == "widget":
-        return [drawn.name]
-    if drawn.kind == "icon":
-        return [f"{drawn.name} icon"]
-    return [drawn.name, f"{drawn.name} {ROLES[drawn.kind]}"]
 
 
 def caption(drawn: Drawn) -> str:
@@ -77,32 +66,50 @@ def caption(drawn: Drawn) -> str:
     return f"{ROLES[drawn.kind]} {drawn.name}"
 
 
-def row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, Any], PastedScreen]:
-    """One question of a lesson: a row of the samples table but for its picture, and the screen it is about."""
+def pasted_row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, Any], PastedScreen]:
+    """One question of a lesson about a screen pasted for it: a row of the samples table but for its picture, and the
+    screen."""
     rng = Random(seed)
     attribute = rng.choice(lesson.attributes)
-    screen = paste(sheet, _chosen(sheet, lesson, attribute, rng), rng, rng.choice(lesson.sizes))
+    while True:
+        screen = paste(sheet, _chosen(sheet, lesson, attribute, rng), rng, rng.choice(lesson.sizes))
+        if screen.elements:  # all that were chosen may be wider than the screen
+            break
+    return _row(seed, screen, lesson, attribute, sheet.elements, (), rng), screen
+
+
+def layout_row(
+    seed: str, layout: tuple[PastedScreen, Sequence[Drawn]], others: Sequence[Drawn], lesson: Lesson
+) -> dict[str, Any]:
+    """One question about a page that was laid out whole, given with the elements that its edges cut off; `others` are
+    elements to ask for in vain."""
+    screen, cut = layout
+    return _row(seed, screen, lesson, "both", others, cut, Random(seed))
+
+
+def _row(
+    seed: str, screen: PastedScreen, lesson: Lesson, attribute: str, others: Sequence[Drawn], cut: Sequence[Drawn],
+    rng: Random,
+) -> dict[str, Any]:  # fmt: skip
     draw = rng.random()
     boxes: list[list[float]] = []
     if draw < lesson.lists:
-        text, answer = LIST_QUESTION, listing(screen)
-        objective = "perception"
+        text, answer, objective = LIST_QUESTION, listing(screen), "perception"
     elif draw < lesson.lists + lesson.captions:
         one = rng.choice(screen.elements)
         x, y = _centre(one, screen)
         text, answer, objective = point_text(x, y), caption(one.drawn), "perception"
     elif draw < lesson.lists + lesson.captions + lesson.refusals:
-        text, answer = grounding_text(_absent(sheet, screen, attribute, rng)), REFUSAL
-        objective = "grounding"
+        shown = [*(one.drawn for one in screen.elements), *cut]
+        text, answer, objective = grounding_text(_absent(others, shown, attribute, rng)), REFUSAL, "grounding"
     else:
         one = rng.choice(_askable(screen, attribute))
         name = _asked(one.drawn, attribute, rng)
         text, answer, objective = grounding_text(name), point_answer(*_centre(one, screen)), "grounding"
         boxes = [list(box_to_unit(one.box, screen.size_px))]
-    made = {"sample_id": seed, "source": "perception", "split": "train", "platform": "web", "objective": objective,
+    return {"sample_id": seed, "source": "perception", "split": "train", "platform": "web", "objective": objective,
             "messages": messages(objective, text), "answer": answer, "target_boxes": boxes, "parents": [],
             "lesson": lesson.name}  # fmt: skip
-    return made, screen
 
 
 def listing(screen: PastedScreen) -> str:
@@ -122,21 +129,12 @@ def _chosen(sheet: Sheet, lesson: Lesson, attribute: str, rng: Random) -> list[D
     for kind in rng.choices(kinds, weights, k=rng.randint(*lesson.count)):
         for _ in range(8):
             drawn = rng.choice(by_kind[kind])
-            words = _identity(drawn, attribute)
+            words = identity(drawn, attribute)
             if not words & taken:
                 chosen.append(drawn)
                 taken |= words
                 break
     return chosen
-
-
-def _identity(drawn: Drawn, attribute: str) -> set[str]:
-    """What no second element of a screen may share."""
-    if drawn.kind == "shape" and attribute == "colour":
-        return {drawn.colour}
-    if drawn.kind == "shape" and attribute == "shape":
-        return {drawn.name}
-    return {name.casefold() for name in names_of(drawn)}
 
 
 def _askable(screen: PastedScreen, attribute: str) -> Sequence[Pasted]:
@@ -152,14 +150,14 @@ def _asked(drawn: Drawn, attribute: str, rng: Random) -> str:
     return names[0] if len(names) == 1 or rng.random() < 0.6 else names[1]
 
 
-def _absent(sheet: Sheet, screen: PastedScreen, attribute: str, rng: Random) -> str:
-    """The name of an element of the sheet that fits nothing on the screen."""
-    shown = set().union(*(_identity(one.drawn, attribute) for one in screen.elements))
-    kinds = {one.drawn.kind for one in screen.elements}
-    texts = {one.drawn.name.casefold() for one in screen.elements}
+def _absent(others: Sequence[Drawn], shown: Sequence[Drawn], attribute: str, rng: Random) -> str:
+    """The name of another element that fits nothing on the screen, of a kind that is there."""
+    taken = set().union(*(identity(drawn, attribute) for drawn in shown))
+    kinds = {drawn.kind for drawn in shown}
+    texts = {drawn.name.casefold() for drawn in shown}
     while True:
-        drawn = rng.choice(sheet.elements)
-        alike = drawn.kind in kinds and not _identity(drawn, attribute) & shown
+        drawn = rng.choice(others)
+        alike = drawn.kind in kinds and not identity(drawn, attribute) & taken
         if alike and (drawn.kind == "shape" or drawn.name.casefold() not in texts):
             return _asked(drawn, attribute, rng)
 

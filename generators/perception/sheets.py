@@ -29,6 +29,8 @@ FONTS = ("DejaVu Sans", "Liberation Sans", "DejaVu Serif", "Liberation Serif", "
 GROUNDS = ("#ffffff", "#ffffff", "#f4f5f7", "#fdf6e3", "#e8eef7", "#20242c", "#123047", "#2b2b2b", "#eef5ea")
 DARK = {"#20242c", "#123047", "#2b2b2b"}
 TEXT_KINDS = ("text", "button", "link", "field", "checkbox", "radio", "tab")
+ROLES = {"text": "text", "button": "button", "link": "link", "field": "text field", "checkbox": "checkbox",
+         "radio": "radio button", "tab": "tab", "icon": "icon"}  # fmt: skip
 WIDTH = 960
 
 
@@ -44,6 +46,26 @@ class Drawn:
     name: str
     colour: str
     box: tuple[int, int, int, int]
+
+
+def names_of(drawn: Drawn) -> list[str]:
+    """What an element may be asked for, the plainest first."""
+    if drawn.kind == "shape":
+        return [f"{drawn.colour} {drawn.name}"]
+    if drawn.kind == "widget":
+        return [drawn.name]
+    if drawn.kind == "icon":
+        return [f"{drawn.name} icon"]
+    return [drawn.name, f"{drawn.name} {ROLES[drawn.kind]}"]
+
+
+def identity(drawn: Drawn, attribute: str = "both") -> set[str]:
+    """What no second element of a screen may share; a shape's one `attribute` where it is asked for by that."""
+    if drawn.kind == "shape" and attribute == "colour":
+        return {drawn.colour}
+    if drawn.kind == "shape" and attribute == "shape":
+        return {drawn.name}
+    return {name.casefold() for name in names_of(drawn)}
 
 
 @dataclass(frozen=True)
@@ -115,22 +137,27 @@ def wanted(seed: str) -> list[tuple[str, str, str]]:
 def sheet_html(seed: str) -> str:
     """The page of a sheet: one element after the other, each in an inline box of its own."""
     style, rng = style_of(seed), Random(f"size/{VERSION}/{seed}")
-    body = "".join(f"<span class=e>{_element(kind, name, colour, style, rng)}</span>"
+    body = "".join(f"<span class=e>{element_html(kind, name, colour, style, rng)}</span>"
                    for kind, name, colour in wanted(seed))  # fmt: skip
-    return f"""<!doctype html><meta charset=utf-8><style>
-body{{margin:8px;width:{WIDTH - 16}px;background:{style.ground};color:{style.ink};
+    return f"""<!doctype html><meta charset=utf-8><style>{style_css(style)}
+body{{margin:8px;width:{WIDTH - 16}px}} .e{{margin:5px}}</style>{body}"""
+
+
+def style_css(style: Style) -> str:
+    """The rules that draw elements in a style."""
+    return f"""body{{background:{style.ground};color:{style.ink};
 font:{style.weight} {style.text_px}px '{style.font}',sans-serif;line-height:1.2}}
-.e{{display:inline-block;margin:5px;vertical-align:middle;white-space:nowrap}} .e>*{{display:block}}
+.e{{display:inline-block;vertical-align:middle;white-space:nowrap}} .e>*{{display:block}}
 .b{{padding:5px 12px;border:1px solid #8886;border-radius:{style.radius}px;background:{style.button};color:{style.ink}}}
 .p{{background:#2563c9;color:#fff;border-color:#2563c9}} .t{{border-bottom:3px solid #2563c9;padding:4px 8px}}
 a{{color:{"#8ab4f8" if style.ground in DARK else "#1a4fb4"};text-decoration:underline}}
 .f{{border:1px solid #888;border-radius:{min(6, style.radius)}px;padding:5px 8px;min-width:90px;background:#fff;
 color:#222}} .l>i{{vertical-align:-3px;margin-right:7px}} i{{display:inline-block;width:18px;height:18px;
-border:2px solid {style.ink};box-sizing:border-box}} i.r{{border-radius:50%}} svg{{display:block}}
-</style>{body}"""
+border:2px solid {style.ink};box-sizing:border-box}} i.r{{border-radius:50%}} svg{{display:block}}"""
 
 
-def _element(kind: str, name: str, colour: str, style: Style, rng: Random) -> str:
+def element_html(kind: str, name: str, colour: str, style: Style, rng: Random) -> str:
+    """HTML of one element; sizes and variants come from `rng`."""
     text = html.escape(name)
     if kind == "shape":
         side = rng.randint(26, 64)

@@ -9,9 +9,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from generators.perception.questions import LESSONS, ROLES, names_of, row
+from generators.perception.layouts import draw_layouts, read_layout
+from generators.perception.questions import LAYOUTS, LESSONS, layout_row, pasted_row
 from generators.perception.screens import SIZES, paste
-from generators.perception.sheets import Drawn, Sheet, draw_sheets, read_sheet, wanted
+from generators.perception.sheets import ROLES, Drawn, Sheet, draw_sheets, identity, names_of, read_sheet, wanted
 from pipelines.prompts import REFUSAL, prompt_text
 from schemas.actions import parse_reply
 
@@ -79,11 +80,14 @@ def fits(drawn: Drawn, asked: str) -> bool:
     return asked in names
 
 
-@pytest.mark.parametrize("lesson", LESSONS.values(), ids=LESSONS)
+PASTED = [lesson for name, lesson in LESSONS.items() if name != LAYOUTS]
+
+
+@pytest.mark.parametrize("lesson", PASTED, ids=[lesson.name for lesson in PASTED])
 def test_a_question_fits_one_element_and_a_refused_one_none(sheet: Sheet, lesson: object) -> None:
     refused = 0
     for seed in range(120):
-        made, screen = row(f"q-{seed}", sheet, lesson)  # type: ignore[arg-type]
+        made, screen = pasted_row(f"q-{seed}", sheet, lesson)  # type: ignore[arg-type]
         if made["objective"] != "grounding":
             continue
         asked = prompt_text(made["messages"]).removeprefix("Where is ").removesuffix("?")
@@ -103,7 +107,7 @@ def test_a_question_fits_one_element_and_a_refused_one_none(sheet: Sheet, lesson
 def test_captions_and_lists_name_what_stands_there(sheet: Sheet) -> None:
     kinds = set()
     for seed in range(300):
-        made, screen = row(f"c-{seed}", sheet, LESSONS["mixed"])
+        made, screen = pasted_row(f"c-{seed}", sheet, LESSONS["mixed"])
         if made["objective"] != "perception":
             continue
         said = made["answer"].splitlines()
@@ -117,6 +121,32 @@ def test_captions_and_lists_name_what_stands_there(sheet: Sheet) -> None:
 
 
 def test_rows_are_a_function_of_their_seed(sheet: Sheet) -> None:
-    one, other = (row("same", sheet, LESSONS["mixed"]) for _ in range(2))
+    one, other = (pasted_row("same", sheet, LESSONS["mixed"]) for _ in range(2))
     assert json.dumps(one[0]) == json.dumps(other[0])
     assert np.array_equal(one[1].pixels, other[1].pixels)
+
+
+def test_layouts_show_their_elements_and_refuse_nothing_that_is_cut_off(sheet: Sheet, tmp_path: Path) -> None:
+    names = [f"train-{number:03d}" for number in range(4)]
+    draw_layouts(tmp_path, names)
+    cuts = 0
+    for name in names:
+        screen, cut = read_layout(tmp_path, name)
+        cuts += len(cut)
+        assert len({word for one in screen.elements for word in identity(one.drawn)}) >= len(screen.elements)
+        for one in screen.elements:
+            left, top, right, bottom = one.box
+            assert 0 <= left < right <= screen.size_px[0]
+            assert 0 <= top < bottom <= screen.size_px[1]
+            assert screen.pixels[top:bottom, left:right].std() > 1, one
+        for seed in range(60):
+            made = layout_row(f"l-{seed}", (screen, cut), sheet.elements, LESSONS[LAYOUTS])
+            asked = prompt_text(made["messages"]).removeprefix("Where is ").removesuffix("?")
+            if made["answer"] == REFUSAL:
+                assert not any(fits(drawn, asked) for drawn in [*(one.drawn for one in screen.elements), *cut])
+            elif made["objective"] == "grounding":
+                assert sum(fits(one.drawn, asked) for one in screen.elements) == 1, asked
+    assert cuts > 0
+    drawn: list[int] = []
+    draw_layouts(tmp_path, names, drawn.append)
+    assert not drawn
