@@ -1,4 +1,5 @@
-"""`python -m trainer STAGE… --home DIR [--config JSON|@FILE]`: run stages in a process of their own.
+"""`python -m trainer STAGE… --home DIR [--config JSON|@FILE]`: run stages in a process of their own, or in several:
+`torchrun --nproc-per-node N -m trainer mid_trained --home DIR`, of which only the first writes the store.
 
 Example: `python -m trainer base mid_trained --home .vesper --config '{"midtrain": {"steps": 100}}'`
 Events go to stdout as JSON lines with `--events`, else a progress bar shows on a terminal.
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from typing import Any
 def main(argv: list[str] | None = None) -> int:
     """Exit code 0 if every stage was committed with its checks passed, 1 if not, 2 on bad input."""
     from pipelines.store import StoreError
-    from trainer.stages import STAGES, run_stage
+    from trainer.stages import STAGES
 
     parser = argparse.ArgumentParser(prog="python -m trainer", description=(__doc__ or "").strip(),
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -28,17 +31,39 @@ def main(argv: list[str] | None = None) -> int:
     try:
         text = Path(options.config[1:]).read_text() if options.config.startswith("@") else options.config
         config = json.loads(text)
-        passed = True
-        for stage in options.stage:
-            manifest = run_stage(stage, options.home, config, _print if options.events else None,
-                                 progress=not options.events and sys.stderr.isatty())  # fmt: skip
-            passed &= manifest.checks_passed
-            if not options.events:
-                print(f"{manifest.asset} {manifest.version} {_line(manifest)}")
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            return _on_ranks(options, config)
+        return _run(options, config, _print if options.events else None)
     except (OSError, ValueError, StoreError) as error:
         print(f"trainer: {error}", file=sys.stderr)
         return 2
+
+
+def _run(options: argparse.Namespace, config: dict[str, Any], on_event: Callable[[dict[str, Any]], None] | None) -> int:
+    from trainer.stages import run_stage
+
+    passed = True
+    for stage in options.stage:
+        manifest = run_stage(stage, options.home, config, on_event,
+                             progress=not options.events and sys.stderr.isatty())  # fmt: skip
+        passed &= manifest.checks_passed
+        if not options.events:
+            print(f"{manifest.asset} {manifest.version} {_line(manifest)}")
     return 0 if passed else 1
+
+
+def _on_ranks(options: argparse.Namespace, config: dict[str, Any]) -> int:
+    """Under torchrun: the first rank runs the stages, the others train along."""
+    from trainer.launch import dismiss, follow, lead
+    from trainer.parallel import launched
+
+    with launched() as group:
+        if not group.first:
+            follow(group, options.home, config)
+            return 0
+        code = _run(options, config, lead(group, _print if options.events else None))
+        dismiss(group)
+        return code
 
 
 def _print(event: dict[str, Any]) -> None:

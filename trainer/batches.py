@@ -15,7 +15,7 @@ import io
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import torch
 
 from trainer import tokenizer as words
 from trainer.presets import Preset
+from trainer.span_weights import AnswerSpans, SpanWeights
 
 Row = Mapping[str, Any]
 """A row of the shards: at least `messages` (JSON), `images` (bytes, or {'bytes': …}), `answer`, `objective`."""
@@ -30,18 +31,6 @@ Row = Mapping[str, Any]
 
 class BadSample(ValueError):
     """A row that can't become a training sequence; says which and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpanWeights:
-    """Loss weight of answer tokens: coordinates and actions matter most, the fixed tags least."""
-
-    coordinate: float = 2.0
-    verb: float = 3.0
-    action: float = 2.0
-    tag: float = 0.3
-    end: float = 0.5
-    text: float = 1.0
 
 
 @dataclass
@@ -62,11 +51,21 @@ class Batch:
     image_use: list[int]
     pixel_values: torch.Tensor | None = None
     image_grid_thw: torch.Tensor | None = None
+    lengths: list[int] | None = None
+    """Of a packed batch (`trainer.packing`): tokens of each sample, one after another in a single row."""
 
     @property
     def tokens(self) -> int:
         """Real tokens, padding left out."""
         return int(self.attention_mask.sum())
+
+    @property
+    def samples(self) -> int:
+        """Sequences that hold a label."""
+        labelled = self.labels != -100
+        if self.lengths is None:
+            return int(labelled.any(1).sum())
+        return sum(bool(part.any()) for part in labelled[0].split(self.lengths))
 
     def to(self, device: str | torch.device, dtype: torch.dtype | None = None) -> Batch:
         """On another device; `dtype` is that of the pictures."""
@@ -78,11 +77,12 @@ class Batch:
 
     def model_inputs(self) -> dict[str, torch.Tensor]:
         """What plain `Qwen3VLForConditionalGeneration.forward` takes (pictures repeated as used)."""
-        inputs = {
-            "input_ids": self.input_ids,
-            "attention_mask": self.attention_mask,
-            "mm_token_type_ids": self.mm_token_type_ids,
-        }
+        inputs = {"input_ids": self.input_ids, "mm_token_type_ids": self.mm_token_type_ids}
+        if self.lengths is None:
+            inputs["attention_mask"] = self.attention_mask
+        else:  # text positions that restart tell it where the samples begin
+            restarting = torch.cat([torch.arange(length) for length in self.lengths]).to(self.input_ids.device)
+            inputs["position_ids"] = torch.cat([restarting[None, None], self.position_ids])
         if self.pixel_values is not None and self.image_grid_thw is not None:
             parts = self.pixel_values.split(self.image_grid_thw.prod(-1).tolist())
             inputs["pixel_values"] = torch.cat([parts[i] for i in self.image_use])
@@ -142,12 +142,7 @@ class Processor:
         self._start = ids(words.START)
         self._turns = {role: words.encode_text(tokenizer, f"{role}\n") for role in ("user", "assistant", "system")}
         self._newline = words.encode_text(tokenizer, "\n")
-        one = {name: ids(name) for name in (*words.TAGS, *words.VERBS, *words.BRACKETS)}
-        self._tags = {one[tag] for tag in words.TAGS}
-        self._verbs = {one[verb] for verb in words.VERBS}
-        self._open, self._close = {one["("], one["["]}, {one[")"], one["]"]}
-        self._comma = one[","]
-        self._action = (one["<action>"], one["</action>"])
+        self._spans = AnswerSpans(tokenizer)
 
     # pictures
 
@@ -198,32 +193,67 @@ class Processor:
 
     def prompt(self, row: Row) -> Prompt:
         """The prompt of a row. Raises `BadSample` if messages are no chat or name more pictures than there are."""
+        parsed, shown = self._parsed(row)
+        ready = [image if isinstance(image, Picture) else self.picture(image) for image in shown]
+        return Prompt(self._layout(parsed, [self.image_tokens(picture) for picture in ready]), ready)
+
+    def length(self, row: Row) -> int:
+        """Tokens of prompt and answer; of a picture only the size is read. Raises `BadSample` as `prompt` does,
+
+        but for a picture whose header is whole and whose body isn't.
+        """
+        parsed, shown = self._parsed(row)
+        prompt = self._layout(parsed, [self._shown_tokens(image) for image in shown])
+        return len(prompt) + len(self.answer(str(row["answer"])))
+
+    def _shown_tokens(self, image: Picture | bytes) -> int:
+        if isinstance(image, Picture):
+            return self.image_tokens(image)
+        from PIL import Image
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
+
+        try:
+            with Image.open(io.BytesIO(image)) as opened:
+                columns, rows = opened.size
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            raise BadSample(f"picture of {len(image)} bytes: can't be decoded: {error}") from error
+        unit, size = self.images.patch_size * self.images.merge_size, self.images.size
+        height, width = smart_resize(rows, columns, unit, size["shortest_edge"], size["longest_edge"])
+        return (height // unit) * (width // unit)
+
+    def _parsed(self, row: Row) -> tuple[list[tuple[str, list[str | None]]], list[Picture | bytes]]:
+        """Roles with their parts (None is a picture), and the pictures."""
         name = str(row.get("sample_id", "?"))
         try:
             turns = json.loads(row["messages"]) if isinstance(row["messages"], str) else list(row["messages"])
             parsed = [(turn["role"], _parts(turn["content"])) for turn in turns]
         except (ValueError, KeyError, TypeError) as error:
             raise BadSample(f"sample {name}: messages are no chat: {error!r}") from error
-        pictures = [self.picture(data) for data in row_images(row)]
+        if unknown := [role for role, _ in parsed if role not in self._turns]:
+            raise BadSample(f"sample {name}: expected the role user, assistant or system, found {unknown[0]!r:.40}")
+        given = list(row.get("images") or [])
+        ready = all(isinstance(image, Picture) for image in given)
+        shown: list[Picture | bytes] = given if ready else [*row_images(row)]
         places = sum(part is None for _, parts in parsed for part in parts)
-        if places != len(pictures):
-            raise BadSample(f"sample {name}: messages show {places} pictures, the row has {len(pictures)}")
+        if places != len(shown):
+            raise BadSample(f"sample {name}: messages show {places} pictures, the row has {len(shown)}")
+        return parsed, shown
+
+    def _layout(self, parsed: Sequence[tuple[str, list[str | None]]], image_tokens: Sequence[int]) -> list[int]:
+        """Ids of the prompt, up to and with the assistant's opening."""
         ids: list[int] = []
-        left = iter(pictures)
+        left = iter(image_tokens)
         for role, parts in parsed:
-            if role not in self._turns:
-                raise BadSample(f"sample {name}: expected the role user, assistant or system, found {role!r:.40}")
             ids += [self._start, *self._turns[role]]
             # the preset decides where the picture stands; within text and within pictures the order is kept
             first = None if not self.preset.instruction_first else ""
-            ordered = sorted(parts, key=lambda part: (part is None) != (first is None))
-            for part in ordered:
+            for part in sorted(parts, key=lambda part: (part is None) != (first is None)):
                 if part is None:
-                    ids += [self._vision[0], *[self.image_id] * self.image_tokens(next(left)), self._vision[1]]
+                    ids += [self._vision[0], *[self.image_id] * next(left), self._vision[1]]
                 else:
                     ids += self._cut(words.encode_text(self.tokenizer, part))
             ids += [self.end_id, *self._newline]
-        return Prompt([*ids, self._start, *self._turns["assistant"]], pictures)
+        return [*ids, self._start, *self._turns["assistant"]]
 
     def _cut(self, ids: list[int]) -> list[int]:
         limit = self.preset.max_prompt_tokens
@@ -244,45 +274,29 @@ class Processor:
 
     def coordinate_places(self, ids: Sequence[int]) -> list[int]:
         """Indices of number tokens inside brackets that hold nothing but numbers and commas."""
-        if self.numbers is None:
-            return []
-        places: list[int] = []
-        run: list[int] | None = None
-        for index, token in enumerate(ids):
-            if token in self._open:
-                run = []
-            elif run is not None and token in self.numbers:
-                run.append(index)
-            elif run is not None and token in self._close:
-                places += run if len(run) >= 2 else []
-                run = None
-            elif token != self._comma:
-                run = None
-        return places
+        return self._spans.coordinates(ids)
 
     def answer_weights(self, ids: Sequence[int], spans: SpanWeights) -> list[float]:
         """Loss weight of each answer token, see `SpanWeights`."""
-        weights, inside = [], False
-        coordinates = set(self.coordinate_places(ids))
-        for index, token in enumerate(ids):
-            if token in self._tags:
-                inside = token == self._action[0]
-                weights.append(spans.tag)
-            elif index in coordinates:
-                weights.append(spans.coordinate)
-            elif token == self.end_id:
-                weights.append(spans.end)
-            elif inside:
-                weights.append(spans.verb if token in self._verbs else spans.action)
-            else:
-                weights.append(spans.text)
-        return weights
+        return self._spans.weights(ids, spans)
 
     # batches
 
     def training_batch(self, rows: Sequence[Row], spans: SpanWeights | None = None) -> Batch:
         """Prompt + answer, padded right; labels and weights on the answer and its end token."""
         return self.reply_batch(rows, [self.answer(str(row["answer"])) for row in rows], spans or SpanWeights())
+
+    def empty_batch(self) -> Batch:
+        """A batch without a label: what a rank runs that has no rows left where others have."""
+        return self.with_picture(self._pad([Prompt([self._start], [])], [[]], None, left=False))
+
+    def with_picture(self, batch: Batch) -> Batch:
+        """The batch itself, or, if it shows no picture, with the smallest one, which no sequence shows."""
+        if batch.pixel_values is not None:
+            return batch
+        unit = self.images.patch_size * self.images.merge_size
+        flat, grid = self.patches(Picture("blank", np.full((3, unit, unit), 255, np.uint8)))
+        return replace(batch, pixel_values=torch.from_numpy(flat), image_grid_thw=torch.tensor([grid]))
 
     def prompt_batch(self, rows: Sequence[Row]) -> Batch:
         """Prompts alone, padded left."""

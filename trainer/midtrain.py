@@ -1,18 +1,17 @@
 """Mid-training: supervised next-token loss on the answers of the mixture.
 
-Loss of a batch = Σ w_t · ℓ_t / Σ w_t over answer tokens, w from `SpanWeights`. ℓ is cross entropy; for a coordinate
-it is cross entropy against a Gaussian over the number tokens around the true one, whose width shrinks during
-training from `sigma[0]` to `sigma[1]` units: coarse cells first, and 499 is no total miss of 500.
+Loss of a step = Σ w_t · ℓ_t / Σ w_t over the answer tokens of all micro-batches and all ranks, w from `SpanWeights`, ℓ
+from `supervised_loss`: the gradient is the same however a batch is split. The width of coordinate targets shrinks
+during training from `sigma[0]` to `sigma[1]` units.
 
 Deterministic on CPU for a fixed thread count: rows are a pure function of (source, position), weights of (rows,
-config, start). Exactly resumable: model, optimiser and position are saved every `save_every` steps, whole or not at
-all. Wall time reaches `on_event` only, never a file that is hashed.
+config, start). Exactly resumable: model, optimiser, position and RNG are saved every `save_every` steps, whole or not
+at all. Wall time reaches `on_event` and the tracker only, never a file that is hashed.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,9 +21,14 @@ from typing import Any, Protocol
 
 import torch
 
-from trainer.batches import BadSample, Batch, Processor, Row, SpanWeights
-from trainer.model import label_logits
-from trainer.tokenizer import LAST_NUMBER
+from trainer.batches import Batch, Processor, Row
+from trainer.global_batch import GlobalBatches, Place, Step, ahead
+from trainer.model import recompute
+from trainer.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
+from trainer.span_weights import SpanWeights
+from trainer.supervised_loss import token_losses, validate
+from trainer.tracking import Tracker
+from trainer.training_state import TrainingState
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -45,6 +49,7 @@ class MidtrainConfig:
 
     steps: int = 400
     batch_size: int = 32
+    """Rows a step (with `packing`, sequences a step), of all ranks and micro-batches together."""
     lr: float = 2e-3
     warmup: int = 20
     final_lr_share: float = 0.05
@@ -59,6 +64,22 @@ class MidtrainConfig:
     save_every: int = 50
     validate_every: int = 100
     """0 validates after the last step only."""
+    bf16: bool | None = None
+    """Compute in bfloat16, with float32 weights, gradients and losses; None: on a GPU only."""
+    gradient_accumulation_steps: int = 1
+    """Micro-batches that a rank splits its share of a step into; bounds memory, changes no gradient."""
+    padding_free: bool = True
+    """A micro-batch is one sequence without padding, its samples masked from one another."""
+    packing: bool = False
+    """Several samples share a sequence (`trainer.packing`)."""
+    max_length: int = 2048
+    """Tokens of a packed sequence; a longer sample has one of its own."""
+    packing_window: int = 1024
+    """Rows that are packed together."""
+    gradient_checkpointing: bool = False
+    """Recompute each block's activations in the backward pass instead of keeping them."""
+    schedule: tuple[Any, ...] = ()
+    """Phases (share of the steps, {objective: share of the rows}), see `trainer.stream.scheduled`; () is none."""
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch_size < 1 or not 0 <= self.warmup <= self.steps:
@@ -66,6 +87,15 @@ class MidtrainConfig:
                              f"{self.steps}, {self.batch_size}, {self.warmup}")  # fmt: skip
         if self.lr <= 0 or min(self.sigma) < 0 or self.save_every < 1:
             raise ValueError("MidtrainConfig: expected lr > 0, sigma >= 0 and save_every >= 1")
+        if min(self.gradient_accumulation_steps, self.max_length, self.packing_window) < 1:
+            raise ValueError("MidtrainConfig: expected gradient_accumulation_steps, max_length and packing_window "
+                             f">= 1, found {self.gradient_accumulation_steps}, {self.max_length}, "
+                             f"{self.packing_window}")  # fmt: skip
+
+
+_NEUTRAL = ("bf16", "gradient_accumulation_steps", "padding_free", "packing", "max_length", "packing_window",
+            "gradient_checkpointing", "schedule")  # fmt: skip
+"""Settings that a run's digest names only where they differ from the default, so that older states still fit."""
 
 
 @dataclass
@@ -122,53 +152,6 @@ def sigma_at(step: int, config: MidtrainConfig) -> float:
     return first * (last / first) ** (step / max(1, config.steps - 1))
 
 
-def token_losses(
-    model: Any, processor: Processor, batch: Batch, sigma: float = 0.0
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(loss, weight, row) of each labelled token, in order; see the module docstring for coordinates."""
-    found = label_logits(model, batch)
-    log_p = torch.log_softmax(found.logits.float(), dim=-1)
-    losses = -log_p.gather(1, found.labels[:, None])[:, 0]
-    if sigma > 0 and processor.numbers is not None:
-        places = batch.coordinate[found.rows, found.columns].nonzero(as_tuple=True)[0]
-        if len(places):
-            first = processor.numbers.first
-            truth = (found.labels[places] - first).float()
-            units = torch.arange(LAST_NUMBER + 1, device=truth.device, dtype=truth.dtype)
-            target = torch.softmax(-((units[None] - truth[:, None]) ** 2) / (2 * sigma**2), dim=-1)
-            soft = -(target * log_p[places, first : first + LAST_NUMBER + 1]).sum(-1)
-            losses = losses.index_copy(0, places, soft)
-    return losses, batch.weights[found.rows, found.columns], found.rows
-
-
-def batch_loss(model: Any, processor: Processor, batch: Batch, sigma: float = 0.0) -> torch.Tensor:
-    """Weighted mean loss of a batch (nats)."""
-    losses, weights, _ = token_losses(model, processor, batch, sigma)
-    return (losses * weights).sum() / weights.sum()
-
-
-@torch.no_grad()
-def validate(
-    model: Any, processor: Processor, rows: Sequence[Row], spans: SpanWeights | None = None, batch_size: int = 64
-) -> dict[str, float]:
-    """Plain weighted cross entropy (no Gaussian) by objective, and `all`; objectives without rows are left out."""
-    was_training = model.training
-    model.eval()
-    sums: dict[str, list[float]] = {}
-    device = next(model.parameters()).device
-    for start in range(0, len(rows), batch_size):
-        some = rows[start : start + batch_size]
-        losses, weights, owners = token_losses(model, processor, processor.training_batch(some, spans).to(device))
-        for index, row in enumerate(some):
-            mine = owners == index
-            for key in (str(row.get("objective", "?")), "all"):
-                total = sums.setdefault(key, [0.0, 0.0])
-                total[0] += float((losses[mine] * weights[mine]).sum())
-                total[1] += float(weights[mine].sum())
-    model.train(was_training)
-    return {key: total / weight for key, (total, weight) in sorted(sums.items()) if weight > 0}
-
-
 def train(
     model: Any,
     processor: Processor,
@@ -183,89 +166,138 @@ def train(
     """Train in place for `config.steps` steps; returns the curve.
 
     With `state_dir` training resumes from what lies there, if it is of the same model, config and data, and gives
-    the same weights as an uninterrupted run. Rows that can't become a sequence are counted and passed over; raises
-    `BadSample` if a whole batch' worth in a row is bad.
+    the same weights as an uninterrupted run; TensorBoard events go into its folder `runs`. Rows that can't become a
+    sequence are counted and passed over; raises `BadSample` if a whole batch' worth in a row is bad. In a process
+    group (`trainer.parallel`) every rank calls this with the same arguments; the first one's model gets the weights,
+    and only it writes, reports and returns a whole curve.
     """
     from tqdm import tqdm
 
     torch.set_num_threads(config.threads)
-    emit = on_event or (lambda event: None)
+    group = ranks()
+    digest = _run_digest(model, source, config) if group.first and state_dir is not None else ""
+    digest, state_dir = following(group, (digest, state_dir))
+    plain, model = model, sharded(model, group, config.bf16) if group.world > 1 else model
+    recompute(model, config.gradient_checkpointing)
     optimiser = torch.optim.AdamW(model.parameters(), config.lr, config.betas, weight_decay=config.weight_decay)
-    state = _State(state_dir, _run_digest(model, source, config))
-    step, position, curve = state.load(model, optimiser)
-    stream = _Counted(source, position, limit=max(64, config.batch_size))
-    device = next(model.parameters()).device
-    with _deterministic(device), tqdm(total=config.steps, initial=step, desc="mid-training", unit="step",
-                                      disable=not progress, mininterval=2) as bar:  # fmt: skip
+    state = TrainingState(state_dir, digest, group)
+    saved = state.load(model, optimiser) or {}
+    step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
+    num_tokens = sum(row["tokens"] for row in curve.steps)
+    run = _Run(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
+    stream = GlobalBatches(source, processor, config, group, Place(saved.get("position", 0), saved.get("taken", 0)))
+    with (
+        _deterministic(run.device),
+        tqdm(total=config.steps, initial=step, desc="mid-training", unit="step", mininterval=2,
+             disable=not (progress and group.first)) as bar,
+        Tracker(state_dir if group.first else None, step) as tracker,
+    ):  # fmt: skip
         model.train()
+        steps = _steps(stream, config.steps - step, run.device)
         while step < config.steps:
             began = time.perf_counter()
-            batch = stream.batch(processor, config).to(device)
-            loss, norm = _step(model, processor, batch, optimiser, config, step)
+            given = next(steps)
+            made = run.step(given, step)
             seconds = time.perf_counter() - began
             step += 1
-            made = {"step": step, "loss": loss, "lr": learning_rate(step - 1, config), "tokens": batch.tokens,
-                    "grad_norm": norm}  # fmt: skip
             curve.steps.append(made)
-            curve.bad_rows = stream.bad + state.bad
-            emit({"kind": "step", **made, "steps": config.steps, "seconds": seconds,
-                  "tokens_per_s": batch.tokens / seconds, "samples_per_s": config.batch_size / seconds})  # fmt: skip
+            curve.bad_rows = run.bad_rows(given)
+            num_tokens += made["tokens"]
+            event = {"kind": "step", **made, "steps": config.steps, "seconds": seconds,
+                     "num_tokens": num_tokens, "bad_rows": curve.bad_rows,
+                     "tokens_per_s": made["tokens"] / seconds, "samples_per_s": run.samples / seconds}  # fmt: skip
+            if config.packing:
+                event["fill"] = stream.fill
+            _tell(event, group, tracker, on_event)
             bar.update()
-            bar.set_postfix_str(f"loss {loss:.3f}, {batch.tokens / seconds:,.0f} tokens/s")
+            bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
             last = step == config.steps
             if validation and (last or (config.validate_every and step % config.validate_every == 0)):
-                scores = validate(model, processor, validation, config.spans)
+                scores = validate(model, processor, validation, config.spans, group=group)
                 curve.validation.append({"step": step, **scores})
-                emit({"kind": "validation", "step": step, "loss": scores})
+                _tell({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
             if last or step % config.save_every == 0:
-                state.save(model, optimiser, step, stream.position, curve)
-    model.eval()
+                state.save(model, optimiser, {"step": step, "position": given.after.position,
+                                              "taken": given.after.taken, "curve": curve.plain()})  # fmt: skip
+    recompute(model, False)
+    if group.world > 1:
+        gather_into(plain, model, group)
+    plain.eval()
+    if on_event is not None:  # on every rank
+        on_event({"kind": "trained", "step": step})
     return curve
 
 
-def _step(
-    model: Any, processor: Processor, batch: Batch, optimiser: Any, config: MidtrainConfig, step: int
-) -> tuple[float, float]:
-    for group in optimiser.param_groups:
-        group["lr"] = learning_rate(step, config)
-    on_gpu = batch.input_ids.is_cuda
-    with torch.autocast("cuda" if on_gpu else "cpu", torch.bfloat16, enabled=on_gpu):
-        loss = batch_loss(model, processor, batch, sigma_at(step, config))
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-    if not torch.isfinite(norm):
-        raise FloatingPointError(f"mid-training: loss {loss.item()} has a gradient that is not finite at step {step}; "
-                                 f"lower lr ({config.lr})")  # fmt: skip
-    optimiser.step()
-    return loss.item(), norm.item()
+def _tell(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
+    if group.first:
+        tracker.event(event)
+        if on_event is not None:
+            on_event(event)
 
 
-class _Counted:
-    """Batches from a source, counting the position; bad rows are skipped, `limit` of them in a row are an error."""
+def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[Step]:
+    """A GPU's batches are made by a thread while it computes; a CPU has no core to spare for one."""
+    if device.type != "cpu":
+        yield from ahead(stream, count)
+        return
+    for _ in range(count):
+        yield stream.next()
 
-    def __init__(self, source: RowSource, position: int, limit: int) -> None:
-        self._rows = source.rows(position)
-        self.position, self.bad, self._limit = position, 0, limit
 
-    def batch(self, processor: Processor, config: MidtrainConfig) -> Batch:
-        good: list[Row] = []
-        bad_run = 0
-        while len(good) < config.batch_size:
-            row = next(self._rows)
-            self.position += 1
-            if row is None:
-                continue
-            try:
-                processor.prompt(row)
-            except BadSample:
-                self.bad, bad_run = self.bad + 1, bad_run + 1
-                if bad_run >= self._limit:
-                    raise
-                continue
-            good.append(row)
-            bad_run = 0
-        return processor.training_batch(good, config.spans)
+class _Run:
+    """One optimiser step after another."""
+
+    def __init__(
+        self, model: Any, processor: Processor, optimiser: Any, config: MidtrainConfig, group: Ranks, *, bad_before: int
+    ) -> None:
+        self._model, self._processor, self._optimiser = model, processor, optimiser
+        self._config, self._group = config, group
+        self.device = torch.device(group.device) if group.world > 1 else next(model.parameters()).device
+        self._bad_before, self._torn = bad_before, 0
+        self.samples = 0
+        """Of the last step, on all ranks."""
+
+    def bad_rows(self, given: Step) -> int:
+        """Rows that could not be used so far, in this run and before it was resumed."""
+        return self._bad_before + given.after.bad + self._torn
+
+    def step(self, given: Step, step: int) -> dict[str, Any]:
+        """Train on a step's batches; what goes into the curve."""
+        config = self._config
+        for one in self._optimiser.param_groups:
+            one["lr"] = learning_rate(step, config)
+        real = [batch for batch in given.batches if batch.samples]
+        own = [sum(float(batch.weights.sum(dtype=torch.float64)) for batch in real),
+               sum(batch.tokens for batch in real), sum(batch.samples for batch in real), given.torn]  # fmt: skip
+        weight, tokens, samples, torn = self._group.sums(own)
+        self.samples, self._torn = int(samples), self._torn + int(torn)
+        if not weight:
+            raise ValueError(f"mid-training: the batch of step {step} has no answer token with a weight above 0")
+        self._optimiser.zero_grad(set_to_none=True)
+        loss = 0.0
+        for batch in given.batches:
+            loss += self._backward(batch.to(self.device), weight, sigma_at(step, config))
+        (loss,) = self._group.sums([loss])
+        norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.clip))
+        if not torch.isfinite(norm):
+            raise FloatingPointError(f"mid-training: loss {loss} has a gradient that is not finite at step {step}; "
+                                     f"lower lr ({config.lr})")  # fmt: skip
+        self._optimiser.step()
+        return {"step": step + 1, "loss": loss, "lr": learning_rate(step, config), "tokens": int(tokens),
+                "samples": self.samples, "grad_norm": norm.item()}  # fmt: skip
+
+    def _backward(self, batch: Batch, weight: float, sigma: float) -> float:
+        """Add a micro-batch's gradient; its part of the loss. Parts are averaged over ranks, so each is `world` times
+
+        its share.
+        """
+        bf16 = batch.input_ids.is_cuda if self._config.bf16 is None else self._config.bf16
+        # a model in parts casts its parts itself
+        with torch.autocast(batch.input_ids.device.type, torch.bfloat16, enabled=bf16 and self._group.world == 1):
+            losses, weights, _ = token_losses(self._model, self._processor, batch, sigma)
+            part = (losses * weights).sum() / weight
+        (part * self._group.world).backward()
+        return part.item()
 
 
 def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
@@ -279,45 +311,11 @@ def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
     for name, tensor in sorted(model.state_dict().items()):
         weights.update(name.encode())
         weights.update(tensor.detach().float().cpu().numpy().tobytes())
-    rest = {key: value for key, value in asdict(config).items() if key not in ("save_every",)}
+    fields = MidtrainConfig.__dataclass_fields__
+    rest = {key: value for key, value in asdict(config).items()
+            if key != "save_every" and not (key in _NEUTRAL and value == fields[key].default)}  # fmt: skip
     weights.update(canonical_json([source.digest(), rest]).encode())
     return weights.hexdigest()
-
-
-class _State:
-    """The resumable state in a folder: one file, replaced whole."""
-
-    def __init__(self, folder: Path | None, digest: str) -> None:
-        self._path = folder / "state.pt" if folder else None
-        self._digest = digest
-        self.bad = 0
-
-    def load(self, model: Any, optimiser: Any) -> tuple[int, int, Curve]:
-        """(steps done, position, curve); zeros if there is nothing that fits."""
-        if self._path is None or not self._path.exists():
-            return 0, 0, Curve()
-        saved = torch.load(self._path, weights_only=True, map_location="cpu")
-        if saved["digest"] != self._digest:
-            return 0, 0, Curve()
-        model.load_state_dict(saved["model"])
-        optimiser.load_state_dict(saved["optimiser"])
-        torch.set_rng_state(saved["rng"])
-        self.bad = saved["curve"]["bad_rows"]
-        return saved["step"], saved["position"], Curve(**saved["curve"])
-
-    def save(self, model: Any, optimiser: Any, step: int, position: int, curve: Curve) -> None:
-        if self._path is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_name(f".state-{os.getpid()}")
-        with temporary.open("wb") as stream:
-            torch.save(
-                {"digest": self._digest, "model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step,
-                 "position": position, "rng": torch.get_rng_state(), "curve": curve.plain()}, stream,
-            )  # fmt: skip
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, self._path)
 
 
 @contextmanager

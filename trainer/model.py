@@ -17,6 +17,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from trainer.packing import accept_packed, attention_arguments
+from trainer.parallel import hollow
 from trainer.presets import Preset
 from trainer.tokenizer import IMAGE, LAST_NUMBER, VIDEO, VISION_END, VISION_START, NumberIds, number_ids
 
@@ -89,12 +91,37 @@ def _smooth_numbers(model: Any, numbers: NumberIds | None, preset: Preset) -> No
     table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * shape.init
 
 
-def load_model(source: str | Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Any:
-    """A checkpoint folder (or a published name) → model, sped up. The class follows its config (dense or MoE)."""
-    from transformers import AutoModelForImageTextToText
+def load_model(
+    source: str | Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu",
+    layers: int | None = None,
+) -> Any:  # fmt: skip
+    """A checkpoint folder (or a published name) → model, sped up. The class follows its config (dense or MoE).
 
-    model: Any = AutoModelForImageTextToText.from_pretrained(str(source), dtype=dtype)
+    On a GPU flash attention is used where it is installed. `layers` keeps the first decoder layers only.
+    """
+    from transformers import AutoConfig, AutoModelForImageTextToText
+    from transformers.utils import is_flash_attn_2_available
+
+    config: Any = AutoConfig.from_pretrained(str(source))
+    if layers is not None:
+        reduce_layers(config, layers)
+    if hollow():  # the first rank has the weights
+        with torch.device("meta"):
+            return speed_up(AutoModelForImageTextToText.from_config(config, dtype=dtype))
+    flash = torch.device(device).type == "cuda" and dtype != torch.float32 and is_flash_attn_2_available()
+    kernels = {"attn_implementation": "flash_attention_2"} if flash else {}
+    model: Any = AutoModelForImageTextToText.from_pretrained(str(source), config=config, dtype=dtype, **kernels)
     return speed_up(model.to(device))
+
+
+def reduce_layers(config: Any, layers: int) -> None:
+    """Keep the first decoder layers. Raises `ValueError` if there are fewer, or if DeepStack needs more."""
+    text, needed = config.text_config, len(config.vision_config.deepstack_visual_indexes)
+    if not needed <= layers <= text.num_hidden_layers:
+        raise ValueError(f"layers: expected {needed} to {text.num_hidden_layers}, found {layers}")
+    text.num_hidden_layers = layers
+    if getattr(text, "layer_types", None):
+        text.layer_types = text.layer_types[:layers]
 
 
 def parameter_count(model: nn.Module) -> int:
@@ -151,7 +178,17 @@ def speed_up(model: Any) -> Any:
     if "flash" not in str(getattr(visual.config, "_attn_implementation", "")):
         for block in visual.blocks:
             block.attn.forward = types.MethodType(_vision_attention, block.attn)
+    accept_packed(model)
     return model
+
+
+def recompute(model: Any, on: bool) -> None:
+    """Gradient checkpointing of every decoder layer and vision block: their activations are made anew when needed."""
+    for name in ("activation_checkpointing", "gradient_checkpointing"):  # the second up to transformers 5.22
+        switch = getattr(model, f"{name}_{'enable' if on else 'disable'}", None)
+        if switch is not None:
+            switch(*([{"use_reentrant": False}] if on else []))
+            return
 
 
 # --- forward passes -------------------------------------------------------------------------------------------------
@@ -161,7 +198,7 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
     """Features of each distinct picture, computed once, laid out in order of use; {} for a batch without pictures."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 
-    if batch.pixel_values is None:
+    if batch.pixel_values is None or not batch.image_use:
         return {}
     seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
     fields: dict[str, Any] = {  # as `get_image_features` fills them: one tensor per picture
@@ -174,35 +211,60 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
 
 def hidden_states(model: Any, batch: Batch) -> torch.Tensor:
     """Last hidden states [B, S, D] of a batch."""
+    alone: dict[str, Any] = {"attention_mask": batch.attention_mask}
+    if batch.lengths is not None:
+        alone = attention_arguments(model, batch.lengths, batch.input_ids.device)
+    unused = _unused_vision(model, batch) if batch.pixel_values is not None and not batch.image_use else None
     output = model.model(
         input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
         position_ids=batch.position_ids,
         use_cache=False,
+        **alone,
         **image_outputs(model, batch),
     )
-    return output.last_hidden_state
+    return output.last_hidden_state if unused is None else output.last_hidden_state + unused
+
+
+def _unused_vision(model: Any, batch: Batch) -> torch.Tensor:
+    """Zero, by way of the vision tower: ranks that share a model must all run all of its parts, in one order (see
+
+    `Processor.with_picture`).
+    """
+    seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
+    features = [*seen.pooler_output, *(part for layer in seen.deepstack_features for part in layer)]
+    return torch.stack([feature.sum() for feature in features]).sum() * 0.0
 
 
 @dataclass
 class LabelLogits:
-    """Logits only where there is a label: `logits [N, V]`, `labels [N]`, `rows [N]` (which sample), `columns [N]`
+    """Logits only where there is a label: `logits [N, V]`, `labels [N]`, `rows [N]` and `columns [N]` (the place of
 
-    (position of the label's token in `input_ids`).
+    the label's token in `input_ids`), `samples [N]` (which sample: the row, unless samples share one).
     """
 
     logits: torch.Tensor
     labels: torch.Tensor
     rows: torch.Tensor
     columns: torch.Tensor
+    samples: torch.Tensor
+
+
+def forward_labels(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(logits [N, V], rows [N], columns [N]) of the labelled tokens: position t-1 predicts t, -100 is no label."""
+    states = hidden_states(model, batch)
+    rows, columns = (batch.labels != -100).nonzero(as_tuple=True)
+    return model.lm_head(states[rows, columns - 1]), rows, columns
 
 
 def label_logits(model: Any, batch: Batch) -> LabelLogits:
-    """Logits that predict the labelled tokens (position t-1 predicts t). Labels of -100 have none."""
-    states = hidden_states(model, batch)
-    rows, columns = (batch.labels != -100).nonzero(as_tuple=True)
-    logits = model.lm_head(states[rows, columns - 1])
-    return LabelLogits(logits, batch.labels[rows, columns], rows, columns)
+    """Logits that predict the labelled tokens."""
+    in_parts = getattr(model, "forward_labels", None)  # a model in parts is gathered by a method of its own
+    logits, rows, columns = in_parts(batch) if in_parts else forward_labels(model, batch)
+    samples = rows
+    if batch.lengths is not None:
+        ends = torch.tensor(batch.lengths, device=columns.device).cumsum(0)
+        samples = torch.searchsorted(ends, columns, right=True)
+    return LabelLogits(logits, batch.labels[rows, columns], rows, columns, samples)
 
 
 @dataclass
@@ -236,8 +298,8 @@ def reply_logprobs(model: Any, batch: Batch, temperature: float = 1.0, *, never:
     log_p = reply_log_softmax(found.logits, never, temperature)
     chosen = log_p.gather(1, found.labels[:, None])[:, 0]
     entropy = -(log_p.exp() * log_p).sum(-1)
-    size = batch.input_ids.shape[0]
-    lengths = torch.bincount(found.rows, minlength=size)
+    size = len(batch.lengths) if batch.lengths is not None else batch.input_ids.shape[0]
+    lengths = torch.bincount(found.samples, minlength=size)
     width = int(lengths.max()) if len(found.rows) else 0
     mask = torch.arange(width, device=chosen.device)[None] < lengths[:, None]
     blank = chosen.new_zeros((size, width))

@@ -44,7 +44,7 @@ class Shape:
                              f"found {self.mrope_section}")  # fmt: skip
         if self.heads % self.kv_heads or self.vision_hidden % self.vision_heads:
             raise ValueError("heads must be a multiple of kv_heads, vision_hidden of vision_heads")
-        if max(self.deepstack, default=0) >= self.vision_depth or len(self.deepstack) > self.layers:
+        if max(self.deepstack, default=-1) >= self.vision_depth or len(self.deepstack) > self.layers:
             raise ValueError(f"deepstack: expected layers below {self.vision_depth}, at most {self.layers} of them, "
                              f"found {self.deepstack}")  # fmt: skip
 
@@ -91,6 +91,33 @@ PRESETS: dict[str, Preset] = {
     "8b": _published("8b", "Qwen/Qwen3-VL-8B-Instruct"),
     "30b-a3b": _published("30b-a3b", "Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen3VLMoeForConditionalGeneration"),
 }
+
+
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "2b": {
+        "text": {"hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+                 "intermediate_size": 6144},
+        "vision": {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096,
+                   "deepstack_visual_indexes": [5, 11, 17]},
+        "tied": True,
+    },
+    "8b": {
+        "text": {"hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+                 "intermediate_size": 12288},
+        "vision": {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304,
+                   "deepstack_visual_indexes": [8, 16, 24]},
+        "tied": False,
+    },
+    "30b-a3b": {
+        "text": {"hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
+                 "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
+                 "norm_topk_prob": True, "decoder_sparse_step": 1},
+        "vision": {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304,
+                   "deepstack_visual_indexes": [8, 16, 24]},
+        "tied": False,
+    },
+}  # fmt: skip
+"""Sizes as their config.json files give them, for random weights of the same shapes."""
 
 
 def preset(name: str) -> Preset:

@@ -122,3 +122,42 @@ def test_a_bad_row_says_what_is_wrong(processor: Any, change: dict[str, Any], wo
 
 def test_pictures_come_as_bytes_or_in_the_datasets_form() -> None:
     assert row_images({"images": [b"a", {"bytes": b"b", "path": None}]}) == [b"a", b"b"]
+
+
+def test_length_is_that_of_the_sequence_and_decodes_nothing(processor: Any) -> None:
+    rows = [grounding_row(), {**grounding_row(), "images": [draw({"red": (1, 2, 60, 90)}, (50, 333))]}]
+    rows.append({**rows[0], "images": [processor.picture(rows[0]["images"][0])]})
+    fresh = Processor(processor.tokenizer, processor.images, processor.preset)
+    assert [fresh.length(row) for row in rows] == processor.training_batch(rows).attention_mask.sum(1).tolist()
+    assert not fresh._cache
+    torn = {**rows[0], "images": [rows[0]["images"][0][:90]]}
+    assert fresh.length(torn) == fresh.length(rows[0])
+    for bad in ({**rows[0], "images": [b"none"]}, {**rows[0], "images": []}):
+        with pytest.raises(BadSample):
+            fresh.length(bad)
+
+
+def test_spans_of_a_tokenizer_without_numbers_are_those_of_the_text(processor: Any) -> None:
+    """Byte-level BPE that knows neither tags nor numbers, as the published ones."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    from trainer.span_weights import AnswerSpans
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: i for i, token in enumerate([*alphabet, "Cl", "ic", "Clic", "Click", ")<", "<|im_end|>"])}
+    merges = [("C", "l"), ("i", "c"), ("Cl", "ic"), ("Clic", "k"), (")", "<")]
+    plain = Tokenizer(models.BPE(vocabulary, merges))
+    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<|im_end|>", unk_token=None)
+    spans = AnswerSpans(tokenizer)
+    text = "<think>é (3)</think><action>Click(box=(5,600))</action>"
+    ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
+    pieces = [tokenizer.decode([i]) for i in ids]
+    assert [pieces[i] for i in spans.coordinates(ids)] == ["5", "6", "0", "0"]
+    weight = dict(zip(range(len(ids)), spans.weights(ids, SpanWeights(2.0, 3.0, 1.5, 0.3, 0.5, 1.0)), strict=True))
+    by_piece = [(piece, weight[i]) for i, piece in enumerate(pieces)]
+    assert ("Click", 3.0) in by_piece and (")<", 0.3) in by_piece and ("(", 1.5) in by_piece and ("3", 1.0) in by_piece
+    assert by_piece[0] == ("<", 0.3) and by_piece[-1][1] == 0.5 and sum(w == 2.0 for w in weight.values()) == 4
+    assert spans.coordinates(tokenizer("[-1,-1] (3) [1,2000]")["input_ids"]) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,14 +19,12 @@ from trainer.batches import BadSample
 from trainer.midtrain import (
     ListSource,
     MidtrainConfig,
-    batch_loss,
     config_from,
     learning_rate,
     sigma_at,
-    token_losses,
     train,
-    validate,
 )
+from trainer.supervised_loss import batch_loss, token_losses, validate
 
 ROOT = Path(__file__).parents[2]
 CONFIG = MidtrainConfig(steps=6, batch_size=4, warmup=2, save_every=2, validate_every=3, lr=3e-3, threads=1)
@@ -73,7 +72,7 @@ def test_events_carry_speed_and_loss(model: Any, processor: Any, rows: list[dict
 
 
 SCRIPT = """
-import sys, time
+import json, sys, time
 from pathlib import Path
 from dataclasses import replace
 from drawn import make_rows
@@ -91,19 +90,25 @@ tiny = replace(preset("nano"), shape=shape, max_pixels=96 * 128)
 rows = make_rows(16)
 processor = Processor(train_tokenizer([r["answer"] for r in rows], 1536), image_processor(tiny), tiny)
 model = build_model(tiny, processor.tokenizer, seed=1)
-done = []
+made, done = {}, 0
 
 def event(e):
+    global done
     if e["kind"] == "step":
-        done.append(e["step"])
-        print(e["step"], flush=True)
+        done += 1
+        print(form, e["step"], flush=True)
         time.sleep(pause)
 
-config = MidtrainConfig(steps=9, batch_size=4, warmup=2, save_every=2, validate_every=0, threads=1)
-train(model, processor, ListSource(rows), config, state_dir=folder / "state", on_event=event, progress=False)
-weights = {k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}
-save_file(weights, folder / "model.safetensors")
-print("steps in this run", len(done))
+FORMS = {"plain": {}, "packed": {"packing": True, "max_length": 160, "packing_window": 8, "batch_size": 3,
+                                 "gradient_accumulation_steps": 2}}
+for form, changes in FORMS.items():
+    config = MidtrainConfig(steps=9, batch_size=4, warmup=2, save_every=2, validate_every=0, threads=1)
+    curve = train(model, processor, ListSource(rows), replace(config, **changes), state_dir=folder / form,
+                  on_event=event, progress=False)
+    made |= {form + "." + k: v.clone() for k, v in model.state_dict().items() if k != "lm_head.weight"}
+    (folder / (form + ".json")).write_text(json.dumps(curve.plain()))
+save_file(made, folder / "model.safetensors")
+print("steps in this run", done)
 """
 
 
@@ -117,20 +122,24 @@ def run(folder: Path, pause: float) -> subprocess.Popen[str]:
 
 
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Killed at a random step of either form: the weights and the whole curve are those of an unbroken run."""
     whole = run(tmp_path / "whole", 0.0)
-    assert whole.wait(timeout=120) == 0
-    killed = run(tmp_path / "killed", 0.2)
+    assert whole.wait(timeout=240) == 0
+    form, step = random.choice(("plain", "packed")), random.randint(1, 8)
+    killed = run(tmp_path / "killed", 0.3)
     assert killed.stdout is not None
     for line in killed.stdout:
-        if line.strip() == "5":  # past the save at step 4, before the one at 6
+        if line.split() == [form, str(step)]:
             killed.send_signal(signal.SIGKILL)
             break
-    assert killed.wait(timeout=60) == -signal.SIGKILL
+    assert killed.wait(timeout=120) == -signal.SIGKILL
     assert not (tmp_path / "killed/model.safetensors").exists()
     again = run(tmp_path / "killed", 0.0)
-    output, _ = again.communicate(timeout=120)
-    assert again.returncode == 0 and "steps in this run 5" in output  # 5, 6, 7, 8, 9: step 4 was kept
-    assert (tmp_path / "killed/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+    output, _ = again.communicate(timeout=240)
+    kept = (step - 1) // 2 * 2 + (9 if form == "packed" else 0)  # saved every second step, after its event
+    assert again.returncode == 0 and int(output.rpartition(" ")[2]) <= 18 - kept, (form, step, output)
+    for name in ("model.safetensors", "plain.json", "packed.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), (form, step)
 
 
 def test_a_state_of_another_config_is_not_taken_up(
@@ -146,6 +155,20 @@ def test_a_state_of_another_config_is_not_taken_up(
 
     short = replace(CONFIG, steps=3)
     assert [steps_run(short), steps_run(short), steps_run(replace(short, lr=1e-3))] == [3, 0, 3]
+
+
+def test_bfloat16_is_near_float32_and_keeps_float32_weights(
+    processor: Any, rows: list[dict[str, Any]], tiny_preset: Any
+) -> None:
+    from trainer.model import build_model
+
+    losses = []
+    for bf16 in (None, False, True):
+        fresh = build_model(tiny_preset, processor.tokenizer, seed=4)
+        curve = train(fresh, processor, ListSource(rows), replace(CONFIG, steps=3, bf16=bf16), progress=False)
+        losses.append([step["loss"] for step in curve.steps])
+        assert {parameter.dtype for parameter in fresh.parameters()} == {torch.float32}
+    assert losses[0] == losses[1] != losses[2] and losses[2] == pytest.approx(losses[1], rel=0.02)
 
 
 def test_learning_rate_warms_up_and_falls() -> None:
@@ -195,8 +218,8 @@ def test_the_order_is_a_pure_function_of_the_position(rows: list[dict[str, Any]]
     from itertools import islice
 
     source = ListSource(rows, seed=3)
-    whole = [row["sample_id"] for row in islice(source.rows(0), 40)]
-    assert [row["sample_id"] for row in islice(source.rows(21), 19)] == whole[21:]
+    whole = [row["sample_id"] for row in islice(source.rows(0), 40) if row]
+    assert [row["sample_id"] for row in islice(source.rows(21), 19) if row] == whole[21:]
     assert sorted(whole[:16]) == sorted(row["sample_id"] for row in rows) and whole[:16] != whole[16:32]
 
 

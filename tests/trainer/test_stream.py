@@ -13,7 +13,8 @@ from pipelines.mixture import build_mixture
 from pipelines.shards import build_shards
 from pipelines.store import Store
 from trainer.data import light_rows, pick, with_pictures
-from trainer.stream import MixtureSource, cluster_of, set_aside
+from trainer.midtrain import ListSource, config_from
+from trainer.stream import MixtureSource, ScheduledSource, cluster_of, scheduled, set_aside
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +67,42 @@ def test_pictures_are_read_for_the_rows_asked_for_only(store: Store) -> None:
     assert all(row["images"][0]["bytes"].startswith(b"\x89PNG") for row in filled)
     with pytest.raises(ValueError, match="expected parquet files with messages"):
         light_rows(replace(manifest, files=[]))
+
+
+def test_a_schedule_gives_each_phase_its_shares_at_any_position() -> None:
+    rows = [{"sample_id": str(i), "objective": "grounding" if i % 10 else "navigation"} for i in range(200)]
+    schedule = [(0.25, {"grounding": 1.0}), (0.75, {"grounding": 1.0, "navigation": 3.0})]
+    counts = {"grounding": 180, "navigation": 20, "vqa": 0}
+    source = ScheduledSource(ListSource(rows, 1), schedule, counts, 2000, seed=3)
+    kept = list(islice((row for row in source.rows(0) if row), 2000))
+    first, second = kept[:480], kept[520:]
+    assert {row["objective"] for row in first} == {"grounding"}
+    share = sum(row["objective"] == "navigation" for row in second) / len(second)
+    assert 0.72 < share < 0.78
+    whole = list(islice(source.rows(0), 900))
+    assert list(islice(source.rows(555), 345)) == whole[555:]
+    other = ScheduledSource(ListSource(rows, 1), schedule[::-1][:1] + [(0.25, {"grounding": 1.0})], counts, 2000)
+    assert other.digest() != source.digest()
+
+
+def test_the_schedule_of_a_config_counts_what_there_is(store: Store) -> None:
+    mixture, rows = store.require("mid_training/mixture"), light_rows(store.require("mid_training/shards"))
+    plain = MixtureSource(store, mixture)
+    config = config_from(
+        {"steps": 30, "batch_size": 4, "schedule": [[0.5, {"grounding": 1}], [0.5, {"navigation": 1}]]}
+    )
+    source = scheduled(plain, config, rows)
+    kept = [row["objective"] for row in islice((row for row in source.rows(0) if row), 120)]
+    assert set(kept[:45]) == {"grounding"} and set(kept[75:]) == {"navigation"}
+    assert scheduled(plain, config_from({"steps": 3}), rows) is plain
+    packed = scheduled(plain, replace(config, packing=True, max_length=4 * int(rows[0]["tokens"])), rows)
+    assert packed.digest() != source.digest()
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [[], [(0.5, {"grounding": 1.0})], [(1.0, {})], [(1.0, {"other": 1.0})], [(1.0, {"grounding": -1.0})]],
+)
+def test_a_schedule_that_cannot_be_kept_is_refused(schedule: Any) -> None:
+    with pytest.raises(ValueError, match="schedule"):
+        ScheduledSource(ListSource([{"objective": "grounding"}]), schedule, {"grounding": 1}, 10)

@@ -1,0 +1,161 @@
+"""Mid-training of a published size on GPUs, random weights: tokens/s, MFU, peak memory, as JSON on stdout.
+
+    python bench/gpu_midtrain.py --preset 2b
+    torchrun --nproc-per-node 8 bench/gpu_midtrain.py --preset 30b-a3b --layers 12 --gradient-checkpointing
+
+It is `trainer.midtrain.train` itself on drawn screens, packed. MFU as in PaLM (Chowdhery et al., 2022, appendix B):
+FLOPs that the model's arithmetic needs, without recomputation, by seconds and by the peak given with `--peak-tflops`
+(989 is the dense bf16 peak of an H100 or H200). Of a mixture of experts the active parameters count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+WARM_UP = 3
+"""Steps that are not counted."""
+
+
+def main() -> int:
+    """Train some steps, print the figures (first rank)."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", choices=("2b", "8b", "30b-a3b"), default="2b")
+    parser.add_argument("--layers", type=int, help="decoder layers to keep (all)")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--sequences", type=int, default=2, help="packed sequences a step and rank")
+    parser.add_argument("--max-length", type=int, default=8192)
+    parser.add_argument("--gradient-accumulation-steps", type=int, default=1)
+    parser.add_argument("--gradient-checkpointing", action="store_true")
+    parser.add_argument("--picture", type=int, nargs=2, default=(1280, 704), metavar=("WIDTH", "HEIGHT"))
+    parser.add_argument("--peak-tflops", type=float, default=989.0, help="bf16 peak of one GPU")
+    options = parser.parse_args()
+    import torch
+
+    if not torch.cuda.is_available():
+        print("gpu_midtrain: expected a CUDA device, found none; run it on a machine with a GPU", file=sys.stderr)
+        return 2
+    from trainer.parallel import launched
+
+    with launched() as group:
+        # of several ranks the first makes the weights and hands the parts out
+        place = "cuda" if group.world == 1 else "cpu" if group.first else "meta"
+        found = measure(options, place, group.world)
+        if group.first:
+            print(json.dumps(found, indent=1))
+    return 0
+
+
+def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, Any]:
+    """Figures of a run whose model is made on `device`; {} on ranks that report nothing."""
+    import torch
+
+    from trainer.midtrain import MidtrainConfig, train
+    from trainer.published import random_base
+    from trainer.tokenizer import train_tokenizer
+
+    source = Screens(tuple(options.picture))
+    tokenizer = train_tokenizer([source.row(0)["answer"]])
+    model, processor = random_base(options.preset, tokenizer, options.layers, device=device)
+    config = MidtrainConfig(
+        steps=options.steps, batch_size=options.sequences * world, warmup=0, lr=1e-5, sigma=(0.0, 0.0), threads=8,
+        packing=True, max_length=options.max_length, packing_window=128,
+        gradient_accumulation_steps=options.gradient_accumulation_steps,
+        gradient_checkpointing=options.gradient_checkpointing,
+    )  # fmt: skip
+    lengths = [processor.length(source.row(index)) for index in range(8)]
+    flops = flops_per_token(model.config, processor, [source.row(index) for index in range(8)])
+    events: list[dict[str, Any]] = []
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    train(model, processor, source, config, on_event=events.append, progress=False)
+    steps = [event for event in events if event["kind"] == "step"][WARM_UP:]
+    if not steps:
+        return {}
+    speed = statistics.median(event["tokens_per_s"] for event in steps)
+    peak = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+    return {
+        "preset": options.preset, "layers": model.config.text_config.num_hidden_layers, "ranks": world,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu", "torch": torch.__version__,
+        "tokens_per_step": statistics.median(event["tokens"] for event in steps), "tokens_per_s": round(speed, 1),
+        "packing_fill": round(statistics.mean(event["fill"] for event in steps), 4),
+        "tokens_per_sample": statistics.mean(lengths), "flops_per_token": round(flops),
+        "mfu": round(speed * flops / (world * options.peak_tflops * 1e12), 4),
+        "peak_memory_gib": peak and round(peak, 2),
+        "attention": model.model.language_model.config._attn_implementation,
+        "gradient_checkpointing": options.gradient_checkpointing,
+    }  # fmt: skip
+
+
+def flops_per_token(config: Any, processor: Any, rows: Sequence[Any]) -> float:
+    """FLOPs of a forward and backward pass by tokens of these rows: 6 a weight that works, and attention's products.
+
+    The head counts at labels only, the vision tower at patches, attention over half of the squared length.
+    """
+    text, vision = config.text_config, config.vision_config
+    batch = processor.training_batch(rows)
+    lengths = batch.attention_mask.sum(1).tolist()
+    patches = [int(grid.prod()) for grid in batch.image_grid_thw[batch.image_use]]
+    width, inner = text.hidden_size, text.num_attention_heads * text.head_dim
+    attention = width * (2 * inner + 2 * text.num_key_value_heads * text.head_dim)
+    experts = getattr(text, "num_experts_per_tok", None) if hasattr(text, "num_experts") else None
+    mlp = 3 * width * (text.moe_intermediate_size * experts if experts else text.intermediate_size)
+    total = 6.0 * text.num_hidden_layers * (attention + mlp) * sum(lengths)
+    total += 6.0 * text.num_hidden_layers * inner * sum(length**2 for length in lengths)
+    total += 6.0 * width * text.vocab_size * int((batch.labels != -100).sum())
+    seen = 4 * vision.hidden_size**2 + 2 * vision.hidden_size * vision.intermediate_size
+    total += 6.0 * vision.depth * seen * sum(patches)
+    total += 12.0 * vision.depth * vision.hidden_size * sum(count**2 for count in patches)
+    merged = vision.hidden_size * vision.spatial_merge_size**2
+    mergers = 1 + len(vision.deepstack_visual_indexes)
+    total += 6.0 * mergers * merged * (merged + width) * sum(patches) / vision.spatial_merge_size**2
+    return total / sum(lengths)
+
+
+class Screens:
+    """Endless drawn screens with an instruction and an action; a row is a pure function of its position."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self._size = size
+
+    def row(self, position: int) -> dict[str, Any]:
+        """A `RowSource` row with a ready picture."""
+        import numpy as np
+
+        from pipelines.prompts import messages, navigation_text, reply_text
+        from schemas.actions import Click
+        from trainer.batches import Picture
+
+        columns, rows = (side // 32 * 32 for side in self._size)
+        pixels = np.full((3, rows, columns), 255, np.uint8)
+        left, top = position * 7919 % (columns - 64), position * 104_729 % (rows - 64)
+        pixels[position % 3, top : top + 64, left : left + 64] = 0
+        point = (left * 1000 // columns, top * 1000 // rows)
+        history = [(i + 1, f"Click(box=({i},{i}))") for i in range(position % 12)]
+        return {
+            "sample_id": f"{position:032x}", "objective": "navigation", "platform": "web",
+            "images": [Picture(str(position), pixels)], "answer": reply_text(Click(point), "web"),
+            "messages": messages("navigation", navigation_text("Click the coloured box.", history)),
+        }  # fmt: skip
+
+    def rows(self, start: int) -> Iterator[dict[str, Any]]:
+        """See `trainer.midtrain.RowSource`."""
+        position = start
+        while True:
+            yield self.row(position)
+            position += 1
+
+    def digest(self) -> str:
+        """See `trainer.midtrain.RowSource`."""
+        return f"screens {self._size}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
