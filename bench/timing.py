@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -33,6 +34,21 @@ def best(function: Callable[[], Any], rounds: int = 3, clock: Callable[[], float
 def cpu(function: Callable[[], Any], rounds: int = 3) -> float:
     """The same in CPU seconds of this process: what else runs on the machine counts less."""
     return best(function, rounds, time.process_time)
+
+
+def measured_memory(function: Callable[[], Any]) -> dict[str, float]:
+    """Of one call: wall and CPU seconds, and the peak of memory in MiB less what the process held before (Linux)."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before, began, worked = _kib("VmRSS"), time.perf_counter(), time.process_time()
+    function()
+    spent = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - worked}
+    return {**spent, "mib": (_kib("VmHWM") - before) / 1024}
+
+
+def _kib(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def result(name: str, value: float, unit: str, peer: str, peer_value: float, *, digits: int = 1) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 A trajectory is T separate samples that share one advantage, never one sequence with many images; offline RL is the
 case T = 1. Letters: S samples, L reply tokens (padded), N trajectories, V vocabulary. Prompt and image tokens never
 come here: the mask is over reply tokens. Minimised is `L_GRPO + β·KL − c·H` (the report's closing formula subtracts
-the KL term while its other terms are losses; this is what is meant). Option names are TRL's.
+the KL term while its other terms are losses; this is what is meant). Option names are TRL's. With TRL's
+`use_bias_correction_kl` off (the method's KL is plain k3) loss and gradients at T = 1 are TRL's, see
+bench/trainer_peers.py.
 """
 
 from __future__ import annotations

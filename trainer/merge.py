@@ -1,10 +1,11 @@
-"""Merging specialists into one agent: linear and TIES over safetensors, tensor by tensor in fp32 (METHOD §8).
+"""Merging specialists into one agent: linear and TIES over safetensors, piece by piece in fp32 (METHOD §8).
 
-The words are mergekit's (`density`, `weight`, `normalize`, `lambda`), and so are the semantics, but for three things:
-deltas are taken in fp32 (mergekit takes them in the base's dtype, where bf16 rounding eats RL-sized deltas); a
-tensor that is missing or has another shape is an error (mergekit warns); and an element that exactly one expert
-moved at coefficient 1 takes that expert's value itself, so that one expert at weight 1, density 1 returns itself
-bit for bit instead of `θ_0 + (θ_1 − θ_0)` with its rounding.
+The words are mergekit's (`density`, `weight`, `normalize`, `lambda`), and so are the semantics (`merge_methods` has the
+arithmetic), but for three things: entries of equal magnitude at the edge of a trim are kept from the lowest index on
+(mergekit: as its sort brings them); deltas are always taken in fp32 (mergekit takes them in the dtype it is told, and
+bf16 rounding eats RL-sized deltas); and an element that exactly one expert moved at coefficient 1 takes that expert's
+value itself, so that one expert at weight 1, density 1 returns itself bit for bit instead of `θ_0 + (θ_1 − θ_0)` with
+its rounding.
 The result is a pure function of the *set* of (expert, weight, density): experts are summed in the order of
 their digests.
 """
@@ -15,12 +16,14 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.ids import canonical_json
+from trainer.merge_methods import Cut, Tally, TensorReport, Trim, cut_for, linear_piece, ties_piece
 from trainer.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, write_like
 
 if TYPE_CHECKING:
@@ -30,23 +33,6 @@ METHODS = ("linear", "ties")
 LINEAGE = "lineage.json"
 REPORT = "merge.json"
 _LINEAGE_KEPT = ("preset", "code_version", "action_space", "prompt_version", "prompt_digest")
-
-
-@dataclass(frozen=True)
-class TensorReport:
-    """One tensor's merge. Shares are of all `count` elements.
-
-    `kept` is the share of experts' elements that were trimmed in and are non-zero, one number per expert; `conflicts`
-    the share where kept entries had both signs; `delta_norm` the L2 norm of result − base; `expert_norms` that of
-    each expert's full delta.
-    """
-
-    name: str
-    count: int
-    kept: tuple[float, ...]
-    conflicts: float
-    delta_norm: float
-    expert_norms: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -68,116 +54,14 @@ class MergeReport:
         """The report as plain JSON data."""
         return asdict(self)
 
-
-def trim(delta: torch.Tensor, density: float) -> torch.Tensor:
-    """Keep the k = int(density · n) entries of largest magnitude, zero the rest; ties keep the lowest index.
-
-    Any shape, fp32 in and out; n = 0 and k = 0 give zeros, density ≥ 1 the tensor as it is.
-    """
-    import numpy as np
-    import torch
-
-    count = delta.numel()
-    k = count if density >= 1.0 else int(density * count)
-    if k >= count:
-        return delta
-    if k == 0:
-        return torch.zeros_like(delta)
-    size = delta.abs().reshape(-1).numpy()
-    edge = np.partition(size, count - k)[count - k]  # the k-th largest; a selection, not a sort
-    keep = size > edge
-    ties = np.flatnonzero(size == edge)
-    keep[ties[: k - int(keep.sum())]] = True
-    return torch.where(torch.from_numpy(keep).reshape(delta.shape), delta, torch.zeros_like(delta))
-
-
-def merge_ties(
-    base: torch.Tensor,
-    experts: Sequence[torch.Tensor],
-    *,
-    density: Sequence[float],
-    weight: Sequence[float],
-    normalize: bool = True,
-    lam: float = 1.0,
-    name: str = "",
-) -> tuple[torch.Tensor, TensorReport]:
-    """TIES of one tensor (arXiv 2306.01708 in mergekit's form); all tensors fp32 of one shape, result fp32.
-
-    δ_i = θ_i − θ_0, trimmed per tensor, times w_i; the elected sign is that of the sum, zero counting as +; the
-    entries that agree are summed and, under `normalize`, divided by the sum of their w_i (0 → 1); · `lam`, + θ_0.
-    """
-    import torch
-
-    deltas = [expert - base for expert in experts]
-    kept = [trim(delta, part) for delta, part in zip(deltas, density, strict=True)]
-    weighted = [delta * w for delta, w in zip(kept, weight, strict=True)]
-    summed = torch.zeros_like(base)
-    positive = torch.zeros(base.shape, dtype=torch.bool)
-    negative = torch.zeros(base.shape, dtype=torch.bool)
-    for delta in weighted:
-        summed += delta
-        positive |= delta > 0
-        negative |= delta < 0
-    upward = summed >= 0
-    agrees = [torch.where(upward, delta > 0, delta < 0) for delta in weighted]
-    agreed = torch.zeros_like(base)
-    share = torch.zeros_like(base)
-    voters = torch.zeros(base.shape, dtype=torch.int16)
-    for delta, w, mask in zip(weighted, weight, agrees, strict=True):
-        agreed += torch.where(mask, delta, 0.0)
-        share += mask * float(w)
-        voters += mask
-    if normalize:
-        agreed = agreed / torch.where(share == 0, 1.0, share)
-    merged = base + lam * agreed
-    for expert, w, mask in zip(experts, weight, agrees, strict=True):
-        if lam == 1.0 and (normalize or w == 1.0):  # a coefficient of exactly 1: θ_0 + δ_i is θ_i, without rounding
-            merged = torch.where(mask & (voters == 1), expert, merged)
-    return merged, _report(name, base, merged, deltas, weighted, positive & negative)
-
-
-def merge_linear(
-    base: torch.Tensor, experts: Sequence[torch.Tensor], *, weight: Sequence[float], name: str = ""
-) -> tuple[torch.Tensor, TensorReport]:
-    """Σ w_i θ_i of one tensor in fp32; the weights are expected to sum to 1 (see `merge`); `base` is for the report."""
-    import torch
-
-    merged = torch.zeros_like(base)
-    for expert, w in zip(experts, weight, strict=True):
-        merged += expert * w
-    deltas = [expert - base for expert in experts]
-    positive = torch.zeros(base.shape, dtype=torch.bool)
-    negative = torch.zeros(base.shape, dtype=torch.bool)
-    for delta, w in zip(deltas, weight, strict=True):
-        positive |= delta * w > 0
-        negative |= delta * w < 0
-    return merged, _report(name, base, merged, deltas, deltas, positive & negative)
-
-
-def _report(
-    name: str,
-    base: torch.Tensor,
-    merged: torch.Tensor,
-    deltas: Sequence[torch.Tensor],
-    kept: Sequence[torch.Tensor],
-    conflicts: torch.Tensor,
-) -> TensorReport:
-    count = base.numel()
-    whole = max(count, 1)
-    return TensorReport(
-        name=name,
-        count=count,
-        kept=tuple(int((delta != 0).sum()) / whole for delta in kept),
-        conflicts=int(conflicts.sum()) / whole,
-        delta_norm=_norm(merged - base),
-        expert_norms=tuple(_norm(delta) for delta in deltas),
-    )
-
-
-def _norm(tensor: torch.Tensor) -> float:
-    import torch
-
-    return float(torch.linalg.vector_norm(tensor, dtype=torch.float64)) if tensor.numel() else 0.0
+    def counts(self) -> dict[str, Any]:
+        """What a stage keeps among its counts: shares kept (one number per model) and of sign conflicts, by layer."""
+        return {
+            "kept": list(self.total.kept),
+            "sign_conflicts": self.total.conflicts,
+            "layers": {layer.name: {"kept": list(layer.kept), "sign_conflicts": layer.conflicts}
+                       for layer in self.layers},
+        }  # fmt: skip
 
 
 def layer_of(name: str) -> str:
@@ -218,8 +102,8 @@ def merge(
 
     `base` is the common ancestor θ_0 (the mid-trained checkpoint); configuration and tokenizer files come from it.
     `weights` default to 1 each (ties) or 1/n each (linear); linear weights must sum to 1, or are divided by their sum
-    under `normalize`. `density` is one number or one per model, in 0..1. Memory: some 2 · models + 6 times the
-    largest tensor in fp32.
+    under `normalize`. `density` is one number or one per model, in 0..1. Memory: some 100 MiB, whatever the tensors.
+    Specialists are to be kept in fp32: of bf16 or fp16 ones a `UserWarning` says how that hurts.
     `parents` (asset → version) and `stage` go into `lineage.json`; by default the digests of the weights and `method`.
     Raises `ValueError` on wrong parameters and `CheckpointMismatch`, naming the tensor, when names, shapes or dtypes
     differ, a weight isn't finite, or an integer tensor isn't the same in all. `lineage.json` is written last: a
@@ -234,29 +118,30 @@ def merge(
         raise ValueError(f"--out {folder} is one of the checkpoints that are merged; give a new folder")
     if (folder / LINEAGE).exists():
         raise ValueError(f"{folder} already holds a finished checkpoint; give a new folder or remove it")
+    _warn_of_rounding(base_files)
     folder.mkdir(parents=True, exist_ok=True)
     digests = [files.digest() for files in model_files]
     order = sorted(range(len(models)), key=lambda i: (digests[i], used[i], densities[i]))
     reports: list[TensorReport] = []
 
-    def produce(name: str) -> torch.Tensor:
-        stored = base_files.read(name)
-        tensors = [model_files[i].read(name) for i in order]
+    def produce(name: str) -> Iterator[torch.Tensor]:
+        files = [base_files, *(model_files[i] for i in order)]
         if base_files.tensors[name].dtype not in FLOATS:
-            return _same_integers(name, stored, tensors)
-        theta, experts = _checked(name, stored), [_checked(name, tensor) for tensor in tensors]
+            yield from _same_integers(name, files)
+            return
+        tally = Tally(len(order))
         ordered = [used[i] for i in order]
-        if method == "linear":
-            merged, report = merge_linear(theta, experts, weight=ordered, name=name)
-        else:
-            ordered_densities = [densities[i] for i in order]
-            merged, report = merge_ties(
-                theta, experts, density=ordered_densities, weight=ordered, normalize=normalize, lam=lam, name=name
-            )
-        reports.append(_caller_order(report, order))
+        trims = [Trim(_cut(name, base_files, model_files[i], densities[i])) for i in order if method == "ties"]
+        for stored, *others in zip(*(each.pieces(name) for each in files), strict=True):
+            theta, *experts = (_checked(name, piece) for piece in (stored, *others))
+            if method == "linear":
+                merged = linear_piece(theta, experts, ordered, tally)
+            else:
+                merged = ties_piece(theta, experts, trims, ordered, normalize, lam, tally)
+            yield merged.to(stored.dtype)
+        reports.append(_caller_order(tally.report(name), order))
         if on_tensor is not None:
             on_tensor(reports[-1])
-        return merged.to(stored.dtype)
 
     written = write_like(base_files, folder, produce)
     _copy_settings(base_files.folder, folder)
@@ -304,18 +189,36 @@ def _parameters(
     return densities, used
 
 
-def _checked(name: str, tensor: torch.Tensor) -> torch.Tensor:
+def _warn_of_rounding(files: WeightFiles) -> None:
+    """A step of RL is often smaller than a bf16's last place: then it is in no file, and no merge brings it back."""
+    if rounded := sorted({info.dtype for info in files.tensors.values()} & {"BF16", "F16"}):
+        warnings.warn(
+            f"merge: the checkpoints hold {' and '.join(rounded)}, which rounds off much of what training changed; "
+            f"keep specialists and their base in fp32 for the merge, and convert the result", stacklevel=3,
+        )  # fmt: skip
+
+
+def _cut(name: str, base: WeightFiles, model: WeightFiles, density: float) -> Cut:
+    def deltas() -> Iterator[torch.Tensor]:
+        for theta, expert in zip(base.pieces(name), model.pieces(name), strict=True):
+            yield _checked(name, expert) - _checked(name, theta)
+
+    return cut_for(deltas, base.tensors[name].count, density)
+
+
+def _checked(name: str, piece: torch.Tensor) -> torch.Tensor:
     import torch
 
-    if not bool(torch.isfinite(tensor).all()):
+    if not bool(torch.isfinite(piece).all()):
         raise CheckpointMismatch(f"tensor {name!r} holds a value that isn't finite; the checkpoint is broken")
-    return tensor.to(torch.float32)
+    return piece.to(torch.float32)
 
 
-def _same_integers(name: str, stored: torch.Tensor, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    if not all(tensor.equal(stored) for tensor in tensors):
-        raise CheckpointMismatch(f"tensor {name!r} is of type {stored.dtype} and differs between models")
-    return stored
+def _same_integers(name: str, files: Sequence[WeightFiles]) -> Iterator[torch.Tensor]:
+    for stored, *others in zip(*(each.pieces(name) for each in files), strict=True):
+        if not all(other.equal(stored) for other in others):
+            raise CheckpointMismatch(f"tensor {name!r} is of type {stored.dtype} and differs between models")
+        yield stored
 
 
 def _caller_order(report: TensorReport, order: Sequence[int]) -> TensorReport:

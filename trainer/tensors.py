@@ -1,7 +1,7 @@
-"""Streaming over the safetensors of Hugging Face checkpoint folders: one tensor in memory at a time, both ways.
+"""Streaming over the safetensors of Hugging Face checkpoint folders: pieces of tensors in memory, both ways.
 
 `WeightFiles` reads a folder (one `model.safetensors`, or shards named by `model.safetensors.index.json`) and
-`write_like` writes a folder with the same layout from a function that yields each tensor when its turn comes.
+`write_like` writes a folder with the same layout from a function that yields each tensor's pieces when its turn comes.
 The format is 8 bytes of header length, the header as JSON, then the tensors' bytes; offsets follow from shapes,
 so the header can be written before any tensor is known.
 """
@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,9 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Floating dtypes by their safetensors names, with their size in bytes; only these are merged."""
+_SIZES = {**FLOATS, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+PIECE = 1 << 17
+"""Elements of a tensor that are in memory at a time."""
 
 _OUTPUT_EMBEDDING = "lm_head.weight"
 
@@ -34,28 +37,46 @@ class CheckpointMismatch(ValueError):
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """Where a tensor lies: file name in the folder, safetensors dtype word, shape."""
+    """Where a tensor lies: file name in the folder, safetensors dtype word, shape, first byte in the file."""
 
     file: str
     dtype: str
     shape: tuple[int, ...]
+    start: int
 
     @property
     def count(self) -> int:
         """Number of elements (1 for a scalar, 0 for an empty tensor)."""
         return math.prod(self.shape)
 
+    @property
+    def nbytes(self) -> int:
+        """Size of the data. Raises `CheckpointMismatch` for a dtype that isn't known."""
+        if self.dtype not in _SIZES:
+            raise CheckpointMismatch(f"dtype {self.dtype!r} is not supported; known are {sorted(_SIZES)}")
+        return self.count * _SIZES[self.dtype]
 
-def _header(path: Path) -> dict[str, Any]:
+
+def _tensors(path: Path) -> dict[str, TensorInfo]:
+    """The tensors of one file by name, from its header. Raises `CheckpointMismatch` if the header is broken."""
+    size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        if not 2 <= length <= path.stat().st_size - 8:
+        if not 2 <= length <= size - 8:
             raise CheckpointMismatch(f"{path.name}: expected a safetensors header, found a length of {length} bytes")
         try:
             header: dict[str, Any] = json.loads(stream.read(length))
         except ValueError as error:
             raise CheckpointMismatch(f"{path.name}: the safetensors header is no JSON: {error}") from error
-    return header
+    header.pop("__metadata__", None)
+    found = {}
+    for name, entry in header.items():
+        first, last = entry["data_offsets"]
+        found[name] = info = TensorInfo(path.name, entry["dtype"], tuple(entry["shape"]), 8 + length + first)
+        if info.dtype in _SIZES and (last - first != info.nbytes or 8 + length + last > size):
+            raise CheckpointMismatch(f"{path.name}: tensor {name!r} has {last - first} bytes for {info.shape} of "
+                                     f"{info.dtype}, in a file of {size}; is it cut off?")  # fmt: skip
+    return found
 
 
 class WeightFiles:
@@ -71,12 +92,10 @@ class WeightFiles:
         self.files, placed = self._layout()
         found: dict[str, TensorInfo] = {}
         for file in self.files:
-            for name, entry in _header(self.folder / file).items():
-                if name == "__metadata__":
-                    continue
+            for name, info in _tensors(self.folder / file).items():
                 if name in found:
                     raise CheckpointMismatch(f"{self.folder.name}: tensor {name!r} is in {found[name].file} and {file}")
-                found[name] = TensorInfo(file, entry["dtype"], tuple(entry["shape"]))
+                found[name] = info
         if placed is not None and (wrong := sorted(set(placed) ^ set(found))):
             raise CheckpointMismatch(f"{self.folder.name}: {INDEX} and the shards disagree on tensor {wrong[0]!r}")
         self.tensors = dict(sorted(found.items()))
@@ -106,7 +125,9 @@ class WeightFiles:
             raise CheckpointMismatch(
                 f"{self.folder.name}: tied embeddings, but {len(inputs)} input embeddings: {inputs}"
             )
-        if not self.read(inputs[0]).equal(self.read(_OUTPUT_EMBEDDING)):
+        info, alias = self.tensors[inputs[0]], self.tensors[_OUTPUT_EMBEDDING]
+        pairs = zip(self.pieces(inputs[0]), self.pieces(_OUTPUT_EMBEDDING), strict=False)
+        if (info.shape, info.dtype) != (alias.shape, alias.dtype) or not all(one.equal(other) for one, other in pairs):
             raise CheckpointMismatch(
                 f"{self.folder.name}: config says tied embeddings, but {_OUTPUT_EMBEDDING!r} differs from {inputs[0]!r}"
             )
@@ -120,6 +141,22 @@ class WeightFiles:
         with safe_open(str(self.folder / self.tensors[name].file), framework="pt") as opened:
             tensor: torch.Tensor = opened.get_tensor(name)
         return tensor
+
+    def pieces(self, name: str, size: int = PIECE) -> Iterator[torch.Tensor]:
+        """One tensor flat, as stored, in pieces of `size` elements (the last may be shorter); each is read when due."""
+        import torch
+
+        names = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
+                 "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
+        info = self.tensors[name]
+        width = info.nbytes // max(info.count, 1)
+        with (self.folder / info.file).open("rb") as stream:
+            stream.seek(info.start)
+            for done in range(0, info.count, size):
+                data = bytearray(width * min(size, info.count - done))
+                if stream.readinto(data) != len(data):
+                    raise CheckpointMismatch(f"{self.folder.name}: {info.file} ends within tensor {name!r}")
+                yield torch.frombuffer(data, dtype=getattr(torch, names[info.dtype]))
 
     def digest(self) -> str:
         """sha256 (hex) over the weight files, in the order of their names; moving a folder doesn't change it."""
@@ -150,18 +187,18 @@ def check_same(base: WeightFiles, other: WeightFiles) -> None:
                 )
 
 
-def write_like(base: WeightFiles, out: Path, produce: Callable[[str], torch.Tensor]) -> int:
-    """Write `out` in the layout and dtypes of `base`, asking `produce(name)` for each tensor in turn; → bytes written.
+def write_like(base: WeightFiles, out: Path, produce: Callable[[str], Iterable[torch.Tensor]]) -> int:
+    """Write `out` in the layout and dtypes of `base`, asking `produce(name)` for the pieces of each tensor in turn.
 
-    Each file is written beside its place and then put there whole, so a file that has its name is complete.
-    Raises `CheckpointMismatch` if a produced tensor has another shape than the base's.
+    → bytes written. Each file is written beside its place and then put there whole, so a file that has its name is
+    complete. Raises `CheckpointMismatch` if the pieces don't make up the base's tensor.
     """
     total = 0
     for file in base.files:
         names = [name for name, info in base.tensors.items() if info.file == file]
         total += _write_file(base, out / file, names, produce)
     if (base.folder / INDEX).is_file():
-        size = sum(_bytes(info) for info in base.tensors.values())
+        size = sum(info.nbytes for info in base.tensors.values())
         index = {
             "metadata": {"total_size": size},
             "weight_map": {name: info.file for name, info in base.tensors.items()},
@@ -170,41 +207,31 @@ def write_like(base: WeightFiles, out: Path, produce: Callable[[str], torch.Tens
     return total
 
 
-_SIZES = {**FLOATS, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
-
-
-def _bytes(info: TensorInfo) -> int:
-    if info.dtype not in _SIZES:
-        raise CheckpointMismatch(f"dtype {info.dtype!r} is not supported; known are {sorted(_SIZES)}")
-    return info.count * _SIZES[info.dtype]
-
-
-def _write_file(base: WeightFiles, path: Path, names: list[str], produce: Callable[[str], torch.Tensor]) -> int:
+def _write_file(
+    base: WeightFiles, path: Path, names: list[str], produce: Callable[[str], Iterable[torch.Tensor]]
+) -> int:
     import torch
 
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers refuses files without it
     offset = 0
     for name in names:
         info = base.tensors[name]
-        header[name] = {"dtype": info.dtype, "shape": list(info.shape), "data_offsets": [offset, offset + _bytes(info)]}
-        offset += _bytes(info)
+        header[name] = {"dtype": info.dtype, "shape": list(info.shape), "data_offsets": [offset, offset + info.nbytes]}
+        offset += info.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the format asks for aligned data
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            tensor = produce(name).contiguous()
-            if tuple(tensor.shape) != base.tensors[name].shape:
+            written = sum(stream.write(piece.contiguous().view(torch.uint8).numpy().data) for piece in produce(name))
+            if written != base.tensors[name].nbytes:
                 raise CheckpointMismatch(
-                    f"tensor {name!r}: expected {base.tensors[name].shape}, found {tuple(tensor.shape)}"
+                    f"tensor {name!r}: expected {base.tensors[name].nbytes} bytes as in {base.folder.name}, "
+                    f"found {written}; wrong shape or dtype?"
                 )
-            if tensor.numel():
-                stream.write(tensor.reshape(-1).view(torch.uint8).numpy().data)
         stream.flush()
         os.fsync(stream.fileno())
         size = stream.tell()
-    if size != 8 + len(text) + offset:
-        raise CheckpointMismatch(f"{path.name}: expected {8 + len(text) + offset} bytes, wrote {size}; wrong dtype?")
     os.replace(partial, path)
     return size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -117,7 +118,7 @@ class TestLoss:
     @pytest.mark.parametrize("loss_type", ["grpo", "dr_grpo"])
     @pytest.mark.parametrize("level", ["token", "sequence"])
     @pytest.mark.parametrize("extras", [{}, {"beta": 0.3, "entropy_coef": 0.1, "epsilon_high": 0.28}])
-    def test_equals_the_float64_reference(self, loss_type: str, level: str, extras: dict[str, float]) -> None:
+    def test_equals_the_float64_reference(self, loss_type: str, level: str, extras: dict[str, Any]) -> None:
         config = replace(
             CONFIG, loss_type=loss_type, importance_sampling_level=level, max_completion_length=9, **extras
         )

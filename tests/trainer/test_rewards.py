@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -225,6 +227,65 @@ class TestStepSuccess:
         assert step_success(Finished("x"), Finished()) and step_success(Wait(), Wait())
 
 
+DOWN = Scroll((500, 700), (500, 300))
+GOLDEN: list[tuple[str, Truth, str, float]] = [
+    # (line of METHOD §6, truth, reply, R with w = (0.1, 0.9), α = β = 1, δ2 = 70, δ1 = δ3 = 140)
+    ("format and point in box", GROUND, "[200,300]", 1.0),
+    ("borders included", GROUND, "[300,400]", 1.0),
+    ("outside the box", GROUND, "[301,400]", 0.1),
+    ("a point without its form", GROUND, "(200, 300)", 0.9),
+    ("refusal expected and given", REFUSE, "[-1,-1]", 1.0),
+    ("refusal expected, a point given", REFUSE, "[200,300]", 0.1),
+    ("a point expected, refusal given", GROUND, "[-1,-1]", 0.1),
+    ("nothing said", GROUND, "", 0.0),
+    ("three tags in order, all empty", navigation(Wait()), reply(""), 0.1),
+    ("three tags in order, empty but for the action", navigation(Wait()), reply(Wait()), 1.0),
+    ("tags out of order", navigation(Wait()), "<action>Wait()</action><think></think><conclusion></conclusion>", 0.9),
+    ("no tags, no action", navigation(Wait()), "Wait", 0.0),
+    ("wrong type: the second part is never reached", navigation(Click((5, 5))), reply(Hover((5, 5))), 0.1),
+    ("no parameters: R_type alone", navigation(PressBack()), reply(PressBack()), 1.0),
+    ("d = 0", navigation(Click((500, 500))), reply(Click((500, 500))), 1.9),
+    ("d = 69.6 < δ2", navigation(Click((500, 500))), reply(Click((542, 555))), 1.9),
+    ("d = δ2 is outside: a 3-4-5 triangle", navigation(Click((500, 500))), reply(Click((542, 556))), 1.45),
+    ("d = 139.4 < δ1", navigation(LongPress((500, 500))), reply(LongPress((584, 611))), 1.45),
+    ("d = δ1 is outside", navigation(LongPress((500, 500))), reply(LongPress((584, 612))), 1.0),
+    ("Hover, far", navigation(Hover((0, 0))), reply(Hover((1000, 1000))), 1.0),
+    ("DoubleClick, near", navigation(DoubleClick((0, 0))), reply(DoubleClick((0, 69))), 1.9),
+    ("Drag, both ends", navigation(Drag((10, 10), (900, 900))), reply(Drag((10, 10), (900, 900))), 1.9),
+    ("Drag, α and 0.5 α", navigation(Drag((10, 10), (900, 900))), reply(Drag((10, 10), (900, 800))), 1.675),
+    ("Drag, 0 and α", navigation(Drag((10, 10), (900, 900))), reply(Drag((400, 10), (900, 900))), 1.45),
+    ("Drag, reversed", navigation(Drag((10, 10), (900, 900))), reply(Drag((900, 900), (10, 10))), 1.0),
+    ("Scroll, start, end, direction", navigation(DOWN), reply(Scroll((500, 600), (500, 400))), 0.1 + 0.9 * 2.5),
+    ("Scroll, start and direction", navigation(DOWN), reply(Scroll((500, 700), (500, 500))), 0.1 + 0.9 * 2.0),
+    ("Scroll, direction alone", navigation(DOWN), reply(Scroll((100, 700), (100, 300))), 0.1 + 0.9 * 1.5),
+    ("Scroll, end and direction", navigation(DOWN), reply(Scroll((500, 900), (500, 300))), 0.1 + 0.9 * 1.5),
+    ("Scroll, start alone", navigation(DOWN), reply(Scroll((500, 700), (900, 700))), 0.1 + 0.9 * 1.5),
+    ("Scroll, end alone", navigation(DOWN), reply(Scroll((500, 100), (500, 300))), 1.0),
+    ("Scroll, start at d = δ3 is outside", navigation(DOWN), reply(Scroll((584, 588), (584, 300))), 0.1 + 0.9 * 1.5),
+    (
+        "Scroll, truth without points",
+        navigation(Scroll(direction="up")),
+        reply(Scroll(direction="up")),
+        0.1 + 0.9 * 2.5,
+    ),
+    ("Scroll without points, wrong", navigation(Scroll(direction="up")), reply(Scroll(direction="left")), 1.0),
+    ("Hotkey, the same set", navigation(Hotkey(("ctrl", "shift", "t"))), reply(Hotkey(("T", "shift", "Ctrl"))), 1.9),
+    ("Hotkey, a part of it", navigation(Hotkey(("ctrl", "shift", "t"))), reply(Hotkey(("ctrl", "t"))), 1.0),
+    ("F1 of words, casefolded", navigation(Type("New York City")), reply(Type("new york")), 0.1 + 0.9 * 1.8),
+    ("F1 of CJK characters", navigation(Type("北京天气")), reply(Type("天气")), 0.1 + 0.9 * (1 + 2 / 3)),
+    ("F1, words and CJK mixed", navigation(Type("买 iPhone 手机")), reply(Type("iphone 手")), 0.1 + 0.9 * (1 + 2 / 3)),
+    ("F1, both empty = 1", navigation(Type("")), reply(Type("")), 1.9),
+    ("F1, one empty = 0", navigation(Type("a")), reply(Type("")), 1.0),
+    ("CallUser is content too", navigation(CallUser("which one")), reply(CallUser("which")), 0.1 + 0.9 * (1 + 2 / 3)),
+    ("the text of Finished isn't scored", navigation(Finished("42")), reply(Finished("7")), 1.0),
+]
+
+
+@pytest.mark.parametrize(("truth", "text", "value"), [case[1:] for case in GOLDEN], ids=[case[0] for case in GOLDEN])
+def test_golden(truth: Truth, text: str, value: float) -> None:
+    assert reward(text, truth) == pytest.approx(value, abs=1e-12)
+
+
 UNIT = st.integers(0, 1000)
 POINTS = st.tuples(UNIT, UNIT)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -281,8 +342,8 @@ class TestLaws:
 
     @pytest.mark.parametrize("text", ["C:\\new\\table", "it's", "say 'a' \\n", "two\nlines"])
     def test_text_is_read_literally_backslashes_and_quotes_too(self, text: str) -> None:
-        row = {"objective": "navigation", "answer": f"<think></think><action>Type(content='{text}')</action>"
-               "<conclusion></conclusion>", "target_boxes": []}  # fmt: skip
+        answer = f"<think></think><action>Type(content='{text}')</action><conclusion></conclusion>"
+        row: dict[str, Any] = {"objective": "navigation", "answer": answer, "target_boxes": []}
         truth = Truth.of_sample(row)
         assert truth.action == Type(text) and reward(row["answer"], truth) == pytest.approx(0.1 + 0.9 * 2)
 

@@ -1,0 +1,75 @@
+"""Nano's mid-training beside a plain transformers `Trainer` loop: the same weights, rows, batches, loss and optimiser.
+
+The plain loop is what a competent user writes: `Trainer` with a collator that decodes and resizes the pictures by the
+checkpoint's image processor and tokenises by its chat template. Both run in fp32 on one thread, in the order of
+`ListSource`; that they train on the same is asserted by the first step's loss. Figures are real tokens (no padding) by
+CPU second of the process, the first steps left out, so that other work on the machine counts less.
+`Trainer` needs accelerate, which the peers' environment has (`bench/peers_env.py`).
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench import peers_env
+from bench.timing import result
+
+BATCH, WARM, TIMED = 16, 2, 6
+ROWS = 64
+
+
+def rows(small: int = 1) -> Iterator[dict[str, Any]]:
+    """One line: tokens by CPU second. Raises `AssertionError` if the two don't train on the same."""
+    from dataclasses import replace
+
+    from bench.tiny import processor_of
+    from bench.tiny import rows as screens
+    from trainer.batches import SpanWeights
+    from trainer.checkpoint import lineage, save_checkpoint
+    from trainer.midtrain import ListSource, MidtrainConfig, train
+    from trainer.model import build_model
+    from trainer.presets import preset
+
+    timed = 2 if small > 1 else TIMED
+    nano = replace(preset("nano"), max_answer_tokens=32)
+    data = screens(ROWS, size=(448, 320))
+    processor = processor_of(nano, data)
+    model = build_model(nano, processor.tokenizer, seed=0)
+    source = ListSource(data, seed=0)
+    even = SpanWeights(coordinate=1, verb=1, action=1, tag=1, end=1, text=1)
+    config = MidtrainConfig(
+        steps=WARM + timed, batch_size=BATCH, lr=1e-3, warmup=0, final_lr_share=1.0, sigma=(0.0, 0.0), threads=1,
+        spans=even, save_every=10_000, validate_every=0,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save_checkpoint(folder / "model", model, processor, lineage("bench", nano))
+        ordered = [row for row in itertools.islice(source.rows(0), BATCH * config.steps) if row is not None]
+        with (folder / "rows.jsonl").open("w") as stream:
+            for row in ordered:
+                picture = base64.b64encode(row["images"][0]).decode()
+                stream.write(
+                    json.dumps({key: row[key] for key in ("messages", "answer")} | {"picture": picture}) + "\n"
+                )
+        out = peers_env.run(Path(__file__).with_name("training_transformers.py"), folder, str(BATCH), str(WARM))
+    theirs = json.loads(out.splitlines()[-1])
+    clock: list[tuple[float, int]] = []
+
+    def note(event: dict[str, Any]) -> None:
+        if event["kind"] == "step":
+            clock.append((time.process_time(), event["tokens"]))
+
+    curve = train(model, processor, source, config, on_event=note, progress=False)
+    first = curve.steps[0]["loss"]
+    assert abs(first - theirs["loss"]) < 1e-4 * first, f"first losses differ: {first} and {theirs['loss']}"
+    tokens = sum(count for _, count in clock[WARM:])
+    assert tokens == theirs["tokens"], f"tokens differ: {tokens} and {theirs['tokens']}"
+    ours = tokens / (clock[-1][0] - clock[WARM - 1][0])
+    yield result("nano, mid-training", ours, "tokens/CPU s", "transformers Trainer", theirs["tokens_per_s"], digits=0)
