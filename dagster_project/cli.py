@@ -25,7 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dedup": ("data", "semantic duplicates of any list of texts"),
     "shard": ("data", "samples to shards that `datasets` opens with pictures"),
     "train": ("training", "make a checkpoint from a store's corpus"),
-    "eval": ("training", "held-out figures of a checkpoint, beside their controls"),
+    "eval": ("evaluate", "a checkpoint or a served model on any suite, beside its controls"),
+    "serve": ("serve_model", "a checkpoint behind the OpenAI protocol, on this machine"),
     "merge": ("training", "several checkpoints into one, linear or TIES"),
     "lineage": ("lineage", "what a checkpoint or asset was made from, back to the native files"),
 }

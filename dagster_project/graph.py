@@ -70,14 +70,25 @@ class Stage:
 
 def stages(deployment: Deployment) -> dict[str, Stage]:
     """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early."""
-    from dagster_project.assets import corpus, generation, hygiene, judges, review, safety, sources, training
+    from dagster_project.assets import (
+        corpus,
+        generation,
+        hygiene,
+        judges,
+        leaderboard,
+        review,
+        safety,
+        sources,
+        training,
+    )
 
     names = sources.enabled(deployment)
     found: dict[str, Stage] = {}
     listed = (
         *sources.stages(deployment), *hygiene.prints(deployment, names), safety.stage(deployment, names),
         *generation.stages(deployment), *corpus.stages(deployment, names),
-        *training.stages(), *judges.stages(), *review.stages(deployment, [*names, generation.SOURCE]),
+        *training.stages(), *leaderboard.stages(), *judges.stages(),
+        *review.stages(deployment, [*names, generation.SOURCE]),
     )  # fmt: skip
     for stage in listed:
         missing = [dep for dep in stage.deps if dep not in found]

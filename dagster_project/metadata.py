@@ -43,6 +43,8 @@ def describe(stage: Stage, manifest: Manifest, store: Store) -> dict[str, Any]:
         metadata["page"] = dg.MetadataValue.path(str(manifest.file("card.html")))
     if manifest.asset == "hygiene/safety":
         metadata["licences"] = dg.MetadataValue.md(manifest.file("licences.md").read_text(encoding="utf-8"))
+    if manifest.asset == "leaderboard/standings":
+        metadata["standings"] = dg.MetadataValue.md(manifest.file("standings.md").read_text(encoding="utf-8"))
     found = dict(_numbers(manifest.counts))
     metadata |= dict(list(found.items())[:MAX_NUMBERS])
     metadata["counts"] = dg.MetadataValue.json(_plain(manifest.counts))

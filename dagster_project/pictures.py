@@ -265,6 +265,14 @@ def _curves(manifest: Manifest, store: Store) -> dict[str, str]:
         ]
         looks = [(row["update"], row["reward"]) for row in metrics.get("looks", []) if row.get("reward") is not None]
         return _lines("reward", "Reward by update", {"sampled in training": rewards, "validation": looks})
+    if "online_rl.json" in names:
+        found = json.loads(manifest.file("online_rl.json").read_text(encoding="utf-8"))
+        series = {name: [(row["update"], row[name]) for row in found["curve"] if row.get(name) is not None]
+                  for name in ("success", "reward")}  # fmt: skip
+        drawn = _lines("success", "Rollouts by update", series)
+        if "rollout.png" in names:
+            drawn["rollout"] = markdown(manifest.file("rollout.png").read_bytes(), "screens of a rollout")
+        return drawn
     if "merge.json" in names:
         layers = json.loads(manifest.file("merge.json").read_text(encoding="utf-8")).get("layers", [])
         norms = {row["name"]: row["delta_norm"] for row in layers}

@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 from pipelines.manifest import Manifest
 from pipelines.store import Store
 
-CHECKPOINTS = ("base", "mid_trained", "offline_grounding", "offline_mobile", "offline_web", "linear", "unified")
+OFFLINE, ONLINE = ("offline_grounding", "offline_mobile", "offline_web"), ("online_mobile", "online_web")
+MERGES = ("linear", "unified")
+CHECKPOINTS = ("base", "mid_trained", *OFFLINE, *ONLINE, *MERGES)
 TITLES = {
     "base": "random weights", "mid_trained": "mid-trained", "offline_grounding": "RL grounding",
-    "offline_mobile": "RL mobile", "offline_web": "RL web", "linear": "linear merge", "unified": "TIES merge",
+    "offline_mobile": "RL mobile", "offline_web": "RL web", "online_mobile": "online RL mobile",
+    "online_web": "online RL web", "linear": "linear merge", "unified": "TIES merge",
 }  # fmt: skip
 
 
@@ -33,8 +36,9 @@ def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[st
         "generation": _rounds(store),
         "task_pool": _counts(store, "task_pool/shards"),
         "evaluations": {name: row for name in CHECKPOINTS if (row := _evaluation(store, name))},
-        "specialists": {name: row for name in CHECKPOINTS[2:5] if (row := _specialist(store, name))},
-        "merges": {name: row for name in CHECKPOINTS[5:] if (row := _merge(store, name))},
+        "specialists": {name: row for name in OFFLINE if (row := _specialist(store, name))},
+        "online": {name: row for name in ONLINE if (row := _online(store, name))},
+        "merges": {name: row for name in MERGES if (row := _merge(store, name))},
         "comparisons": comparisons(store),
         "data_versions": {asset: m.data_version for asset, m in committed.items() if m is not None},
         "missing": sorted(asset for asset, m in committed.items() if m is None),
@@ -147,6 +151,13 @@ def _specialist(store: Store, name: str) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
+def _online(store: Store, name: str) -> dict[str, Any] | None:
+    counts = _counts(store, f"checkpoints/{name}")
+    names = ("tasks", "updates", "rollouts", "lost_rollouts", "groups", "groups_with_signal", "success_before",
+             "success_after", "success_gain", "weight_delta")  # fmt: skip
+    return {key: counts[key] for key in names if key in counts} if counts else None
+
+
 def _merge(store: Store, name: str) -> dict[str, Any] | None:
     report = _json(store.current(f"checkpoints/{name}"), "merge.json")
     return {k: report[k] for k in ("method", "density", "weight", "lam", "total")} if report else None
@@ -155,7 +166,8 @@ def _merge(store: Store, name: str) -> dict[str, Any] | None:
 def comparisons(store: Store) -> dict[str, Any]:
     """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid."""
     wanted = [("mid_trained", "base"), ("unified", "linear"), ("unified", "mid_trained")]
-    wanted += [(name, "mid_trained") for name in CHECKPOINTS[2:5]]
+    wanted += [(name, "mid_trained") for name in OFFLINE]
+    wanted += [(name, name.replace("online", "offline")) for name in ONLINE]
     found: dict[str, Any] = {}
     for first, second in wanted:
         one, other = store.current(f"evaluations/{first}"), store.current(f"evaluations/{second}")
@@ -249,6 +261,12 @@ def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
             f"  {TITLES[name]}: held-out reward {number(found['reward_before'])} → {number(found['reward_after'])}, "
             f"gain {spread(found['reward_gain'])}; weight change {number(found.get('weight_delta_norm'))}; "
             f"groups without variance {percent(found.get('zero_variance_share'))}"
+        )
+    for name, found in report["online"].items():
+        yield (
+            f"  {TITLES[name]}: {found['rollouts']} rollouts in {found['updates']} updates, "
+            f"{found['groups_with_signal']} of {found['groups']} groups with a comparison; validation "
+            f"success {percent(found['success_before'])} → {percent(found['success_after'])}"
         )
     if report["comparisons"]:
         yield "\nPaired differences on the same samples, points with 95 % intervals"

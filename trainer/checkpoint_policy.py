@@ -52,31 +52,35 @@ class CheckpointPolicy:
 
     def decide(self, view: View) -> Decision:
         """See `Policy.decide`. Raises `PolicyError` for a view that can't be put to the model."""
-        import torch
-
         from trainer.batches import BadSample
-        from trainer.generation import generate
 
-        row = self.row(view)
-        generator = None
-        if self.temperature > 0:
-            drawn = hashlib.sha256(f"{self._seed}/{len(view.past)}/{view.goal}".encode("utf-8", "replace")).digest()
-            device = next(self.checkpoint.model.parameters()).device
-            generator = torch.Generator(device).manual_seed(int.from_bytes(drawn[:7], "big"))
-        with self._lock:
-            try:
-                prompt = self.checkpoint.processor.prompt(row)
-                [completion] = generate(
-                    self.checkpoint.model, self.checkpoint.processor, [row], temperature=self.temperature,
-                    max_new_tokens=self.max_new_tokens, generator=generator,
-                )  # fmt: skip
-            except BadSample as bad:
-                raise PolicyError(f"{self.name}: {bad}") from bad
+        try:
+            completion, prompt_tokens = self._complete(self.row(view), reply_seed(self._seed, view))
+        except BadSample as bad:
+            raise PolicyError(f"{self.name}: {bad}") from bad
         self.completions.append(completion)
         reply = parse_reply(completion.text)
         return Decision(
-            completion.text, reply.action, reply.thought, reply.conclusion, len(prompt.ids), len(completion.token_ids)
+            completion.text, reply.action, reply.thought, reply.conclusion, prompt_tokens, len(completion.token_ids)
         )
+
+    def _complete(self, row: dict[str, Any], seed: int) -> tuple[Completion, int]:
+        """The reply to a row, and the tokens of its prompt. Raises `BadSample`."""
+        import torch
+
+        from trainer.generation import generate
+
+        generator = None
+        if self.temperature > 0:
+            device = next(self.checkpoint.model.parameters()).device
+            generator = torch.Generator(device).manual_seed(seed)
+        with self._lock:
+            prompt = self.checkpoint.processor.prompt(row)
+            [completion] = generate(
+                self.checkpoint.model, self.checkpoint.processor, [row], temperature=self.temperature,
+                max_new_tokens=self.max_new_tokens, generator=generator,
+            )  # fmt: skip
+        return completion, len(prompt.ids)
 
     def row(self, view: View) -> dict[str, Any]:
         """A view as a row like those of the shards: goal, the last actions by absolute number, the screenshot."""
@@ -108,6 +112,12 @@ def checkpoint_policies(
         )
 
     return PolicyMaker(_name(loaded), make)
+
+
+def reply_seed(seed: int, view: View) -> int:
+    """What a reply is drawn with: of the episode's seed, the turn and the goal."""
+    drawn = hashlib.sha256(f"{seed}/{len(view.past)}/{view.goal}".encode("utf-8", "replace")).digest()
+    return int.from_bytes(drawn[:7], "big")
 
 
 def _name(checkpoint: Checkpoint) -> str:

@@ -17,8 +17,9 @@ from trainer.batches import Processor, image_processor
 from trainer.data import light_rows, pick, with_pictures
 from trainer.midtrain import config_from, train
 from trainer.model import build_model, parameter_count
-from trainer.stages import HELDOUT, MIXTURE, SHARDS, SPECIALISTS, Context, Made, preset_from
-from trainer.stream import MixtureSource, cluster_of, set_aside
+from trainer.presets import Preset
+from trainer.stages import HELDOUT, MIXTURE, SHARDS, Context, Made, preset_from
+from trainer.stream import MixtureSource, cluster_of, scheduled, set_aside
 from trainer.tokenizer import train_tokenizer
 
 CURVE = "curve.json"
@@ -29,12 +30,10 @@ MODEL = "model"
 
 
 def base(context: Context, folder: Path) -> Made:
-    """Random weights, and a tokenizer learned on the training texts; published presets are loaded by name."""
+    """Random weights, and a tokenizer learned on the training texts; for a published preset, its weights by name."""
     preset = preset_from(context.config)
     if preset.shape is None:
-        raise ValueError(
-            f"preset {preset.name}: its base is published as {preset.source}; this stage builds models from scratch"
-        )
+        return _published_base(context, folder, preset)
     rows = light_rows(context.inputs[SHARDS], ("train",))
     rows = pick(rows, int(context.config["tokenizer_texts"]), 0, lambda row: "all")
     texts = [text for row in rows for text in (prompt_text(row["messages"]), row["answer"])]
@@ -55,16 +54,31 @@ def base(context: Context, folder: Path) -> Made:
     return Made(folder, {"parameters": count, "vocabulary": len(processor.tokenizer), "texts": len(texts)}, checks)
 
 
+def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
+    """A published preset's weights, as they are."""
+    from trainer.published import load_base
+
+    model, processor = load_base(preset)
+    made = checkpoints.lineage("base", preset, parents={**context.parents, preset.source: "published"},
+                               config=dict(context.config))  # fmt: skip
+    checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
+    counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
+    return Made(folder, counts, [_finite(model), _loads(folder / MODEL)])
+
+
 def mid_trained(context: Context, folder: Path) -> Made:
     """Mid-training of base on the mixture."""
     start = checkpoints.load_checkpoint(context.folder("base"))
     config = config_from(context.config["midtrain"])
     # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
-    aside = set_aside(light_rows(context.inputs[SHARDS], ("train",)), context.config["validation_share"])
+    rows = light_rows(context.inputs[SHARDS], ("train",))
+    aside = set_aside(rows, context.config["validation_share"])
     chosen = pick(aside, int(context.config["validation_rows"]), config.seed, lambda row: row["objective"])
     validation = with_pictures(context.inputs[SHARDS], chosen)
     without = [str(row["sample_id"]) for row in aside]
-    source = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
+    kept_out = set(without)
+    mixture = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
+    source = scheduled(mixture, config, [row for row in rows if row["sample_id"] not in kept_out])
     curve = train(
         start.model, start.processor, source, config, state_dir=context.state_dir,
         validation=validation, on_event=context.on_event, progress=context.progress,
@@ -82,7 +96,7 @@ def mid_trained(context: Context, folder: Path) -> Made:
     )  # fmt: skip
     checkpoints.save_checkpoint(folder / MODEL, start.model, start.processor, made)
     (folder / CURVE).write_text(canonical_json(curve.plain()) + "\n", encoding="utf-8")
-    counts = {"steps": len(steps), "tokens": tokens, "samples": len(steps) * config.batch_size,
+    counts = {"steps": len(steps), "tokens": tokens, "samples": sum(step["samples"] for step in steps),
               "first_loss": first, "last_loss": last, "bad_rows": curve.bad_rows,
               "validation_rows": len(validation), "parameters": parameter_count(start.model)}  # fmt: skip
     counts |= {f"validation_{name}": value for name, value in (curve.validation or [{}])[-1].items() if name != "step"}
@@ -177,12 +191,14 @@ def merged(context: Context, folder: Path) -> Made:
     settings = context.config["merge"]
     method = "linear" if context.stage == "linear" else "ties"
     ties = {"density": settings["density"], "lam": settings["lambda"]} if method == "ties" else {}
-    merge(
-        method, context.folder("mid_trained"), [context.folder(name) for name in SPECIALISTS], folder / MODEL,
+    specialists = [context.folder(name) for name in settings["specialists"]]
+    report = merge(
+        method, context.folder("mid_trained"), specialists, folder / MODEL,
         weights=settings["weights"], parents=context.parents, stage=context.stage, **ties,
     )  # fmt: skip
     loaded = checkpoints.load_checkpoint(folder / MODEL)
-    counts = {"parameters": parameter_count(loaded.model), "models": len(SPECIALISTS), "method": method}
+    counts = {"parameters": parameter_count(loaded.model), "models": len(specialists), "method": method,
+              **report.counts()}  # fmt: skip
     return Made(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])
 
 
@@ -193,10 +209,10 @@ def _finite(model: Any) -> Check:
 
 def _loads(folder: Path) -> Check:
     """Plain transformers reads the folder, without any of our code."""
-    from transformers import AutoImageProcessor, AutoTokenizer, Qwen3VLForConditionalGeneration
+    from transformers import AutoImageProcessor, AutoModelForImageTextToText, AutoTokenizer
 
     with checkpoints.quiet():
-        loaded: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder, output_loading_info=True)
+        loaded: Any = AutoModelForImageTextToText.from_pretrained(str(folder), output_loading_info=True)
     model, info = loaded
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
     AutoImageProcessor.from_pretrained(str(folder))

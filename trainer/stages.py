@@ -3,7 +3,8 @@
     checkpoints/base           random weights and a tokenizer learned on the corpus
     checkpoints/mid_trained    mid-training of base on the mixture
     checkpoints/offline_*      three specialists by offline RL
-    checkpoints/linear         their mean        checkpoints/unified   their TIES merge
+    checkpoints/online_*       two of them, mobile and web, by online RL on the task pool
+    checkpoints/linear         the specialists' mean        checkpoints/unified   their TIES merge
     evaluations/<checkpoint>   held-out figures beside their controls
 
 `run_stage` is the entry for an external process. Heavy modules are imported only when there is work to do, so a stage
@@ -30,8 +31,12 @@ OnEvent = Callable[[dict[str, Any]], None]
 CODE_VERSION = "2"
 
 SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
+TASKS = "task_pool/shards"
 SPECIALISTS = ("offline_grounding", "offline_mobile", "offline_web")
-CHECKPOINTS = ("base", "mid_trained", *SPECIALISTS, "linear", "unified")
+ONLINE = ("online_mobile", "online_web")
+MERGED = ("offline_grounding", *ONLINE)
+"""The specialists that are merged, unless the configuration names others."""
+CHECKPOINTS = ("base", "mid_trained", *SPECIALISTS, *ONLINE, "linear", "unified")
 STAGES = (*CHECKPOINTS, *(f"evaluations/{name}" for name in CHECKPOINTS))
 """Stages in an order that satisfies their inputs."""
 
@@ -44,7 +49,21 @@ DEFAULTS: dict[str, Any] = {
     "validation_share": 0.08,
     "validation_rows": 32,
     "offline": {"offline_grounding": {"updates": 32}},  # its replies are short
-    "merge": {"density": 0.5, "lambda": 1.0, "weights": None},
+    "online": {
+        "updates": 4,
+        "tasks_per_update": 4,
+        "num_generations": 4,
+        "workers": 2,
+        "save_every": 1,
+        "validate_every": 0,
+        "validation_share": 0.2,
+        "worlds": None,
+        "world_options": {},
+        "reference": {"episodes": 8},
+        "grpo": {"max_completion_length": 48},
+        "limits": {"step_factor": 1.0, "step_extra": 2},
+    },
+    "merge": {"density": 0.5, "lambda": 1.0, "weights": None, "specialists": list(MERGED)},
     "evaluate": {},
 }
 """The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew."""
@@ -53,6 +72,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "base": ("preset", "shape", "seed", "tokenizer_texts"),
     "mid_trained": ("midtrain", "validation_share", "validation_rows"),
     **dict.fromkeys(SPECIALISTS, ("offline", "validation_share")),
+    **dict.fromkeys(ONLINE, ("online",)),
     "linear": ("merge",),
     "unified": ("merge",),
     "evaluations": ("evaluate",),
@@ -102,16 +122,23 @@ def asset_of(stage: str) -> str:
     return stage if "/" in stage else f"checkpoints/{stage}"
 
 
-def inputs_of(stage: str) -> tuple[str, ...]:
-    """Asset keys that a stage reads (an evaluation reads `unified/<source>` too, for the elements of screens)."""
+def inputs_of(stage: str, config: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Asset keys that a stage reads (an evaluation reads `unified/<source>` too, for the elements of screens).
+    `config`: as of `stage_config`; a merge reads the specialists that it names."""
     if stage == "base":
         return (SHARDS,)
     if stage == "mid_trained":
         return ("checkpoints/base", SHARDS, MIXTURE)
     if stage in SPECIALISTS:
         return ("checkpoints/mid_trained", SHARDS, HELDOUT)
+    if stage in ONLINE:
+        return (f"checkpoints/offline_{stage.partition('_')[2]}", TASKS)
     if stage in ("linear", "unified"):
-        return ("checkpoints/mid_trained", *(f"checkpoints/{name}" for name in SPECIALISTS))
+        named = (config or {}).get("merge", {}).get("specialists", MERGED)
+        if not named or (unknown := set(named) - {*SPECIALISTS, *ONLINE}):
+            raise ValueError(f"merge: expected specialists of {', '.join((*SPECIALISTS, *ONLINE))}, found "
+                             f"{sorted(unknown) if named else 'none'}")  # fmt: skip
+        return ("checkpoints/mid_trained", *(f"checkpoints/{name}" for name in named))
     return (f"checkpoints/{asset_of(stage).partition('/')[2]}", HELDOUT, SHARDS)
 
 
@@ -126,13 +153,12 @@ def stage_config(stage: str, config: Mapping[str, Any]) -> dict[str, Any]:
     for key in KEYS[stage.partition("/")[0]]:
         given, default = config.get(key, DEFAULTS[key]), DEFAULTS[key]
         chosen[key] = {**default, **given} if isinstance(default, dict) else given
-    if (
-        stage in SPECIALISTS
-    ):  # settings of one specialist stand under its own name and win; any given one beats defaults
-        offline: dict[str, Any] = {}
-        for layer in (DEFAULTS["offline"], config.get("offline", {})):
-            offline |= {key: value for key, value in layer.items() if key not in SPECIALISTS} | layer.get(stage, {})
-        chosen["offline"] = offline
+    for key, own in (("offline", SPECIALISTS), ("online", ONLINE)):
+        if stage in own:  # settings of one specialist stand under its own name and win; any given one beats defaults
+            merged: dict[str, Any] = {}
+            for layer in (DEFAULTS[key], config.get(key, {})):
+                merged |= {word: value for word, value in layer.items() if word not in own} | layer.get(stage, {})
+            chosen[key] = merged
     plain: dict[str, Any] = json.loads(canonical_json(chosen))
     return plain
 
@@ -153,7 +179,7 @@ def run_stage(
     asset, chosen = asset_of(stage), stage_config(stage, config or {})
     store = Store(store_home)
     emit = on_event or (lambda event: None)
-    inputs = {name: store.require(name) for name in inputs_of(stage)}
+    inputs = {name: store.require(name) for name in inputs_of(stage, chosen)}
     if SHARDS in inputs:
         require_scan(store, inputs[SHARDS])
     if stage.startswith("evaluations/"):
@@ -184,7 +210,7 @@ def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.perf_counter()
-    made = _function(context.stage)(context, folder)
+    made = stage_function(context.stage)(context, folder)
     for path in sorted(p for p in made.folder.rglob("*") if p.is_file()):
         name = path.relative_to(made.folder).as_posix()
         table = "records" if name.endswith(".records.parquet") else None
@@ -196,11 +222,16 @@ def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
     return {"counts": made.counts, "checks": [asdict(check) for check in made.checks]}
 
 
-def _function(stage: str) -> Callable[[Context, Path], Made]:
+def stage_function(stage: str) -> Callable[[Context, Path], Made]:
+    """What makes a stage's files."""
     if stage.startswith("evaluations/"):
         from trainer.stage_evaluation import evaluation
 
         return evaluation
+    if stage in ONLINE:
+        from trainer.online.stage import online
+
+        return online
     from trainer import stage_checkpoints as stages
 
     if stage in SPECIALISTS:

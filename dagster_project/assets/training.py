@@ -18,6 +18,8 @@ DESCRIPTIONS = {
     "offline_grounding": "Specialist by single-step GRPO on grounding: point in box, refusal.",
     "offline_mobile": "Specialist by single-step GRPO on phone steps.",
     "offline_web": "Specialist by single-step GRPO on web and desktop steps.",
+    "online_mobile": "Online RL on whole trajectories: the mobile specialist acts in worlds on tasks of the pool.",
+    "online_web": "Online RL on whole trajectories: the web specialist acts in worlds on tasks of the pool.",
     "linear": "The three specialists' mean, to compare TIES with.",
     "unified": "One agent of three specialists: TIES against the mid-trained checkpoint.",
 }

@@ -1,4 +1,4 @@
-"""`vesper train | eval | merge`."""
+"""`vesper train | merge`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 
 EXAMPLES = {
     "train": "vesper train mid_trained --preset nano --data .vesper --out out/mid_trained",
-    "eval": "vesper eval out/mid_trained --suite heldout --data .vesper",
     "merge": "vesper merge --method ties --base out/mid --model out/a --model out/b --density 0.5 --out out/merged",
 }
 
@@ -20,7 +19,7 @@ EXAMPLES = {
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"example: {EXAMPLES[command]}"
-    {"train": _train_arguments, "eval": _eval_arguments, "merge": _merge_arguments}[command](parser)
+    {"train": _train_arguments, "merge": _merge_arguments}[command](parser)
 
 
 def _home() -> Path:
@@ -38,14 +37,6 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="folder for a copy of the checkpoint (it stays in the store as well)")
     parser.add_argument("--config", default="{}", metavar="JSON", help="settings, as in trainer.stages.DEFAULTS")
     parser.set_defaults(run=train)
-
-
-def _eval_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", metavar="CKPT", type=Path, help="a checkpoint folder")
-    parser.add_argument("--suite", choices=("heldout",), default="heldout", help="what to evaluate on (heldout)")
-    parser.add_argument("--data", type=Path, default=_home(), help="a store with held-out shards ($VESPER_HOME)")
-    parser.add_argument("--out", type=Path, help="write the whole report here as JSON")
-    parser.set_defaults(run=evaluate)
 
 
 def _merge_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,39 +74,6 @@ def train(options: argparse.Namespace) -> int:
     if failed:
         print(f"vesper train: checks failed: {'; '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def evaluate(options: argparse.Namespace) -> int:
-    """Held-out figures of any checkpoint folder, beside their controls."""
-    if not (options.checkpoint / "config.json").is_file():
-        raise ValueError(f"{options.checkpoint}: expected a checkpoint folder with config.json, found none")
-    from dagster_project.report import interval
-    from pipelines.store import Store
-    from trainer import evaluate as evaluation
-    from trainer.checkpoint import load_checkpoint
-    from trainer.controls import BlindTable, picture_key
-    from trainer.data import light_rows, screen_elements, with_pictures
-    from trainer.stages import HELDOUT, SHARDS
-
-    store = Store(_store_home(options.data))
-    heldout, shards = store.require(HELDOUT), store.require(SHARDS)
-    config = evaluation.EvalConfig()
-    rows = with_pictures(heldout, evaluation.choose(light_rows(heldout, ("test",)), config))
-    if not rows:
-        raise ValueError(f"{options.data}: the held-out shards have no sample that can be checked")
-    names = sorted({str(row["source"]) for row in rows})
-    report = evaluation.evaluate(
-        load_checkpoint(options.checkpoint), rows, config, blind=BlindTable(light_rows(shards, ("train",))),
-        elements=screen_elements(store, names, {picture_key(row) for row in rows}), progress=sys.stderr.isatty(),
-    )  # fmt: skip
-    for name, found in report["summary"].items():
-        for measure in ("present", "absent") if name == "grounding" else ("step", "type", "format"):
-            print(f"{name:22} {measure:16} {interval(found[measure]):>24}")
-        for control, value in found["controls"].items():
-            print(f"{name:22} control: {control:16} {interval(value):>15}")
-    if options.out:
-        options.out.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    return 0
 
 
 def merge(options: argparse.Namespace) -> int:

@@ -73,9 +73,13 @@ def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
     assert {"checkpoints/base", "mid_training/mixture"} <= set(stages["checkpoints/mid_trained"].deps)
     for name in specialists:
         assert "checkpoints/mid_trained" in stages[name].deps
+    online = {f"checkpoints/online_{name}" for name in ("mobile", "web")}
+    for name in online:
+        assert set(stages[name].deps) == {name.replace("online", "offline"), "task_pool/shards"}
+    merged = online | {"checkpoints/offline_grounding", "checkpoints/mid_trained"}
     for name in ("linear", "unified"):
-        assert set(stages[f"checkpoints/{name}"].deps) == specialists | {"checkpoints/mid_trained"}
-    for name in ("base", "mid_trained", "linear", "unified", *(s.partition("/")[2] for s in specialists)):
+        assert set(stages[f"checkpoints/{name}"].deps) == merged
+    for name in ("base", "mid_trained", "linear", "unified", *(s.partition("/")[2] for s in specialists | online)):
         assert {f"checkpoints/{name}", "evaluations/heldout"} <= set(stages[f"evaluations/{name}"].deps)
 
 

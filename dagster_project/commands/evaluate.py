@@ -1,0 +1,141 @@
+"""`vesper eval`: any suite, for a checkpoint folder or a served model, beside its controls."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = """examples:
+  vesper eval out/mid_trained --suite heldout --data .vesper
+  vesper eval out/unified --suite screenspot_v2 --raw ~/data/ScreenSpot-v2 --out report.json
+  vesper eval out/unified --suite miniwob --limit 60 --temperature 1 --attempts 8 --workers 2 --record
+  vesper eval --suite screenspot_pro --raw ~/data/SSPro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B"""
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    from trainer.suites.registry import SUITES
+
+    parser.epilog = EXAMPLES + "\n\nsuites:\n" + "\n".join(f"  {one.name:22} {one.title}" for one in SUITES.values())
+    add = parser.add_argument
+    add("checkpoint", metavar="CKPT", type=Path, nargs="?", help="a checkpoint folder (or --base-url and --model)")
+    add("--suite", default="heldout", metavar="NAME", help="what to evaluate on (heldout); see below")
+    add("--data", type=Path, help="a store: held-out shards, unified sources, the blind table ($VESPER_HOME)")
+    add("--raw", type=Path, metavar="PATH", help="native files of the suite (those of the deployment)")
+    add("--out", type=Path, help="write the whole report here as JSON")
+    add("--record", action="store_true", help="keep the figures in the store, for the leaderboard")
+    add(
+        "--limit", type=int, metavar="N", help="at most so many questions or episodes, chosen by hash (all; worlds 100)"
+    )
+    add("--seed", type=int, default=0, help="of the choice, of episodes and of sampling (0)")
+    add("--attempts", type=int, default=1, metavar="K", help="worlds: tries of each task, for pass@K (1)")
+    add("--temperature", type=float, default=0.0, help="worlds: 0 is greedy (0)")
+    add("--workers", type=int, default=1, help="worlds, questions in flight (1)")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="FAMILY",
+        help="worlds: this page, goal or site alone; repeatable",
+    )
+    add("--style", choices=("full", "nano"), help="worlds: how large they are drawn (by the checkpoint's preset)")
+    add("--state", type=Path, metavar="DIR", help="worlds: keep journals here, so that a run goes on after a crash")
+    add("--before", type=Path, metavar="CKPT", help="latent: the checkpoint that this one was trained from")
+    add("--base-url", default="", metavar="URL", help="a server of the OpenAI protocol instead of a checkpoint")
+    add("--model", default="", metavar="NAME", help="the served model's name")
+    add("--words", choices=("told", "trained"), default="told", help="how a served model is asked: told what is "
+        "wanted, or in the words of this project's training (told)")  # fmt: skip
+    add("--device", default="cpu", help="where the checkpoint runs (cpu)")
+    add("--adb", default="adb", metavar="PATH", help="android_world: the adb program")
+    add("--console-port", type=int, default=5554, help="android_world: the emulator's console port (5554)")
+    parser.set_defaults(run=evaluate)
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    """Run a suite, print its figures, write and keep the report."""
+    from trainer.suites.registry import suite
+    from trainer.suites.run import Subject, SuiteOptions, run_suite
+
+    known = suite(options.suite)
+    subject = Subject(options.checkpoint, options.base_url, options.model, options.words, options.device)
+    store = _store(options.data, needed=options.record or known.kind in ("heldout", "latent"))
+    raw = options.raw or (_native_folder(known.raw) if known.kind == "grounding" else None)
+    report = run_suite(options.suite, subject, SuiteOptions(
+        store, raw, options.limit, options.seed, options.attempts,
+        options.temperature, options.workers, options.style, tuple(options.only), options.before, options.state,
+        options.adb, options.console_port, sys.stderr.isatty(),
+    ))  # fmt: skip
+    for line in lines(report):
+        print(line)
+    if options.out:
+        options.out.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    if options.record and store is not None:
+        from trainer.suites.leaderboard import record
+
+        manifest = record(store, report)
+        print(f"kept as {manifest.asset} {manifest.version}")
+    return 0
+
+
+def _store(path: Path | None, needed: bool) -> Any:
+    """The store named, else that of $VESPER_HOME if it is one. Raises `ValueError` where one is needed."""
+    from pipelines.store import Store
+
+    home = path or Path(os.environ.get("VESPER_HOME", ".vesper"))
+    if (home / "assets").is_dir():
+        return Store(home)
+    if path is not None or needed:
+        raise ValueError(
+            f"--data {home}: expected a store (a $VESPER_HOME with assets/), found none; run `vesper demo`"
+        )
+    return None
+
+
+def _native_folder(name: str) -> Path | None:
+    """Where the deployment keeps a suite's native files; None if there are none."""
+    from dagster_project import deployment
+
+    return deployment.load().native_folder(name)
+
+
+def lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """A report's figures, one a line."""
+    from dagster_project.report import interval
+
+    def told(group: str, name: str, value: Mapping[str, Any]) -> str:
+        names = ("".join(c if c.isprintable() else " " for c in text) for text in (group, name))  # some are data's
+        return f"{' '.join(f'{text:26.60}' for text in names)} {interval(dict(value)):>24}  n {value['n']}"
+
+    suite, summary = report["suite"], report["summary"]
+    if "headline" not in summary:  # the held-out suite, by domain
+        for domain, found in summary.items():
+            for measure in ("present", "absent") if domain == "grounding" else ("step", "type", "format"):
+                yield told(domain, measure, found[measure])
+            yield from (told(domain, f"control: {name}", value) for name, value in found["controls"].items())
+        return
+    yield told(suite, str(summary["headline_of"]), summary["headline"])
+    for name, value in summary.items():
+        if name not in ("headline", summary["headline_of"]):
+            yield from _told(suite, name, value, told)
+    if not_asked := (report.get("read") or {}).get("not_asked"):
+        yield f"not asked: {', '.join(f'{reason} {count}' for reason, count in not_asked.items() if count)}"
+    if summary.get("not_answered"):
+        yield f"not answered: {summary['not_answered']}"
+    if why := summary.get("not_counted_why"):
+        yield f"not counted: {', '.join(f'{reason} ({count})' for reason, count in list(why.items())[:5])}"
+
+
+def _told(group: str, name: str, value: Any, told: Any) -> Iterator[str]:
+    """The intervals at or below an entry of a summary."""
+    if isinstance(value, Mapping):
+        if {"mean", "low", "high", "n"} <= set(value):
+            if value["n"]:
+                yield told(group, name, value)
+        else:
+            for key, inner in value.items():
+                yield from _told(name if group else "", str(key), inner, told)

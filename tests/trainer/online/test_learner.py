@@ -1,0 +1,137 @@
+"""The update: what a stale reply counts for, that micro-batches don't matter, that lost weights leave no trace."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from choice_world import GOAL, LEFT, RIGHT, SIZE, picture
+
+from generators.policies.policy import View
+from pipelines.prompts import reply_text
+from schemas.actions import Click
+from trainer.checkpoint import Checkpoint, load_checkpoint
+from trainer.checkpoint_policy import CheckpointPolicy
+from trainer.grpo import group_advantages, grpo_loss
+from trainer.model import reply_logprobs
+from trainer.online.config import OnlineConfig, config_from
+from trainer.online.learner import Learner
+from trainer.online.rollouts import Rollout, Sample
+
+
+@pytest.fixture
+def loaded(start: Path) -> Checkpoint:
+    return load_checkpoint(start)
+
+
+def rollouts(loaded: Checkpoint, shift: float = 0.0, version: int = 0) -> list[Rollout]:
+    """Two trajectories of two turns and of one; recorded log-probabilities are those of now plus `shift`."""
+    row = CheckpointPolicy(loaded).row(View(GOAL, picture(1, 0), SIZE, "web"))
+    made = []
+    for key, box, turns in (("a", LEFT, 2), ("b", RIGHT, 1)):
+        ids = loaded.processor.answer(reply_text(Click(box), "web"))
+        with torch.no_grad():
+            batch = loaded.processor.reply_batch([row], [ids])
+            now = reply_logprobs(loaded.model, batch, never=loaded.processor.never).logprobs[0].tolist()
+        sample = Sample(str(row["messages"]), row["images"][0], "web", tuple(ids), tuple(x + shift for x in now),
+                        version)  # fmt: skip
+        made.append(Rollout(key, "t", (sample,) * turns, key == "a", turns, 0, "finished"))
+    return made
+
+
+def gradients(loaded: Checkpoint, config: OnlineConfig, made: list[Rollout], update: int = 0) -> dict[str, Any]:
+    """Of one update, clipped to no norm, the optimiser's step undone."""
+    model = copy.deepcopy(loaded.model)
+    learner = Learner(model, loaded.processor, replace(config, max_grad_norm=math.inf))
+    learner.update(made, group_advantages([[1.0, 0.0]], config.grpo), update)
+    return {name: tensor.grad.clone() for name, tensor in model.named_parameters() if tensor.grad is not None}
+
+
+def config(**values: Any) -> OnlineConfig:
+    grpo = {"beta": 0.0, "entropy_coef": 0.0, "stale_cap": 2.0}
+    return config_from({"learning_rate": 1e-9, "grpo": grpo, **values})
+
+
+@pytest.mark.parametrize(("shift", "factor"), [(math.log(2) / 2, 2**-0.5), (-0.1, math.exp(0.1)), (-3.0, 2.0)])
+def test_a_stale_reply_is_corrected_by_the_truncated_ratio(loaded: Checkpoint, shift: float, factor: float) -> None:
+    fresh = gradients(loaded, config(), rollouts(loaded))
+    stale = gradients(loaded, config(), rollouts(loaded, shift, version=0), update=2)
+    replayed = gradients(loaded, config(), [replace(one, replayed=True) for one in rollouts(loaded, shift)])
+    # an asynchronous run corrects all of them: their version may be of weights that were lost
+    asynchronous = gradients(loaded, config(mode="async"), rollouts(loaded, shift, version=2), update=2)
+    for name, gradient in fresh.items():
+        for other in (stale, replayed, asynchronous):
+            torch.testing.assert_close(other[name], gradient * factor, rtol=1e-3, atol=1e-6)
+
+
+def test_the_sum_over_micro_batches_is_the_loss_of_the_trajectories(loaded: Checkpoint) -> None:
+    made = rollouts(loaded)
+    whole, single = (gradients(loaded, config(micro_batch=size), made) for size in (32, 1))
+    samples = [(one, index) for index, rollout in enumerate(made) for one in rollout.samples]
+    advantages = group_advantages([[1.0, 0.0]], config().grpo)
+    loaded.model.zero_grad()
+    for sample, index in samples:  # by hand: -1/N sum_i 1/|tau_i| sum_t A_i log p
+        batch = loaded.processor.reply_batch([sample.row()], [sample.token_ids])
+        found = reply_logprobs(loaded.model, batch, never=loaded.processor.never)
+        (-found.logprobs.sum() * advantages.values[index] * 0.5 / made[index].tokens).backward()
+    for name, tensor in loaded.model.named_parameters():
+        if tensor.grad is not None:
+            torch.testing.assert_close(whole[name], tensor.grad, rtol=1e-3, atol=1e-6)
+            torch.testing.assert_close(single[name], whole[name], rtol=1e-3, atol=1e-6)
+
+
+def test_more_iterations_go_on_from_the_proximal_policy(loaded: Checkpoint) -> None:
+    learner = Learner(loaded.model, loaded.processor, config(learning_rate=5e-2, num_iterations=3))
+    made = rollouts(loaded, -0.1, version=0)
+    figures = learner.update(made, group_advantages([[1.0, 0.0]], learner.config.grpo), 4)
+    assert figures["ratio"] != pytest.approx(1.0, abs=1e-3) and figures["clip_low"] + figures["clip_high"] > 0
+
+
+def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
+    learner = Learner(loaded.model, loaded.processor, config_from(
+        {"entropy_decay": 0.5, "warmup_steps": 4, "learning_rate": 0.01, "grpo": {"entropy_coef": 0.08}}))  # fmt: skip
+    made, advantages = rollouts(loaded, version=3), group_advantages([[1.0, 0.0]], learner.config.grpo)
+    figures = learner.update(made, advantages, 3)
+    assert figures["entropy_coef"] == pytest.approx(0.01) and figures["learning_rate"] == pytest.approx(0.01)
+    assert learner.learning_rate(0) == pytest.approx(0.0025)
+    assert figures["kl"] == pytest.approx(0.0, abs=1e-9)  # the reference is the start
+    assert learner.update(made, advantages, 4)["kl"] > 0
+    nothing = group_advantages([[0.0, 0.0]], learner.config.grpo)
+    before = {name: tensor.clone() for name, tensor in loaded.model.state_dict().items()}
+    assert learner.update(made, nothing, 5) == {}
+    assert all(torch.equal(tensor, loaded.model.state_dict()[name]) for name, tensor in before.items())
+
+
+def test_the_state_comes_back(loaded: Checkpoint) -> None:
+    settings = config_from({"learning_rate": 1e-2})
+    made, advantages = rollouts(loaded), group_advantages([[1.0, 0.0]], settings.grpo)
+    learner = Learner(loaded.model, loaded.processor, settings)
+    learner.update(made, advantages, 0)
+    state = copy.deepcopy(learner.state())
+    learner.update(made, advantages, 1)
+    other = Learner(copy.deepcopy(loaded.model), loaded.processor, settings)
+    other.load(state)
+    other.update(made, advantages, 1)
+    ours, theirs = learner.model.state_dict(), other.model.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_the_loss_is_that_of_grpo(loaded: Checkpoint) -> None:
+    """One entry of the stale correction against `grpo_loss` with all replies stale."""
+    made = rollouts(loaded, 0.2)
+    advantages = group_advantages([[1.0, 0.0]], config().grpo)
+    samples = [(sample, index) for index, one in enumerate(made) for sample in one.samples]
+    batch = loaded.processor.reply_batch([s.row() for s, _ in samples], [s.token_ids for s, _ in samples])
+    found = reply_logprobs(loaded.model, batch, never=loaded.processor.never)
+    from trainer.grpo import padded
+
+    recorded = padded([s.logprobs for s, _ in samples], found.logprobs)
+    loss = grpo_loss(found.logprobs, found.logprobs.detach(), found.mask, [i for _, i in samples], advantages,
+                     [one.tokens for one in made], config().grpo, behaviour_SL=recorded)  # fmt: skip
+    learner = Learner(copy.deepcopy(loaded.model), loaded.processor, config())
+    assert learner.update(made, advantages, 1)["loss"] == pytest.approx(float(loss.loss.detach()), abs=1e-6)

@@ -1,0 +1,58 @@
+"""Rewards by golden table and closed form."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainer.online.config import TrajectoryReward
+from trainer.online.rewards import Outcome, fewest_steps, trajectory_rewards
+
+DEFAULT = TrajectoryReward()
+GOLDEN = [
+    # group, rewards with r_comp 1, eta 0.9, penalty 0.1, floor -0.5
+    ([Outcome(True, 4), Outcome(True, 8), Outcome(False, 3)], [1.0, 0.9, 0.0]),
+    ([Outcome(True, 2), Outcome(True, 5), Outcome(None, 1)], [1.0, 0.9**1.5, None]),
+    ([Outcome(True, 4, 1), Outcome(True, 4)], [0.9, 1.0]),
+    ([Outcome(False, 9, 2), Outcome(False, 9, 5), Outcome(False, 20, 12)], [-0.2, -0.5, -0.5]),
+    ([Outcome(True, 3, replayed=True), Outcome(False, 4)], [1.0, 0.0]),
+    ([Outcome(True, 3, 1, replayed=True), Outcome(False, 4, 1)], [0.9, -0.1]),
+    # a replayed success is no T_min, however short
+    ([Outcome(True, 2, replayed=True), Outcome(True, 6), Outcome(True, 9)], [1.0, 1.0, 0.9**0.5]),
+]
+
+
+@pytest.mark.parametrize(("group", "expected"), GOLDEN)
+def test_golden(group: list[Outcome], expected: list[float | None]) -> None:
+    found = trajectory_rewards(group, DEFAULT)
+    assert found == [one if one is None else pytest.approx(one) for one in expected]
+
+
+def test_fewest_steps_are_those_of_live_successes() -> None:
+    assert fewest_steps([Outcome(False, 1), Outcome(None, 1), Outcome(True, 2, replayed=True)]) is None
+    assert fewest_steps([Outcome(True, 7), Outcome(True, 5), Outcome(True, 2, replayed=True)]) == 5
+
+
+outcomes = st.builds(Outcome, st.sampled_from([True, False, None]), st.integers(1, 40), st.integers(0, 12))
+settings = st.builds(TrajectoryReward, st.floats(0.1, 5), st.floats(0.01, 1), st.floats(0, 1), st.floats(-2, 0))
+
+
+@given(st.lists(outcomes, min_size=1, max_size=8), settings)
+def test_bounds_and_order(group: list[Outcome], config: TrajectoryReward) -> None:
+    found = trajectory_rewards(group, config)
+    least = fewest_steps(group)
+    for one, value in zip(group, found, strict=True):
+        assert (value is None) == (one.success is None)
+        if value is not None:
+            assert config.penalty_floor <= value <= config.r_comp
+            if one.success and not one.unparsable and one.steps == least:
+                assert value == pytest.approx(config.r_comp)
+            if not one.unparsable:  # a success is never worth less than a failure
+                assert value >= 0 and (one.success or value == 0)
+
+
+@pytest.mark.parametrize("wrong", [{"eta": 0.0}, {"eta": 1.1}, {"r_comp": 0.0}, {"penalty_floor": 0.1}])
+def test_settings_that_make_no_sense(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="trajectory reward"):
+        TrajectoryReward(**wrong)

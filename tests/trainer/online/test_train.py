@@ -1,0 +1,114 @@
+"""Whole runs: a policy that learns, and runs that are killed and go on."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from choice_world import ChoiceWorld, pool, task
+from online_runs import killed, settings, train
+from PIL import Image
+
+from trainer.checkpoint import load_checkpoint, read_lineage
+from trainer.online.rollout_files import SUFFIX, RolloutFiles
+from trainer.online.train import METRICS, train_online
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = load_checkpoint(folder).model.state_dict()
+    return found
+
+
+def test_it_learns_what_pays(start: Path, tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+    config = settings(
+        updates=10, tasks_per_update=4, num_generations=6, learning_rate=3e-3, validate_every=0, workers=24
+    )
+    made = train(start, tmp_path / "out", config, on_event=events.append, validation=4)
+    curve = made.metrics["curve"]
+    first, last = (sum(row["success"] for row in rows) / 3 for rows in (curve[:3], curve[-3:]))
+    assert first < 0.45 and last > first + 0.25
+    assert made.metrics["validation"][0]["success"] == 0.0 and made.metrics["validation"][-1]["success"] > 0.4
+    assert made.metrics["groups"] == 10 * 4 and 0 < made.metrics["groups_with_signal"] <= 10 * 4
+    assert [e["kind"] for e in events][:3] == ["start", "validation", "rollouts"] and events[-1]["kind"] == "done"
+    [picture] = [e["picture"] for e in events if e["kind"] == "picture"]
+    assert Image.open(io.BytesIO(picture)).height == 160
+    assert all(row["kl"] >= 0 and 0 <= row["clip_high"] <= 1 for row in curve if row["with_signal"])
+    assert json.loads((tmp_path / "out" / METRICS).read_text()) == json.loads(json.dumps(made.metrics))
+    lineage = read_lineage(tmp_path / "out")
+    assert lineage["stage"] == "online" and lineage["seeds"] == {"online_rl": 0}
+    assert made.timing["device_s"] > 0 and "seconds" not in json.dumps(made.metrics)
+
+
+def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path) -> None:
+    config = settings(save_every=2)
+    whole = train(start, tmp_path / "whole", config)
+    at = random.Random().randrange(1, 44)  # 4 updates of 2 tasks, 1 or 2 actions each, and the validation
+    killed(start, tmp_path / "cut", config, tmp_path / "state", at)
+    events: list[dict[str, Any]] = []
+    again = train(start, tmp_path / "cut", config, state=tmp_path / "state", on_event=events.append)
+    print("killed in action", at, [e["update"] for e in events if e["kind"] == "resumed"])
+    assert again.metrics == whole.metrics and again.picture == whole.picture != b""
+    for name, tensor in weights(tmp_path / "whole").items():
+        assert torch.equal(tensor, weights(tmp_path / "cut")[name])
+    assert not (tmp_path / "state" / "online_rl.pt").exists()
+
+
+def test_an_asynchronous_run_loses_nothing_and_uses_nothing_twice(start: Path, tmp_path: Path) -> None:
+    config = settings(mode="async", updates=5, save_every=2, max_staleness=2)
+    at = random.Random().randrange(20, 50)
+    killed(start, tmp_path / "out", config, tmp_path / "state", at)
+    [folder] = list((tmp_path / "state").glob("*/rollouts"))
+    kept = RolloutFiles(folder).all()
+    assert kept, "some rollouts had ended"
+    began: list[str] = []
+    events: list[dict[str, Any]] = []
+    saved = torch.load(tmp_path / "state" / "online_rl.pt", weights_only=True) if (
+        tmp_path / "state" / "online_rl.pt").exists() else None  # fmt: skip
+    before = json.loads(saved["progress"])["collected"]["ledger"] if saved else {}
+    again = train(start, tmp_path / "out", config, state=tmp_path / "state", on_event=events.append,
+                  devices=pool(lambda: ChoiceWorld(on_act=lambda: began.append(""))))  # fmt: skip
+    used = Counter(key for row in again.metrics["curve"] for key in row["used"])
+    assert max(used.values()) == 1 and len(again.metrics["curve"]) == 5
+    dropped = again.metrics["stale_dropped"]
+    left = {path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")}
+    lost = [key for key in kept if key not in used and key not in before and key not in left]
+    assert len(lost) <= dropped  # what had ended was used, or dropped as too old and counted, or is still there
+    assert not left & set(used)
+    assert all(row["staleness_max"] <= 2 for row in again.metrics["curve"])
+
+
+def test_lost_rollouts_are_left_out_of_their_groups(start: Path, tmp_path: Path) -> None:
+    number = iter(range(1000))
+    breaks = pool(lambda: ChoiceWorld(break_at=frozenset({3} if next(number) % 2 else {})))
+    limits = {"step_factor": 1, "step_extra": 0, "retries": 0}
+    config = settings(updates=2, limits=limits, replay_per_task=0)
+    made = train(start, tmp_path / "out", config, devices=breaks, validation=0)
+    assert made.metrics["lost_rollouts"] > 0
+    assert made.metrics["rollouts"] == 2 * 2 * 4 - made.metrics["lost_rollouts"]
+    assert made.metrics["validation"] == [] and made.timing["infrastructure_failures"] > 0
+
+    class Gone(ChoiceWorld):
+        def reset(self, start: Any) -> None:
+            raise ConnectionError("the device is gone")
+
+    with pytest.raises(RuntimeError, match="every rollout of update 1 was lost.*the device is gone"):
+        train(start, tmp_path / "none", config, devices=pool(Gone), validation=0)
+
+
+def test_what_cant_be_trained_on_is_told(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected at least one task"):
+        train_online(start, [], tmp_path, settings(), pool=pool())
+    with pytest.raises(ValueError, match="apart from training"):
+        train_online(start, [task(1)], tmp_path, settings(), pool=pool(), validation=[task(1)])
+
+
+def test_a_budget_ends_the_run(start: Path, tmp_path: Path) -> None:
+    made = train(start, tmp_path / "out", settings(updates=500, budget_s=1e-3), validation=0)
+    assert made.metrics["updates"] == 1

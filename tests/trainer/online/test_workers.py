@@ -1,0 +1,137 @@
+"""Rollouts over devices that are slow, break or hang."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from choice_world import ChoiceWorld, Slow, pool, task
+
+from generators.generation.devices import LocalPool
+from generators.generation.execution import Limits
+from trainer.checkpoint import Checkpoint, load_checkpoint, load_processor
+from trainer.online import workers
+from trainer.online.engine import ReplyEngine
+from trainer.online.rollouts import Job, Rollout
+from trainer.online.workers import RolloutWorkers
+
+LIMITS = Limits(step_factor=1, step_extra=0, retries=1, call_s=60.0, pause_s=0.01)
+
+
+@pytest.fixture(scope="module")
+def loaded(start: Path) -> Checkpoint:
+    return load_checkpoint(start)
+
+
+@contextmanager
+def running(
+    loaded: Checkpoint, devices: Any, *, count: int = 2, lockstep: bool = True, limits: Limits = LIMITS
+) -> Iterator[RolloutWorkers]:
+    assert loaded.folder is not None
+    engine = ReplyEngine(loaded.model, load_processor(loaded.folder), temperature=1.0, max_new_tokens=24, threads=1,
+                         lockstep=lockstep)  # fmt: skip
+    with engine, RolloutWorkers(loaded, engine, devices, limits, workers=count) as crew:
+        yield crew
+
+
+def jobs(count: int, n: int = 2) -> list[Job]:
+    return [Job(task(n), "g", member, member) for member in range(count)]
+
+
+def brief(made: list[Rollout]) -> list[Any]:
+    return [(one.key, one.success, [(s.token_ids, s.logprobs) for s in one.samples]) for one in made]
+
+
+def test_lockstep_makes_rollouts_a_function_of_the_seeds(loaded: Checkpoint) -> None:
+    with running(loaded, pool(), count=3) as crew:
+        first = crew.run(jobs(7))
+        assert all(one.steps == 2 and len(one.samples) == 2 and one.seconds > 0 for one in first)
+        assert len({one.samples[0].token_ids for one in first}) > 1
+        assert crew.engine.replies == 14 and crew.engine.batches < 14  # they were answered together
+    with running(loaded, Slow(3, 0.0, 0.03), count=3) as crew:  # another pace, the same rollouts
+        assert brief(crew.run(jobs(7))) == brief(first)
+    assert crew.unfinished == 0 and not [t for t in threading.enumerate() if t.name.startswith("rollouts-")]
+
+
+def test_a_broken_device_costs_a_try_and_no_verdict(loaded: Checkpoint) -> None:
+    opened: list[ChoiceWorld] = []
+
+    def breaks_once() -> ChoiceWorld:
+        opened.append(ChoiceWorld(break_at=frozenset({2}) if not opened else frozenset()))
+        return opened[-1]
+
+    with running(loaded, pool(breaks_once), count=1) as crew:
+        made = crew.run(jobs(2))
+    assert [one.success is None for one in made] == [False, False] and len(opened) == 2
+    assert sum(crew.statistics.failures.values()) == 1 and crew.statistics.lost == 0
+    with running(loaded, pool(lambda: ChoiceWorld(break_at=frozenset({1}))), count=1) as crew:
+        made = crew.run(jobs(2))
+    assert [one.success for one in made] == [None, None] and "the device is gone" in made[0].failure
+    assert crew.statistics.lost == 2 and crew.statistics.opened == 4
+
+
+def test_a_device_that_never_opens_ends_the_run(loaded: Checkpoint) -> None:
+    def never() -> ChoiceWorld:
+        raise ValueError("no such phone")
+
+    with pytest.raises(ValueError, match="no such phone"), running(loaded, pool(never)) as crew:
+        crew.run(jobs(1))
+    with pytest.raises(ValueError, match="no device has the world"), running(loaded, LocalPool({})) as crew:
+        crew.run(jobs(1))
+
+
+def test_a_device_that_isnt_to_be_had_is_waited_for(loaded: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "NO_DEVICE_S", 0.02)
+    asked: list[int] = []
+
+    def late() -> ChoiceWorld:
+        asked.append(1)
+        if len(asked) < 4:  # more often than a rollout is tried again
+            raise ConnectionError("none is free")
+        return ChoiceWorld()
+
+    limits = Limits(step_factor=1, step_extra=0, retries=0, device_s=60.0)
+    with running(loaded, pool(late), count=1, limits=limits) as crew:
+        [made] = crew.run(jobs(1))
+        assert made.success is not None and len(asked) == 4
+    never = Limits(step_factor=1, step_extra=0, retries=0, device_s=0.1)
+
+    def none() -> ChoiceWorld:
+        raise ConnectionError("none is free")
+
+    with running(loaded, pool(none), count=1, limits=never) as crew:
+        [made] = crew.run(jobs(1))
+    assert made.success is None and "none is free" in made.failure
+
+
+def test_a_call_that_hangs_costs_its_worker_alone(loaded: Checkpoint) -> None:
+    gate = threading.Event()
+    hung: list[int] = []
+
+    class Hangs(ChoiceWorld):
+        def reset(self, start: Any) -> None:
+            super().reset(start)
+            if not hung:
+                hung.append(1)
+                gate.wait(20)
+
+    limits = Limits(step_factor=1, step_extra=0, retries=1, call_s=0.4, pause_s=0.01)
+    with running(loaded, pool(Hangs), count=2, limits=limits) as crew:
+        made = crew.run(jobs(4))
+        gate.set()
+    assert all(one.success is not None for one in made) and crew.statistics.hung == 1
+
+
+def test_a_slow_device_stalls_nobody(loaded: Checkpoint) -> None:
+    with running(loaded, Slow(4, 0.005, 1.5), count=4, lockstep=False) as crew:
+        crew.submit(jobs(16, n=1))
+        done: list[Rollout] = []
+        while len(done) < 16:
+            done += crew.wait(5.0)
+    devices = [one.device for one in done]
+    assert devices.index("fake/0") >= 6  # waiting for one another, it would come at place 3 at the latest
+    assert len(set(devices)) == 4 and devices.count("fake/0") < 4

@@ -1,0 +1,91 @@
+"""Where an update's groups of rollouts come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from generators.generation.contract import Contract
+from trainer.online.config import OnlineConfig
+from trainer.online.rollouts import Job, Rollout, rollout_seed
+from trainer.online.strata import StratifiedBatches
+from trainer.online.workers import RolloutWorkers
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rollouts of one task. `counting`: the members (by place) that take part in this update's loss, None for all; the
+    others were used by an earlier update and stand there for the comparison alone."""
+
+    key: str
+    task: Contract
+    rollouts: tuple[Rollout, ...]
+    counting: frozenset[int] | None = None
+
+    def counted(self) -> list[Rollout]:
+        """The members that take part in the loss."""
+        return [one for place, one in enumerate(self.rollouts) if self.counting is None or place in self.counting]
+
+
+class Collector(Protocol):
+    """Gives each update its groups. `state` is plain JSON data; what it says, `load` goes on from."""
+
+    def collect(self, update: int) -> list[Group]: ...
+
+    def taken(self, rollouts: Sequence[Rollout]) -> None:
+        """Rollouts that ended while something else was waited for."""
+        ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def load(self, state: dict[str, Any]) -> None: ...
+
+    def saved(self) -> None:
+        """The state, as `state` told it last, is on the disk."""
+        ...
+
+    def figures(self) -> dict[str, Any]:
+        """Of the last `collect`."""
+        ...
+
+
+def group_jobs(task: Contract, key: str, config: OnlineConfig) -> list[Job]:
+    """The rollouts of a group."""
+    return [Job(task, key, member, rollout_seed(config.seed, key, task.task_id, member))
+            for member in range(config.num_generations)]  # fmt: skip
+
+
+class SyncCollector:
+    """The groups of update u are those of batch u, made with the weights that update u starts from."""
+
+    def __init__(self, workers: RolloutWorkers, batches: StratifiedBatches, config: OnlineConfig) -> None:
+        self._workers, self._batches, self._config = workers, batches, config
+
+    def collect(self, update: int) -> list[Group]:
+        tasks = self._batches.batch(update, self._config.tasks_per_update)
+        keys = [f"u{update:06d}-t{place:03d}" for place in range(len(tasks))]
+        groups = [(self._workers.pool.kind(task), key, task) for key, task in zip(keys, tasks, strict=True)]
+        # those that need one kind of device one after the other, and first the kind that the last update ended with
+        order = sorted(groups, key=lambda group: group[:2], reverse=update % 2 == 1)
+        jobs = [job for _, key, task in order for job in group_jobs(task, key, self._config)]
+        # which device made a rollout, and how long that took, is a matter of chance
+        made = {rollout.key: replace(rollout, device="") for rollout in self._workers.run(jobs)}
+        return [Group(key, task, tuple(made[job.key] for job in group_jobs(task, key, self._config)))
+                for _, key, task in groups]  # fmt: skip
+
+    def taken(self, rollouts: Sequence[Rollout]) -> None:
+        if rollouts:
+            raise RuntimeError(f"online RL: {len(rollouts)} rollouts that nobody asked for")
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        pass
+
+    def saved(self) -> None:
+        pass
+
+    def figures(self) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,134 @@
+"""Settings of online RL. Names are TRL's where they mean the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from generators.generation.execution import Limits
+from generators.task_pool import NANO_EDGES
+from trainer.grpo import GrpoConfig
+
+MODES = ("sync", "async")
+
+
+@dataclass(frozen=True)
+class TrajectoryReward:
+    """R(τ) = 1_success · r_comp · eta^((T − T_min)/T_min) + max(penalty_floor, −unparsable_penalty · n)."""
+
+    r_comp: float = 1.0
+    eta: float = 0.9
+    unparsable_penalty: float = 0.1
+    penalty_floor: float = -0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eta <= 1 or self.r_comp <= 0 or self.unparsable_penalty < 0 or self.penalty_floor > 0:
+            raise ValueError(f"trajectory reward: expected 0 < eta <= 1, r_comp > 0, unparsable_penalty >= 0 and "
+                             f"penalty_floor <= 0, found {self}")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ReferenceConfig:
+    """When the reference policy follows (METHOD §7): every `validate_every` updates the policy and the reference are
+    compared on at most `episodes` held-out episodes, paired. Better by `margin` and by `standard_errors` of them:
+    π_ref ← (1 − alpha) π_ref + alpha π_θ. Fewer than `min_episodes` pairs prove nothing. Without validation tasks, or
+    with beta 0, it never follows."""
+
+    alpha: float = 0.5
+    margin: float = 0.02
+    standard_errors: float = 2.0
+    episodes: int = 200
+    min_episodes: int = 30
+
+    def __post_init__(self) -> None:
+        if self.episodes < 1:
+            raise ValueError(f"reference: expected episodes >= 1, found {self.episodes}")
+        if not 0 < self.alpha <= 1 or self.margin < 0 or self.standard_errors < 2 or self.min_episodes < 2:
+            raise ValueError(f"reference: expected 0 < alpha <= 1, margin >= 0, standard_errors >= 2 and "
+                             f"min_episodes >= 2, found {self}")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OnlineConfig:
+    """A run; defaults fit the nano preset on two cores.
+
+    An update uses `tasks_per_update` groups of `num_generations` rollouts. `mode` "sync": they are made with the very
+    weights that the update starts from, and the run is reproducible; "async": `workers` devices go on while the
+    learner learns, and a rollout whose oldest reply is more than `max_staleness` updates old is dropped. `budget_s`
+    of wall time ends the run after the update in which it is reached (0: none). `replay_per_task` successes are kept
+    of a task for groups without one (0: no replay). `entropy_decay` is σ. `threads` as in torch, of the learner and
+    of the reply engine each. `limits` end an episode; its `retries` are those of a rollout after infrastructure
+    failures, each from the beginning.
+    """
+
+    mode: str = "sync"
+    updates: int = 20
+    tasks_per_update: int = 8
+    num_generations: int = 4
+    num_iterations: int = 1
+    learning_rate: float = 1e-4
+    warmup_steps: int = 2
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    temperature: float = 1.0
+    thinking: bool = False
+    entropy_decay: float = 0.95
+    micro_batch: int = 32
+    edges: tuple[int, int] = NANO_EDGES
+    workers: int = 4
+    max_staleness: int = 2
+    replay_per_task: int = 2
+    validate_every: int = 10
+    save_every: int = 4
+    budget_s: float = 0.0
+    seed: int = 0
+    threads: int = 1
+    grpo: GrpoConfig = field(
+        default_factory=lambda: GrpoConfig(beta=0.02, entropy_coef=0.003, std_floor=0.1, max_completion_length=112)
+    )
+    reward: TrajectoryReward = field(default_factory=TrajectoryReward)
+    reference: ReferenceConfig = field(default_factory=ReferenceConfig)
+    limits: Limits = field(default_factory=lambda: Limits(step_factor=1.5, step_extra=2, retries=2, call_s=60.0))
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"online RL: expected mode to be one of {', '.join(MODES)}, found {self.mode!r:.40}")
+        least = {"updates": 1, "tasks_per_update": 1, "num_generations": 2, "num_iterations": 1, "warmup_steps": 0,
+                 "weight_decay": 0, "micro_batch": 1, "workers": 1, "max_staleness": 0, "replay_per_task": 0,
+                 "validate_every": 0, "save_every": 1, "budget_s": 0, "threads": 1}  # fmt: skip
+        for name, bound in least.items():
+            if not getattr(self, name) >= bound:
+                raise ValueError(f"online RL: expected {name} of {bound} or more, found {getattr(self, name)!r:.40}")
+        if min(self.learning_rate, self.max_grad_norm, self.temperature) <= 0:
+            raise ValueError("online RL: expected learning_rate, max_grad_norm and temperature > 0, found "
+                             f"{self.learning_rate}, {self.max_grad_norm}, {self.temperature}")  # fmt: skip
+        if not 0 < self.entropy_decay <= 1:
+            raise ValueError(f"online RL: expected 0 < entropy_decay <= 1, found {self.entropy_decay}")
+        if len(self.edges) != 2 or not 0 < self.edges[0] < self.edges[1]:
+            raise ValueError(f"online RL: expected strata edges 0 < e1 < e2, found {self.edges}")
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
+
+def config_from(plain: Mapping[str, Any]) -> OnlineConfig:
+    """From JSON; settings of a part that aren't given keep the defaults of `OnlineConfig`. Raises `ValueError` naming
+    an unknown key."""
+    defaults = OnlineConfig()
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
+    _known("online RL", values, OnlineConfig.__dataclass_fields__)
+    for key, kind in (("grpo", GrpoConfig), ("reward", TrajectoryReward), ("reference", ReferenceConfig),
+                      ("limits", Limits)):  # fmt: skip
+        if isinstance(given := values.get(key), Mapping):
+            _known(f"online RL {key}", given, kind.__dataclass_fields__)
+            values[key] = kind(**{**asdict(getattr(defaults, key)), **given})
+    return OnlineConfig(**values)
+
+
+def _known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    if unknown := sorted(set(given) - set(known)):
+        raise ValueError(f"{what}: unknown {unknown}; known are {sorted(known)}")

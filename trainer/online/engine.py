@@ -1,0 +1,195 @@
+"""The reply engine: a copy of the policy that answers many rollouts at once, in a thread of its own.
+
+Rollouts ask and wait; the engine answers those that wait together, in one batch. "lockstep": it answers once every
+running rollout waits, so who stands in a batch depends on the rollouts alone, not on time, and the replies are a pure
+function of (weights, rollouts, seeds). Otherwise it answers whoever waits as soon as it is free.
+`publish` changes the weights between two batches; every reply tells the version of those that made it. Weights stand in
+slots: the policy's, and the reference's while it is compared with the policy.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from generators.generation.journal import ClaimLost
+from schemas.ids import digest
+from trainer.batches import BadSample, Processor
+from trainer.checkpoint_policy import CheckpointPolicy
+from trainer.generation import Completion, generate
+from trainer.online.rollouts import POLICY, Job, Recorder, RolloutClaim, Sample
+
+if TYPE_CHECKING:
+    from trainer.checkpoint import Checkpoint
+
+GATHER_S = 0.004
+"""How long a free engine waits for others to join the first who asks (not in lockstep)."""
+
+
+class EngineFailed(RuntimeError):
+    """The engine can't answer any more; the message says why."""
+
+
+@dataclass(eq=False)
+class _Request:
+    key: str
+    row: Mapping[str, Any]
+    seed: int
+    greedy: bool
+    slot: str
+    reply: Completion | None = None
+    prompt_tokens: int = 0
+    version: int = 0
+    error: BaseException | None = None
+    done: bool = False
+
+
+class ReplyEngine:
+    """Use it with `with`. `cond` guards all that it shares with the workers; `active` are the keys of the rollouts that
+    run; `refill` is called under it, in lockstep before each batch, and says whether it has let more run."""
+
+    def __init__(
+        self, model: Any, processor: Processor, *, temperature: float, max_new_tokens: int, threads: int,
+        lockstep: bool, batch_size: int = 64,
+    ) -> None:  # fmt: skip
+        self._models = {POLICY: copy.deepcopy(model).eval().requires_grad_(False)}
+        self._processor = processor  # its own: picture caches aren't shared between threads
+        self._temperature, self._max_new_tokens, self._threads = temperature, max_new_tokens, threads
+        self._batch_size, self.lockstep = batch_size, lockstep
+        self.cond = threading.Condition()
+        self.active: set[str] = set()
+        self.refill: Callable[[], bool] = lambda: False
+        self.error: BaseException | None = None
+        self._versions = {POLICY: 0}
+        self.batches = self.replies = 0
+        self._waiting: dict[str, _Request] = {}
+        self._weights = threading.Lock()  # held while a batch is made
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="reply-engine", daemon=True)
+
+    def __enter__(self) -> ReplyEngine:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self.cond:
+            self._stopping = True
+            self.cond.notify_all()
+        self._thread.join()
+
+    def publish(self, weights: Mapping[str, torch.Tensor], version: int, slot: str = POLICY) -> None:
+        """Answer those who ask this slot with these weights (a state dict) from the next batch on."""
+        with self._weights:
+            if slot not in self._models:
+                self._models[slot] = copy.deepcopy(self._models[POLICY])
+            self._models[slot].load_state_dict(weights)
+            self._versions[slot] = version
+
+    def ask(self, job: Job, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
+        """(reply, tokens of the prompt, version of the weights). Raises `BadSample` for a row that can't be put to the
+        model, `EngineFailed`."""
+        key = job.key
+        request = _Request(key, row, seed, job.greedy, job.slot)
+        with self.cond:
+            self._waiting[key] = request
+            self.cond.notify_all()
+            while not request.done:
+                if self.error is not None or self._stopping:
+                    raise EngineFailed(f"reply engine: {self.error or 'stopped'}")
+                self.cond.wait()
+        if request.error is not None:
+            raise request.error
+        assert request.reply is not None
+        return request.reply, request.prompt_tokens, request.version
+
+    # -- the engine's thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        torch.set_num_threads(self._threads)
+        try:
+            while (batch := self._next()) is not None:
+                with self._weights:
+                    self._answer(batch)
+                with self.cond:
+                    for request in batch:
+                        request.done = True
+                    self.cond.notify_all()
+        except BaseException as error:
+            with self.cond:
+                self.error = error
+                self.cond.notify_all()
+
+    def _next(self) -> list[_Request] | None:
+        with self.cond:
+            while not self._stopping:
+                if self._ready():
+                    keys = sorted(self._waiting)[: None if self.lockstep else self._batch_size]
+                    return [self._waiting.pop(key) for key in keys]
+                self.cond.wait()
+            return None
+
+    def _ready(self) -> bool:
+        if not self.lockstep:
+            if self._waiting and len(self._waiting) < min(len(self.active), self._batch_size):
+                self.cond.wait(GATHER_S)
+            return bool(self._waiting)
+        if not self.active <= set(self._waiting):
+            return False
+        if self.refill():  # those wait for nothing yet
+            self.cond.notify_all()
+            return False
+        return bool(self._waiting)
+
+    def _answer(self, batch: list[_Request]) -> None:
+        groups: dict[tuple[str, bool], list[_Request]] = {}
+        for request in batch:
+            request.version = self._versions[request.slot]
+            try:
+                request.prompt_tokens = len(self._processor.prompt(request.row).ids)
+            except BadSample as bad:
+                request.error = bad
+            else:
+                groups.setdefault((request.slot, request.greedy), []).append(request)
+        for (slot, greedy), some in sorted(groups.items()):
+            model = self._models[slot]
+            drawn = int(digest(["replies", [[request.key, request.seed] for request in some]])[:14], 16)
+            replies = generate(
+                model, self._processor, [request.row for request in some],
+                temperature=0.0 if greedy else self._temperature, max_new_tokens=self._max_new_tokens,
+                generator=torch.Generator(next(model.parameters()).device).manual_seed(drawn),
+                batch_size=self._batch_size,
+            )  # fmt: skip
+            for request, reply in zip(some, replies, strict=True):
+                request.reply = reply
+            self.batches += 1
+            self.replies += len(some)
+
+
+class RolloutPolicy(CheckpointPolicy):
+    """The policy of one rollout: it asks the engine and leaves each reply, with its context, in the recorder."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, engine: ReplyEngine, job: Job, recorder: Recorder, claim: RolloutClaim, *,
+        thinking: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(checkpoint, temperature=0.0 if job.greedy else 1.0, thinking=thinking, name="online")
+        self._engine, self._job, self._recorder, self._claim = engine, job, recorder, claim
+
+    def begin(self, goal: str, platform: str, seed: int) -> None:
+        super().begin(goal, platform, seed)
+        self._recorder.samples.clear()
+
+    def _complete(self, row: dict[str, Any], seed: int) -> tuple[Completion, int]:
+        if self._claim.lost:
+            raise ClaimLost(f"rollout {self._job.key}: another worker makes it now")
+        reply, prompt_tokens, version = self._engine.ask(self._job, row, seed)
+        self._recorder.samples.append(Sample(
+            str(row["messages"]), bytes(row["images"][0]), str(row["platform"]), tuple(reply.token_ids),
+            tuple(reply.logprobs), version,
+        ))  # fmt: skip
+        return reply, prompt_tokens

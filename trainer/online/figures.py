@@ -1,0 +1,73 @@
+"""The figures of a run: of an update's rollouts, of its loss, and the content of `online_rl.json`. No wall time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainer.grpo import Advantages
+from trainer.online.collect import Group
+from trainer.online.config import OnlineConfig
+from trainer.online.state import Progress
+from trainer.statistics import paired
+
+Event = dict[str, Any]
+
+
+def rollout_figures(groups: Sequence[Group], rewards: Sequence[Sequence[float | None]], update: int) -> Event:
+    """Means over the live rollouts that count in the update; `staleness` in updates, that of the oldest reply."""
+    live, gains, lost = [], [], 0
+    for group, values in zip(groups, rewards, strict=True):
+        for place, (rollout, value) in enumerate(zip(group.rollouts, values, strict=True)):
+            if group.counting is not None and place not in group.counting:
+                continue
+            lost += value is None
+            if value is not None and not rollout.replayed:
+                live.append(rollout)
+                gains.append(value)
+    count = max(1, len(live))
+    stale = [max(0, update - rollout.version) for rollout in live]
+    return {
+        "reward": sum(gains) / count, "success": sum(bool(one.success) for one in live) / count,
+        "steps": sum(one.steps for one in live) / count, "rollouts": len(live), "lost": lost,
+        "replayed": sum(one.replayed for group in groups for one in group.rollouts),
+        "unparsable": sum(one.unparsable for one in live) / max(1, sum(one.steps for one in live)),
+        "reply_tokens": sum(one.tokens for one in live) / max(1, sum(len(one.samples) for one in live)),
+        "staleness": sum(stale) / count, "staleness_max": max(stale, default=0),
+    }  # fmt: skip
+
+
+def update_figures(advantages: Advantages, loss: Mapping[str, float]) -> Event:
+    """Of the groups, and of the optimiser's step."""
+    return {
+        "groups": advantages.groups, "zero_variance": advantages.zero_variance, "too_small": advantages.too_small,
+        "with_signal": advantages.used, **loss,
+    }  # fmt: skip
+
+
+def metrics_of(
+    config: OnlineConfig, progress: Progress, validation: Sequence[str], strata: Mapping[str, int],
+    delta: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """What stands in `online_rl.json`. `validation`: task ids, in the order of the successes; `gain` is paired, last
+    look against the first, its interval a bootstrap over tasks."""
+    curve = progress.curve
+
+    def total(word: str) -> int:
+        return int(sum(row.get(word, 0) for row in curve))
+
+    groups = total("groups")
+    both = [(float(after), float(before), name) for after, before, name in
+            zip(progress.policy, progress.first, validation, strict=True)
+            if after is not None and before is not None] if progress.validations else []  # fmt: skip
+    after, before, names = (list(column) for column in zip(*both, strict=True)) if both else ([], [], [])
+    return {
+        "mode": config.mode, "seed": config.seed, "updates": progress.update, "strata": dict(strata),
+        "groups": groups, "zero_variance_share": total("zero_variance") / max(1, groups),
+        "too_small_groups": total("too_small"), "groups_with_signal": total("with_signal"),
+        "rollouts": total("rollouts"), "lost_rollouts": total("lost"), "replayed": total("replayed"),
+        "stale_dropped": total("stale_dropped"),
+        "validation": progress.validations, "validation_gain": paired(after, before, names, seed=config.seed).plain(),
+        "reference_steps": progress.blends, "weight_delta": delta["relative"], "weight_delta_norm": delta["norm"],
+        "weight_delta_layers": delta["layers"], "curve": curve,
+    }  # fmt: skip

@@ -1,0 +1,196 @@
+"""A rollout: one episode of the policy, with what training needs of each reply and what the world says at the end.
+
+Infrastructure failures leave no success and no failure (`Rollout.success` None). A rollout is plain data, so it can be
+kept in a file: `to_plain` and `from_plain` are inverse.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from generators.environments.evaluators import holds
+from generators.generation.contract import Contract, Trajectory, Turn
+from generators.generation.execution import Limits, execute
+from generators.generation.journal import Attempt, Claim, ClaimLost, Journal
+from schemas.ids import digest
+from trainer.online.rewards import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from generators.generation.devices import Device
+    from generators.policies.policy import Policy
+
+LOST = "failed"
+POLICY, REFERENCE = "policy", "reference"
+"""Whose weights a rollout is made with."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A reply with its context. `token_ids` are those that were sampled, `logprobs` (nats) of the policy that sampled
+    them, whose weights had `version`."""
+
+    messages: str
+    picture: bytes
+    platform: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    version: int
+
+    def row(self) -> dict[str, Any]:
+        """The context as a row of the shards."""
+        return {
+            "sample_id": "rollout", "source": "rollout", "objective": "navigation", "platform": self.platform,
+            "messages": self.messages, "images": [self.picture], "answer": "",
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """A rollout to be made: member `member` of group `group`. `greedy` ones are for validation, `slot` tells whose."""
+
+    contract: Contract
+    group: str
+    member: int
+    seed: int
+    greedy: bool = False
+    slot: str = POLICY
+
+    @property
+    def key(self) -> str:
+        return f"{self.group}-{self.member:03d}"
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """`ended` as in `Trajectory`; `seconds`: how long it held its device, retries included (wall time)."""
+
+    key: str
+    task_id: str
+    samples: tuple[Sample, ...]
+    success: bool | None
+    steps: int
+    unparsable: int
+    ended: str
+    failure: str = ""
+    device: str = ""
+    seconds: float = 0.0
+    replayed: bool = False
+
+    @property
+    def version(self) -> int:
+        """Of the oldest weights in it."""
+        return min((sample.version for sample in self.samples), default=0)
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(self.success, self.steps, self.unparsable, self.replayed)
+
+    @property
+    def tokens(self) -> int:
+        """Reply tokens of the whole trajectory."""
+        return sum(len(sample.token_ids) for sample in self.samples)
+
+    def to_plain(self) -> dict[str, Any]:
+        """JSON values."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        samples = [
+            {**{name: getattr(one, name) for name in one.__dataclass_fields__}, "picture": _text(one.picture),
+             "token_ids": list(one.token_ids), "logprobs": list(one.logprobs)}
+            for one in self.samples
+        ]  # fmt: skip
+        return plain | {"samples": samples}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Rollout:
+        """Raises `KeyError`, `TypeError` or `ValueError` for what is none."""
+        samples = tuple(
+            Sample(**{**one, "picture": base64.b64decode(one["picture"]), "token_ids": tuple(one["token_ids"]),
+                      "logprobs": tuple(one["logprobs"])})
+            for one in plain["samples"]
+        )  # fmt: skip
+        return cls(**{**plain, "samples": samples})
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def rollout_seed(seed: int, group: str, task_id: str, member: int) -> int:
+    """What the replies of a rollout are drawn with."""
+    return int(digest(["rollout", seed, group, task_id, member])[:12], 16)
+
+
+class RolloutClaim(Claim):
+    """An attempt that is kept in memory: an interrupted rollout is made again, not gone on with. `revoke` takes it from
+    a worker that was given up."""
+
+    def __init__(self, job: Job, policy: str, device: str) -> None:
+        self.attempt = Attempt(job.contract, job.seed, policy, device)
+        self._revoked = False
+
+    @property
+    def lost(self) -> bool:
+        return self._revoked
+
+    def revoke(self) -> None:
+        self._revoked = True
+
+    def turn(self, turn: Turn, state: str = "") -> None:
+        self._mine()
+        self.attempt.turns.append(turn)
+        self.attempt.states.append(state)
+
+    def broke(self, reason: str) -> None:
+        self._mine()
+        self.attempt.broken.append(reason[:500])
+
+    def end(self, done: Trajectory) -> None:
+        self._mine()
+
+    def _mine(self) -> None:
+        if self._revoked:
+            raise ClaimLost(f"rollout {self.attempt.trajectory_id}: another worker makes it now")
+
+
+@dataclass
+class Recorder:
+    """Collects the samples of an episode as the policy replies."""
+
+    samples: list[Sample] = field(default_factory=list)
+
+
+def make_rollout(
+    job: Job, device: Device, policy: Policy, recorder: Recorder, claim: RolloutClaim, limits: Limits,
+    on_call: Callable[[str], None],
+) -> Rollout:  # fmt: skip
+    """Run an episode to its end. Raises `InfrastructureFailure`, and `ClaimLost` once the claim is revoked."""
+    recorder.samples.clear()
+    no_journal = cast("Journal", None)  # the claim is given: nothing is asked of one
+    done = execute(
+        job.contract, device.world, policy, job.seed, no_journal, None, limits, device=device.name, claim=claim,
+        on_call=on_call,
+    )  # fmt: skip
+    return finished(job, done, recorder)
+
+
+def finished(job: Job, done: Trajectory, recorder: Recorder) -> Rollout:
+    """A trajectory and its replies → a rollout, with the world's verdict. Three unreadable replies in a row are a
+    failure whatever the world shows. Raises `ValueError` for an evaluator that can't read the world's state."""
+    if len(done.turns) != len(recorder.samples):
+        raise RuntimeError(f"rollout {job.key}: {len(done.turns)} turns, but {len(recorder.samples)} replies")
+    unreadable = sum(turn.action is None for turn in done.turns)
+    success = done.ended != "unreadable" and holds(job.contract.evaluator, done.end_state, done.answer)
+    return Rollout(
+        job.key, job.contract.task_id, tuple(recorder.samples), success, len(done.turns), unreadable, done.ended,
+        done.failure, done.device,
+    )  # fmt: skip
+
+
+def lost(job: Job, reason: str, seconds: float = 0.0) -> Rollout:
+    """What infrastructure failures have ended: it stands in its group as nothing."""
+    return Rollout(job.key, job.contract.task_id, (), None, 0, 0, LOST, reason[:300], seconds=seconds)

@@ -1,0 +1,110 @@
+"""The stages `online_mobile` and `online_web`: online RL of an offline specialist on the store's task pool."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from generators.environments.evaluators import RULES
+from generators.environments.registry import WORLDS, open_world
+from generators.environments.world import World
+from generators.generation.contract import Contract
+from generators.generation.devices import LocalPool
+from pipelines.manifest import Check
+from schemas.ids import digest
+from schemas.tables import Tasks
+from trainer.held_out import DOMAINS
+from trainer.online.config import config_from
+from trainer.online.train import train_online
+from trainer.stage_checkpoints import MODEL, _loads
+from trainer.stages import TASKS, Context, Made
+
+BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
+"""Worlds that a Chromium is enough for."""
+PICTURE = "rollout.png"
+"""The screens of one rollout, beside the checkpoint's folder."""
+
+
+def online(context: Context, folder: Path) -> Made:
+    """Online RL of one domain, from its offline specialist, in worlds of this machine.
+
+    Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with,
+    `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`. Raises `ValueError` if the
+    pool holds no task of the domain that runs here.
+    """
+    domain = context.stage.partition("_")[2]
+    settings = dict(context.config["online"])
+    worlds = tuple(settings.pop("worlds") or BROWSER_WORLDS)
+    options, share = settings.pop("world_options"), float(settings.pop("validation_share"))
+    config = config_from(settings)
+    rows = context.inputs[TASKS].read("tasks", Tasks.schema).to_pylist()
+    usable, left_out = runnable_tasks(rows, DOMAINS[domain][1], worlds)
+    train, validation = split_tasks(usable, share, config.seed)
+    if not train:
+        raise ValueError(f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "
+                         f"here, others {dict(left_out)}; build more tasks, or name more worlds")  # fmt: skip
+    pool = LocalPool({name: _opener(name, options.get(name, {})) for name in worlds})
+    result = train_online(
+        context.folder(f"offline_{domain}"), train, folder / MODEL, config, pool=pool, validation=validation,
+        state_dir=context.state_dir, parents=context.parents, stage=context.stage,
+        on_event=lambda event: context.on_event({key: value for key, value in event.items() if key != "picture"}),
+    )  # fmt: skip
+    if result.picture:
+        (folder / PICTURE).write_bytes(result.picture)
+    found = result.metrics
+    gain = found["validation_gain"]
+    looks = [look["success"] for look in found["validation"]] or [None]
+    counts = {
+        "tasks": len(train), "validation_tasks": len(validation), "left_out": dict(left_out),
+        **{word: found[word] for word in ("updates", "groups", "groups_with_signal", "zero_variance_share", "rollouts",
+                                          "lost_rollouts", "replayed", "weight_delta", "weight_delta_norm")},
+        "success_before": looks[0], "success_after": looks[-1], "success_gain": gain["mean"],
+        "success_gain_low": gain["low"], "success_gain_high": gain["high"],
+    }  # fmt: skip
+    fell = gain["high"] is not None and gain["high"] < 0
+    lost = found["lost_rollouts"] / max(1, found["rollouts"] + found["lost_rollouts"])
+    return Made(folder, counts, [
+        _loads(folder / MODEL),
+        Check("weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"),
+        Check("validation success did not fall", not fell, f"gain {gain['mean']}, interval up to {gain['high']}",
+              "an interval that is not wholly below 0"),
+        Check("devices held", lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half"),
+        Check("groups with a comparison", found["groups_with_signal"] > 0, str(found["groups_with_signal"]),
+              "at least 1", blocking=False),
+    ])  # fmt: skip
+
+
+def runnable_tasks(
+    rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str]
+) -> tuple[list[Contract], Counter[str]]:
+    """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide, and why
+    the others can't be used, counted."""
+    usable, left_out = [], Counter[str]()
+    for row in rows:
+        contract = Contract.from_row(row)
+        if contract.platform not in platforms:
+            left_out["other platform"] += 1
+        elif contract.initial_state.get("world") not in worlds:
+            left_out["no such world here"] += 1
+        elif contract.evaluator.get("rule") not in RULES:
+            left_out["no rule decides it"] += 1
+        else:
+            usable.append(contract)
+    return sorted(usable, key=lambda contract: contract.task_id), left_out
+
+
+def split_tasks(tasks: Sequence[Contract], share: float, seed: int) -> tuple[list[Contract], list[Contract]]:
+    """(training, validation): a share of the tasks by hash, at least one of each as far as they go."""
+    order = sorted(tasks, key=lambda task: digest(["online-validation", seed, task.task_id]))
+    count = min(max(1, round(share * len(order))), len(order) - 1) if share > 0 and len(order) > 1 else 0
+    return order[count:], order[:count]
+
+
+def _opener(name: str, options: Mapping[str, Any]) -> Callable[[], AbstractContextManager[World]]:
+    if name not in WORLDS:
+        raise ValueError(f"online RL: unknown world {name!r:.60}; known are {', '.join(WORLDS)}")
+    return lambda: open_world(name, **options)

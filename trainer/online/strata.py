@@ -1,0 +1,27 @@
+"""Batches of training tasks, drawn from the strata of expected steps in proportion to their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from generators.generation.contract import Contract
+from generators.task_pool import STRATA, stratum
+from generators.task_sampling import TaskPool
+from schemas.tables import Tasks
+
+
+class StratifiedBatches:
+    """Batch k is a pure function of (tasks, edges, seed, k); every task gets its turn before one comes again."""
+
+    def __init__(self, tasks: Sequence[Contract], edges: tuple[int, int], seed: int) -> None:
+        """Raises `ValueError` without tasks, and for a task that is there twice."""
+        self._tasks = {task.task_id: task for task in tasks}
+        if len(self._tasks) < len(tasks):
+            raise ValueError(f"online RL: expected each task once, found {len(tasks) - len(self._tasks)} of them again")
+        rows = [{**task.as_row(), "stratum": stratum(task.expected_steps, edges)} for task in tasks]
+        self._pool = TaskPool(Tasks.table(rows), seed)
+        self.sizes = {name: len(self._pool.strata[name]) for name in STRATA}
+
+    def batch(self, number: int, size: int) -> list[Contract]:
+        """The `size` tasks of batch `number`."""
+        return [self._tasks[row["task_id"]] for row in self._pool.batch(number, size)]

@@ -1,0 +1,285 @@
+"""Online RL: a checkpoint acts in worlds, and learns from whole trajectories (METHOD §7).
+
+For each update: groups of rollouts of tasks drawn from the strata, their rewards, group advantages, trajectory-level
+GRPO. In mode "sync" a run is a function of (start, tasks, config, worlds): killed and called again with the same
+`state_dir` it gives the same curve and weights bit for bit (a lost device aside: a rollout that is made again may
+share its batches with others). In mode "async" no finished rollout is lost or used twice. Wall time reaches `on_event`
+and `OnlineResult.timing` only.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from generators.generation.contract import Contract
+from generators.generation.devices import DevicePool
+from schemas.ids import canonical_json, digest
+from trainer.checkpoint import lineage, load_checkpoint, load_processor, save_checkpoint
+from trainer.grpo import Advantages, group_advantages
+from trainer.online.asynchronous import AsyncCollector
+from trainer.online.collect import Collector, Group, SyncCollector
+from trainer.online.config import OnlineConfig
+from trainer.online.engine import ReplyEngine
+from trainer.online.figures import Event, metrics_of, rollout_figures, update_figures
+from trainer.online.learner import Learner
+from trainer.online.pictures import filmstrip, telling
+from trainer.online.reference import blend, compare, validation_jobs, validation_tasks
+from trainer.online.replay import ReplayBuffer
+from trainer.online.rewards import trajectory_rewards
+from trainer.online.rollouts import POLICY, REFERENCE, Rollout
+from trainer.online.state import Progress, StateFile
+from trainer.online.strata import StratifiedBatches
+from trainer.online.workers import RolloutWorkers
+from trainer.rl_metrics import weight_delta
+from trainer.tensors import WeightFiles
+
+METRICS = "online_rl.json"
+SHOW_EVERY = 10
+"""Updates between two pictures of a rollout."""
+
+
+@dataclass(frozen=True)
+class OnlineResult:
+    """The checkpoint folder, the metrics that stand in its `online_rl.json`, the last picture of a rollout (PNG, b""
+    for none), and what is a matter of wall time."""
+
+    folder: Path
+    metrics: dict[str, Any]
+    picture: bytes
+    timing: dict[str, float]
+
+
+def train_online(
+    start: str | Path,
+    tasks: Sequence[Contract],
+    out: str | Path,
+    config: OnlineConfig,
+    *,
+    pool: DevicePool,
+    validation: Sequence[Contract] = (),
+    state_dir: str | Path | None = None,
+    parents: Mapping[str, str] | None = None,
+    stage: str = "online",
+    on_event: Callable[[Event], None] | None = None,
+    device: str = "cpu",
+) -> OnlineResult:
+    """Train the checkpoint folder `start` on tasks that devices of `pool` run; save it, with `online_rl.json`, in
+    `out`.
+
+    `validation` tasks are apart from `tasks`: the policy does each once, greedily, at the beginning, every
+    `validate_every` updates and at the end. With a `state_dir` a killed run goes on. `on_event` receives dicts with a
+    `kind`: start, rollouts, picture, update, validation, reference, saved, resumed, done. `stage` and `parents` go into
+    the lineage. Raises `ValueError` for tasks that can't be used, `RuntimeError` where an update loses all its
+    rollouts, and what keeps devices from ever opening.
+    """
+    checked = validation_tasks(validation, tasks, config.reference.episodes, config.seed)
+    batches = StratifiedBatches(tasks, config.edges, config.seed)
+    for task in (*tasks, *checked):
+        pool.kind(task)  # raises for one that no device runs
+    loaded = load_checkpoint(start, device=device)
+    learner = Learner(loaded.model, loaded.processor, config)
+    ids = [sorted(task.task_id for task in some) for some in (tasks, checked)]
+    identity = digest([WeightFiles(start).digest(), config.plain(), ids])
+    engine = ReplyEngine(
+        loaded.model, load_processor(start), temperature=config.temperature,
+        max_new_tokens=config.grpo.max_completion_length, threads=config.threads, lockstep=config.mode == "sync",
+    )  # fmt: skip
+    weights = {name: tensor.detach().clone() for name, tensor in loaded.model.named_parameters()}
+    workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking)
+    folder = Path(state_dir) if state_dir else None
+    collector: Collector
+    if config.mode == "sync":
+        collector = SyncCollector(workers, batches, config)
+    else:
+        collector = AsyncCollector(workers, batches, config, folder / identity[:16] if folder else None)
+    emit = on_event or (lambda event: None)
+    run = _Run(config, learner, engine, workers, collector, checked, StateFile(folder, identity), emit)
+    emit({"kind": "start", "tasks": len(tasks), "strata": batches.sizes, "validation": len(checked),
+          "updates": config.updates, "mode": config.mode})  # fmt: skip
+    with _deterministic(config.threads, device):
+        run.go()
+    metrics = metrics_of(
+        config, run.progress, [task.task_id for task in checked], batches.sizes, weight_delta(loaded.model, weights)
+    )
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
+    brief = {key: metrics[key] for key in ("updates", "groups", "zero_variance_share", "weight_delta")}
+    made = lineage(
+        stage, loaded.processor.preset, config=config.plain(), seeds={"online_rl": config.seed},
+        parents=parents or {"checkpoints/start": WeightFiles(start).digest()}, metrics=brief,
+    )  # fmt: skip
+    save_checkpoint(folder, loaded.model, loaded.processor, made)
+    run.state.forget()
+    emit({"kind": "done", **brief, **run.timing})
+    return OnlineResult(folder, metrics, base64.b64decode(run.progress.picture), run.timing)
+
+
+@contextmanager
+def _deterministic(threads: int, device: str) -> Iterator[None]:
+    """Fixed threads, and deterministic kernels on CPU (some have no such form on a GPU)."""
+    was, count = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(was or device == "cpu")
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(was)
+        torch.set_num_threads(count)
+
+
+class _Run:
+    """The loop over updates with its state."""
+
+    def __init__(
+        self, config: OnlineConfig, learner: Learner, engine: ReplyEngine, workers: RolloutWorkers,
+        collector: Collector, validation: Sequence[Contract], state: StateFile, emit: Callable[[Event], None],
+    ) -> None:  # fmt: skip
+        self.config, self.learner, self.engine, self.workers = config, learner, engine, workers
+        self.collector, self.validation, self.state, self.emit = collector, validation, state, emit
+        self.replay = ReplayBuffer(config.replay_per_task)
+        self.progress = Progress()
+        self.timing: dict[str, float] = {}
+        self._used_s = 0.0
+        self._since = time.monotonic()
+
+    def go(self) -> None:
+        """To the last update or the end of the budget."""
+        saved = self.state.load(self.learner)
+        if saved is not None:
+            self.progress = saved
+            self.replay.load(saved.replay)
+            self.emit({"kind": "resumed", "update": saved.update})
+        self.collector.load(self.progress.collected)
+        self.engine.publish(self.learner.model.state_dict(), self.progress.update)
+        with self.engine, self.workers:
+            if saved is None:
+                self._validate()
+            while not self._over():
+                self._update()
+                last = self._over()
+                if last or (self.config.validate_every and self.progress.update % self.config.validate_every == 0):
+                    self._validate()
+                if last or self.progress.update % self.config.save_every == 0:
+                    self._save()
+            held = self.workers.held_s
+        statistics = self.workers.statistics
+        self.timing = {
+            "seconds": self._elapsed(), "device_s": held, "used_device_s": self._used_s,
+            "used_share": self._used_s / held if held else math.nan, "replies": self.engine.replies,
+            "reply_batches": self.engine.batches, "devices_opened": statistics.opened, "hung": statistics.hung,
+            "infrastructure_failures": sum(statistics.failures.values()),
+        }  # fmt: skip
+
+    def _elapsed(self) -> float:
+        return self.progress.elapsed_s + time.monotonic() - self._since
+
+    def _over(self) -> bool:
+        done, budget = self.progress.update, self.config.budget_s
+        return done >= self.config.updates or bool(done and budget and self._elapsed() >= budget)
+
+    # -- an update -------------------------------------------------------------------------------------------------
+
+    def _update(self) -> None:
+        update = self.progress.update
+        groups = self.collector.collect(update)
+        if not any(rollout.success is not None for group in groups for rollout in group.rollouts):
+            reasons = sorted({rollout.failure for group in groups for rollout in group.rollouts})
+            raise RuntimeError(f"online RL: every rollout of update {update + 1} was lost to infrastructure: "
+                               f"{'; '.join(reasons)[:300]}; look at the devices, then go on")  # fmt: skip
+        filled = [self._filled(group, update) for group in groups]
+        rewards = [trajectory_rewards([one.outcome for one in group.rollouts], self.config.reward) for group in filled]
+        event = {"kind": "rollouts", "update": update + 1, **rollout_figures(filled, rewards, update),
+                 **self.collector.figures()}  # fmt: skip
+        self.emit(event)
+        self._show(groups)
+        advantages = _counting(group_advantages(rewards, self.config.grpo), filled)
+        rollouts = [one for group in filled for one in group.rollouts]
+        figures = self.learner.update(rollouts, advantages, update)
+        for group in filled:
+            self.replay.add(group.rollouts)
+        self._used_s += sum(one.seconds for group in groups for one in group.counted() if one.success is not None)
+        self.progress.update += 1
+        self.engine.publish(self.learner.model.state_dict(), self.progress.update)
+        row = {**event, "kind": "update", **update_figures(advantages, figures)}
+        self.progress.curve.append(row)
+        self.emit(row)
+
+    def _show(self, groups: Sequence[Group]) -> None:
+        """Now and then, the screens of a rollout."""
+        if self.progress.update % SHOW_EVERY == 0 and (one := telling([r for g in groups for r in g.counted()])):
+            strip = filmstrip(one)
+            self.progress.picture = base64.b64encode(strip).decode("ascii")
+            self.emit({"kind": "picture", "update": self.progress.update + 1, "rollout": one.key,
+                       "success": bool(one.success), "steps": one.steps, "picture": strip})  # fmt: skip
+
+    def _filled(self, group: Group, update: int) -> Group:
+        if group.counting is not None:
+            return group
+        filled = self.replay.fill(group.rollouts, f"{self.config.seed}/{update}/{group.key}")
+        return replace(group, rollouts=tuple(filled))
+
+    # -- validation and the reference ------------------------------------------------------------------------------
+
+    def _validate(self) -> None:
+        """The policy on the validation tasks; the reference follows if the policy has left it behind."""
+        if not self.validation:
+            return
+        progress = self.progress
+        progress.policy = self._successes(POLICY)
+        known = [one for one in progress.policy if one is not None]
+        look: Event = {"update": progress.update, "episodes": len(known),
+                       "success": sum(known) / len(known) if known else None}  # fmt: skip
+        if not progress.validations:
+            progress.first = progress.reference = progress.policy  # the reference starts as the policy
+        progress.validations.append(look)
+        self.emit({"kind": "validation", **look})
+        if self.learner.reference is None or progress.update == 0:
+            return
+        found = compare(progress.policy, progress.reference, self.config.reference)
+        if found.follows:
+            blend(self.learner.reference, self.learner.model, self.config.reference.alpha)
+            self.engine.publish(self.learner.reference.state_dict(), progress.update, REFERENCE)
+            progress.reference = self._successes(REFERENCE)
+            again = [one for one in progress.reference if one is not None]
+            step = {"update": progress.update, **asdict(found), "blended": sum(again) / max(1, len(again))}
+            progress.blends.append(step)
+            self.emit({"kind": "reference", **step})
+
+    def _successes(self, slot: str) -> list[bool | None]:
+        others: list[Rollout] = []
+        jobs = validation_jobs(self.validation, self.progress.update, slot)
+        by_kind = sorted(jobs, key=lambda job: (self.workers.pool.kind(job.contract), job.key))
+        made = {one.key: one.success for one in self.workers.run(by_kind, others)}
+        self.collector.taken(others)
+        return [made[job.key] for job in jobs]
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        self.progress.replay = self.replay.to_plain()
+        self.progress.collected = self.collector.state()
+        elapsed = self._elapsed()
+        self.state.save(self.learner, replace(self.progress, elapsed_s=elapsed))
+        self.collector.saved()
+        self.emit({"kind": "saved", "update": self.progress.update})
+
+
+def _counting(advantages: Advantages, groups: Sequence[Group]) -> Advantages:
+    """No weight for members that an earlier update has used."""
+    weights, place = list(advantages.weights), 0
+    for group in groups:
+        for member in range(len(group.rollouts)):
+            if group.counting is not None and member not in group.counting:
+                weights[place] = 0.0
+            place += 1
+    return replace(advantages, weights=tuple(weights))

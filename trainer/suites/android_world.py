@@ -1,0 +1,290 @@
+"""AndroidWorld by its own harness: its tasks, its initialisation and its checks; ours are the agent's eyes and hands.
+
+The harness (package `android_world`, an emulator with its apps) isn't a dependency; where it is missing one line says
+so. `HarnessAgent` speaks its agent interface: `reset`, `set_max_steps`, `step(goal)` → `.done` and `.data`. Coordinates
+go from 0..1000 to pixels of the logical screen. Two things go past the harness' `JSONAction` to its `adb_utils`, since
+it can't say them: typing without a tap before and an Enter after, and strokes from point to point. Success is the
+harness' own: the task's check, and the agent must have said that it is done.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from generators.policies.policy import Policy, Said, View
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Launch,
+    LongPress,
+    PressBack,
+    PressEnter,
+    PressHome,
+    PressRecent,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action, Point, format
+from trainer.statistics import interval
+
+MISSING = (
+    "AndroidWorld isn't installed: expected the package android_world, found none; install it from "
+    "https://github.com/google-research/android_world in an environment of its own, start its emulator, and run this "
+    "there"
+)
+STROKE_MS, DRAG_MS = 500, 1500
+UNREADABLE = 3
+"""Replies in a row that can't be read end an episode."""
+RECENT = "shell input keyevent KEYCODE_APP_SWITCH"
+
+
+class Hands(Protocol):
+    """What the agent does on the device."""
+
+    def act(self, **action: Any) -> None:
+        """Carry out a `JSONAction` of these fields."""
+        ...
+
+    def type_text(self, text: str) -> None:
+        """Type into the focused field; no tap, no Enter."""
+        ...
+
+    def stroke(self, start: tuple[int, int], end: tuple[int, int], ms: int) -> None:
+        """A finger from point to point, in pixels."""
+        ...
+
+    def request(self, command: str) -> None:
+        """A fixed command for adb."""
+        ...
+
+
+class HarnessHands:
+    """`Hands` over the installed harness. Raises `ImportError` where it isn't."""
+
+    def __init__(self, env: Any) -> None:
+        require_harness()
+        from android_world.env import adb_utils, json_action  # type: ignore[import-not-found, unused-ignore]
+
+        self._env, self._adb, self._action = env, adb_utils, json_action.JSONAction
+
+    def act(self, **action: Any) -> None:
+        self._env.execute_action(self._action(**action))
+
+    def type_text(self, text: str) -> None:
+        self._adb.type_text(text, self._env.controller, timeout_sec=10)
+
+    def stroke(self, start: tuple[int, int], end: tuple[int, int], ms: int) -> None:
+        self.request(self._adb.generate_swipe_command(*start, *end, ms))
+
+    def request(self, command: str) -> None:
+        self._adb.issue_generic_request(command, self._env.controller)
+
+
+@dataclass
+class StepResult:
+    """What `step` gives the harness (the fields of its `AgentInteractionResult`)."""
+
+    done: bool
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class CantAct(ValueError):
+    """An action that a phone hasn't, or that lacks what it needs."""
+
+
+class HarnessAgent:
+    """A policy as an agent of the harness. `env` is its `AsyncEnv`; `transition_pause` as there (None: the screen is
+    waited for until it rests). A reply that can't be read, and an action that a phone hasn't, do nothing and count as
+    steps; three unreadable replies in a row end the episode as not done. `CallUser` answers the harness and ends it."""
+
+    def __init__(
+        self, env: Any, policy: Policy, hands: Hands | None = None, *, name: str = "",
+        transition_pause: float | None = None, seed: int = 0,
+    ) -> None:  # fmt: skip
+        self.env, self.policy, self.name = env, policy, name or policy.name
+        self.transition_pause = transition_pause
+        self._hands = hands or HarnessHands(env)
+        self._seed = seed
+        self._past: list[Said] = []
+        self._max_steps: int | None = None
+        self._given_up = False
+
+    def set_max_steps(self, max_steps: int) -> None:
+        """The harness' limit for this episode; it ends the episode itself."""
+        self._max_steps = max_steps
+
+    def reset(self, go_home: bool = False) -> None:
+        """Before each episode."""
+        self.env.reset(go_home=go_home)
+        self._past.clear()
+        self._given_up = False
+
+    def step(self, goal: str) -> StepResult:
+        """One turn: look, decide, act. Nothing any more once it has given up."""
+        if self._given_up:
+            return StepResult(False, {"goal": goal, "reply": "", "action": "", "error": "given up", "unreadable": True})
+        if not self._past:
+            self.policy.begin(goal, "mobile", self._seed)
+        view = self.view(goal)
+        said = self.policy.decide(view)
+        error, done = "", False
+        try:
+            done = said.action is not None and self.act(said.action)
+        except CantAct as wrong:
+            error = str(wrong)
+        except ValueError as wrong:  # the harness refuses it (an app it doesn't know)
+            error = f"the harness refused it: {wrong}"
+        self._past.append(Said(said.action, said.thought, said.conclusion))
+        # never "done": a state that holds by chance would count as the agent's success
+        self._given_up = len(self._past) >= UNREADABLE and all(turn.action is None for turn in self._past[-UNREADABLE:])
+        if self._given_up:
+            error = f"{UNREADABLE} unreadable replies in a row"
+        data = {"goal": goal, "reply": said.reply, "action": format(said.action) if said.action else "",
+                "error": error, "unreadable": said.action is None}  # fmt: skip
+        return StepResult(done, data)
+
+    def view(self, goal: str) -> View:
+        """The current screen as a policy sees it: PNG of the RGB array."""
+        from PIL import Image
+
+        if self.transition_pause:
+            import time
+
+            time.sleep(self.transition_pause)
+        state = self.env.get_state(wait_to_stabilize=self.transition_pause is None)
+        out = io.BytesIO()
+        Image.fromarray(state.pixels).convert("RGB").save(out, "PNG")
+        height, width = state.pixels.shape[:2]
+        return View(goal, out.getvalue(), (int(width), int(height)), "mobile", tuple(self._past))
+
+    def act(self, action: Action) -> bool:
+        """Carry out an action; whether the episode is over. Raises `CantAct` for one that a phone hasn't."""
+        if isinstance(action, Finished):
+            return True
+        if isinstance(action, CallUser):
+            self._hands.act(action_type="answer", text=action.content)
+            return True
+        handler = _ACTS.get(type(action))
+        if handler is None:
+            raise CantAct(f"a phone has no {type(action).__name__}")
+        handler(self, action)
+        return False
+
+    def pixel(self, point: Point) -> tuple[int, int]:
+        """A point of 0..1000 in pixels of the logical screen, inside it."""
+        width, height = self.env.logical_screen_size
+        return min(round(point[0] * width / 1000), width - 1), min(round(point[1] * height / 1000), height - 1)
+
+    def _touch(self, kind: str, point: Point) -> None:
+        x, y = self.pixel(point)
+        self._hands.act(action_type=kind, x=x, y=y)
+
+    def _scroll(self, action: Scroll) -> None:
+        if action.start is not None and action.end is not None:
+            self._hands.stroke(self.pixel(action.start), self.pixel(action.end), STROKE_MS)
+        else:  # both say what the view does: down shows what lies below
+            self._hands.act(action_type="scroll", direction=action.direction)
+
+    def _launch(self, action: Launch) -> None:
+        if not action.app:
+            raise CantAct("a phone launches apps by name, not addresses")
+        self._hands.act(action_type="open_app", app_name=action.app)
+
+
+_ACTS: Mapping[type, Callable[[HarnessAgent, Any], None]] = {
+    Click: lambda agent, action: agent._touch("click", action.box),
+    LongPress: lambda agent, action: agent._touch("long_press", action.box),
+    DoubleClick: lambda agent, action: agent._touch("double_tap", action.box),
+    Drag: lambda agent, action: agent._hands.stroke(agent.pixel(action.start), agent.pixel(action.end), DRAG_MS),
+    Scroll: HarnessAgent._scroll,
+    Type: lambda agent, action: agent._hands.type_text(action.content),
+    Launch: HarnessAgent._launch,
+    Wait: lambda agent, _: agent._hands.act(action_type="wait"),
+    PressBack: lambda agent, _: agent._hands.act(action_type="navigate_back"),
+    PressHome: lambda agent, _: agent._hands.act(action_type="navigate_home"),
+    PressEnter: lambda agent, _: agent._hands.act(action_type="keyboard_enter"),
+    PressRecent: lambda agent, _: agent._hands.request(RECENT),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AndroidWorldConfig:
+    """How the harness is run, by its own names; `folder` keeps its checkpoints, so that a run goes on."""
+
+    adb_path: str = "adb"
+    console_port: int = 5554
+    suite_family: str = "android_world"
+    tasks: tuple[str, ...] | None = None
+    n_task_combinations: int = 1
+    task_random_seed: int = 30
+    folder: str = ""
+
+
+def require_harness() -> None:
+    """Raises `ImportError` where the harness isn't installed, in one line that says what to do."""
+    import importlib.util
+
+    if importlib.util.find_spec("android_world") is None:
+        raise ImportError(MISSING)
+
+
+def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) -> dict[str, Any]:
+    """Run the harness' suite with a policy → `{"suite", "summary", "records", "config"}`.
+
+    Raises `ImportError` where the harness isn't installed, and what it raises where no emulator answers.
+    """
+    import inspect
+    from dataclasses import asdict
+
+    require_harness()
+    from android_world import checkpointer, registry, suite_utils  # type: ignore[import-not-found, unused-ignore]
+    from android_world.env import env_launcher  # type: ignore[import-not-found, unused-ignore]
+
+    config = config or AndroidWorldConfig()
+    env = env_launcher.load_and_setup_env(
+        console_port=config.console_port, emulator_setup=False, adb_path=config.adb_path
+    )
+    try:
+        more = {"env": env} if "env" in inspect.signature(suite_utils.create_suite).parameters else {}
+        suite = suite_utils.create_suite(
+            registry.TaskRegistry().get_registry(family=config.suite_family),
+            n_task_combinations=config.n_task_combinations, seed=config.task_random_seed,
+            tasks=list(config.tasks) if config.tasks is not None else None, **more,
+        )  # fmt: skip
+        suite.suite_family = config.suite_family
+        kept = {"checkpointer": checkpointer.IncrementalCheckpointer(config.folder)} if config.folder else {}
+        found = suite_utils.run(suite, HarnessAgent(env, policy, seed=config.task_random_seed), demo_mode=False, **kept)
+    finally:
+        env.close()
+    records = [record_of(episode) for episode in found]
+    return {"suite": "android_world", "title": "AndroidWorld", "policy": policy.name, "records": records,
+            "summary": summarise(records), "config": asdict(config)}  # fmt: skip
+
+
+def record_of(episode: Mapping[str, Any]) -> dict[str, Any]:
+    """An episode's metadata as the harness returns it → a record; `success` is None where set-up or check failed."""
+    broken = episode.get("exception_info")
+    success = episode.get("is_successful")
+    return {"task": str(episode["task_template"]), "instance": int(episode.get("instance_id") or 0),
+            "goal": str(episode.get("goal", "")), "steps": episode.get("episode_length"),
+            "success": None if broken is not None or success is None else float(success > 0.5),
+            "why": "" if broken is None else str(broken).strip().splitlines()[-1][:300]}  # fmt: skip
+
+
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Success over the episodes that the harness could run and check; bootstrap over task templates."""
+    counted = [record for record in records if record["success"] is not None]
+    found = interval([r["success"] for r in counted], [r["task"] for r in counted]).plain()
+    tasks = sorted({r["task"] for r in counted})
+    by_task = {task: [r["success"] for r in counted if r["task"] == task] for task in tasks}
+    return {"headline": found, "headline_of": "success", "success": found,
+            "by_task": {task: sum(values) / len(values) for task, values in by_task.items()},
+            "not_counted": len(records) - len(counted),
+            "why": sorted({r["why"] for r in records if r["success"] is None})}  # fmt: skip

@@ -1,0 +1,170 @@
+"""Who answers a suite's questions: a checkpoint in this process, or a served model behind the OpenAI protocol."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from pipelines.prompts import prompt_text
+
+if TYPE_CHECKING:
+    from generators.generation.scheduling import PolicyMaker
+    from generators.policies.policy import View
+    from trainer.batches import Row
+    from trainer.checkpoint import Checkpoint
+
+Words = Literal["trained", "told"]
+"""`trained`: the very words of the training data, for checkpoints made here. `told`: what is wanted is spelt out, for
+models that others trained."""
+POINT_TASK = (
+    "Give the place of one element on the screenshot. Coordinates go from 0 to 1000 on both axes, x to the right, y "
+    "down, whatever the size of the picture. Reply with one point inside the element, as [x,y] and nothing else. If "
+    "the element isn't on the screenshot, reply [-1,-1].\n\n{question}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply's text; or none, and `why` not: `unreadable` (the question can't be put), `no_reply` (the server)."""
+
+    text: str
+    why: str = ""
+
+
+class Answerer(Protocol):
+    """Rows (see `trainer.batches.Row`) → one answer each, greedy, in their order."""
+
+    name: str
+
+    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]: ...
+
+
+def weights_digest(model: Any) -> str:
+    """sha256 over a model's parameters, by name."""
+    import torch
+
+    whole = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        whole.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return whole.hexdigest()
+
+
+def checkpoint_name(checkpoint: Checkpoint, digest: str = "") -> str:
+    """What a checkpoint is called in reports: stage, lineage and weights; `digest` is `weights_digest`'s, if known."""
+    from trainer.checkpoint_policy import CheckpointPolicy
+
+    return f"{CheckpointPolicy(checkpoint).name}-{(digest or weights_digest(checkpoint.model))[:8]}"
+
+
+class CheckpointAnswers:
+    """A loaded checkpoint, asked in batches as in training. `batch_size` counts replies in flight."""
+
+    def __init__(self, checkpoint: Checkpoint, batch_size: int = 64) -> None:
+        self.name = checkpoint_name(checkpoint)
+        self._checkpoint, self._batch_size = checkpoint, batch_size
+
+    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
+        from trainer.batches import BadSample
+        from trainer.generation import generate
+
+        answers = [Answer("", "unreadable")] * len(rows)
+        places: list[int] = []
+        for place, row in enumerate(rows):
+            try:
+                self._checkpoint.processor.prompt(row)
+            except BadSample as bad:
+                answers[place] = Answer("", f"unreadable: {bad}"[:300])
+                continue
+            places.append(place)
+        found = generate(
+            self._checkpoint.model, self._checkpoint.processor, [rows[place] for place in places],
+            max_new_tokens=max_new_tokens, batch_size=self._batch_size,
+        )  # fmt: skip
+        for place, completion in zip(places, found, strict=True):
+            answers[place] = Answer(completion.text)
+        return answers
+
+
+class EndpointAnswers:
+    """A model behind `/v1/chat/completions`, asked by several threads at once; temperature 0.
+
+    `words` as in `Words`; `agent` makes the messages of a navigation row where the model has to be told the actions.
+    Raises `RuntimeError` where none of a call's questions gets a reply: then the server is at fault, not the model.
+    """
+
+    def __init__(
+        self, base_url: str, model: str, *, words: Words = "told", workers: int = 4, attempts: int = 4,
+        timeout_s: float = 120.0, agent: Callable[[Row], list[dict[str, Any]]] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        from generators.policies.chat_endpoint import ChatEndpoint
+        from quality.retry import Retry
+
+        if workers < 1:
+            raise ValueError(f"endpoint: expected 1 or more workers, found {workers}")
+        self.name = model
+        self._endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=timeout_s))
+        self._words, self._workers, self._agent, self._extra = words, workers, agent, extra
+
+    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
+        with ThreadPoolExecutor(self._workers) as threads:
+            answers = list(threads.map(lambda row: self._ask(row, max_new_tokens), rows))
+        if rows and all(answer.why.startswith("no_reply") for answer in answers):
+            raise RuntimeError(answers[0].why.partition(": ")[2])
+        return answers
+
+    def close(self) -> None:
+        """Close connections."""
+        self._endpoint.close()
+
+    def _ask(self, row: Row, max_new_tokens: int) -> Answer:
+        from generators.policies.chat_endpoint import Sampling
+        from generators.policies.policy import PolicyError
+
+        # others' tokenizers write a point in more tokens, and some think aloud first
+        sampling = Sampling(0.0, 1.0, max(max_new_tokens, 64) if self._words == "told" else max_new_tokens, self._extra)
+        try:
+            return Answer(self._endpoint.ask(self._messages(row), sampling).text)
+        except PolicyError as error:
+            return Answer("", f"no_reply: {error}"[:300])
+
+    def _messages(self, row: Row) -> list[dict[str, Any]]:
+        from generators.policies.chat_endpoint import picture
+        from trainer.batches import row_images
+
+        if self._agent is not None and row["objective"] == "navigation":
+            return self._agent(row)
+        text = prompt_text(row["messages"])
+        if self._words == "told":
+            text = POINT_TASK.format(question=text)
+        return [{"role": "user", "content": [{"type": "text", "text": text}, *map(picture, row_images(row))]}]
+
+
+class TrainedPrompt:
+    """The words of the training data for a turn of an episode, as messages (in the place of `AgentPrompt`)."""
+
+    def messages(self, view: View, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
+        """One user turn: goal, history and the screenshot; see `trainer.checkpoint_policy.CheckpointPolicy.row`."""
+        from generators.policies.chat_endpoint import picture
+        from pipelines.prompts import navigation_text
+        from schemas.actions import render
+
+        history = [(number, render(said.action, view.platform))
+                   for number, said in enumerate(view.past, 1) if said.action is not None]  # fmt: skip
+        text = navigation_text(view.goal, history)
+        return [{"role": "user", "content": [{"type": "text", "text": text}, picture(view.png)]}]
+
+
+def trained_agents(base_url: str, model: str, temperature: float = 0.0, max_tokens: int = 112) -> PolicyMaker:
+    """Policies over a served checkpoint of this project: asked as it was trained."""
+    from generators.generation.scheduling import PolicyMaker
+    from generators.policies.chat_endpoint import ChatEndpoint, Sampling
+    from generators.policies.openai_agent import OpenAIAgent
+
+    endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, max_tokens)
+    prompt: Any = TrainedPrompt()
+    return PolicyMaker(model, lambda contract, world: OpenAIAgent(endpoint, prompt, sampling))

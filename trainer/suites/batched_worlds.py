@@ -1,0 +1,105 @@
+"""Episodes of a checkpoint in several worlds at once, whose replies are made in batches: for `trainer.suites.worlds`.
+
+The workers and the reply engine are those of online RL, in lockstep: the engine answers once every running episode
+waits, so who stands in a batch depends on contracts, seeds and the number of workers alone, and so do the replies. A
+batch of eight costs a nano model a quarter of eight replies made one by one. Episodes are made in chunks, and a chunk's
+records are on the disk before the next begins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.generation.contract import Contract
+from generators.generation.execution import BAD_START
+
+if TYPE_CHECKING:
+    from generators.generation.devices import DevicePool
+    from generators.generation.execution import Limits
+    from trainer.checkpoint import Checkpoint
+    from trainer.online.rollouts import Job, Rollout
+
+CHUNK = 24
+"""Episodes a worker between two writes."""
+LARGEST = 200_000_000
+"""Parameters of a model of which the engine may hold a second copy; larger ones are served."""
+
+
+def fits(checkpoint: Any) -> bool:
+    """Whether a loaded checkpoint is small enough for this."""
+    return sum(parameter.numel() for parameter in checkpoint.model.parameters()) <= LARGEST
+
+
+def run_batched(
+    checkpoint: Checkpoint, contracts: Sequence[Contract], seeds: Sequence[int], pool: DevicePool, file: Path, *,
+    temperature: float, limits: Limits, workers: int, thinking: bool, max_new_tokens: int,
+    record: Callable[[Job, Rollout], dict[str, Any]], on_record: Callable[[dict[str, Any], int], None],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """`record`s of every contract with every seed, in the order of (task, seed). `file` keeps them; what it holds isn't
+    made again. `on_record` is told of each as it ends, and how many there are. Raises what ended the run."""
+    import torch
+
+    from trainer.online.engine import ReplyEngine
+    from trainer.online.rollouts import Job
+    from trainer.online.workers import RolloutWorkers
+
+    ordered = sorted(contracts, key=lambda contract: contract.task_id)
+    jobs = [Job(contract, contract.task_id, place, seed, greedy=temperature == 0)
+            for contract in ordered for place, seed in enumerate(seeds)]  # fmt: skip
+    if len({job.key for job in jobs}) < len(jobs):
+        raise ValueError("world success: expected each contract once, found one of them again")
+    chunks = [jobs[start : start + CHUNK * workers] for start in range(0, len(jobs), CHUNK * workers)]
+    made = list(_kept(file, len(chunks)))
+    for number, kept in enumerate(made):
+        for one in kept:
+            on_record(one, sum(map(len, made[:number])) + kept.index(one) + 1)
+    if len(made) < len(chunks):
+        engine = ReplyEngine(checkpoint.model, checkpoint.processor, temperature=temperature or 1.0, lockstep=True,
+                             max_new_tokens=max_new_tokens, threads=torch.get_num_threads())  # fmt: skip
+        with engine, RolloutWorkers(checkpoint, engine, pool, limits, workers=workers, thinking=thinking) as crew:
+            for chunk in chunks[len(made) :]:
+                before = sum(map(len, made))
+                ended: dict[str, dict[str, Any]] = {}
+                by_key = {job.key: job for job in chunk}
+                crew.submit(chunk)
+                while len(ended) < len(chunk):
+                    for rollout in crew.wait(60.0):
+                        ended[rollout.key] = record(by_key[rollout.key], rollout)
+                        on_record(ended[rollout.key], before + len(ended))
+                made.append([ended[job.key] for job in chunk])
+                _keep(file, made[-1])
+    return [one for kept in made for one in kept]
+
+
+def why_lost(failure: str) -> str:
+    """A lost rollout's reason, by the kinds that `worlds.outcome` tells apart."""
+    if failure.startswith(BAD_START):
+        return f"refused start: {failure}"
+    if failure.startswith("evaluator: "):
+        return f"undecided: {failure.removeprefix('evaluator: ')}"
+    return f"infrastructure: {failure}"
+
+
+def _keep(file: Path, records: Sequence[dict[str, Any]]) -> None:
+    with file.open("ab") as stream:
+        stream.write(json.dumps(records).encode("ascii") + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _kept(file: Path, most: int) -> Iterator[list[dict[str, Any]]]:
+    """The chunks that are on the disk whole; a torn last one is cut off."""
+    if not file.exists():
+        return
+    data = file.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        os.truncate(file, whole)
+    lines = data[:whole].splitlines()
+    if len(lines) > most:
+        raise ValueError(f"{file}: expected at most {most} chunks of episodes, found {len(lines)}; give another folder")
+    yield from map(json.loads, lines)

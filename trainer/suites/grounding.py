@@ -1,0 +1,272 @@
+"""Grounding benchmarks: point in box (borders included), point in polygon, refusal; beside what needs no sight.
+
+A hit is scored as the authors score it: the point lies in the target box, borders included; where the target is a
+polygon (OSWorld-G), in it or on its border; where the element isn't there, the reply is [-1,-1]. Every figure has a
+95 % interval (bootstrap over screens), and stands beside
+
+* `blind`: the usual place of these words in the *training* data (`trainer.controls.BlindTable`), if that is given;
+* `blind_suite`: the mean place of the benchmark's own targets on *other* screens, by words, else by platform: what its
+  layout habits alone are worth;
+* `random_element`: the chance of a random one of the screen's annotated elements (the target's area where it is alone);
+* `swapped`: the same model asked the same on another screen of the benchmark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+from pipelines.adapter import Raw
+from pipelines.prompts import grounding_text, messages
+from schemas.actions import Point, parse_reply
+from schemas.coordinates import contains
+from trainer.controls import BlindTable, random_element, swap_screens
+from trainer.generation import GROUNDING_TOKENS
+from trainer.rewards import Truth, r_format
+from trainer.statistics import interval, paired
+from trainer.suites.answering import Answer, Answerer
+from trainer.suites.intervals import macro_interval
+from trainer.suites.reading import Benchmark, Question, Read, questions
+
+OnEvent = Callable[[dict[str, Any]], None]
+CONTROLS = ("blind", "blind_suite", "random_element", "swapped")
+REFUSAL: Point = (-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class GroundingConfig:
+    """`limit`: at most so many questions, chosen by hash; `chunk`: questions (with pictures) in memory at once."""
+
+    limit: int | None = None
+    seed: int = 0
+    swapped: bool = True
+    chunk: int = 128
+    max_new_tokens: int = GROUNDING_TOKENS
+
+    def __post_init__(self) -> None:
+        if self.chunk < 2 or self.max_new_tokens < 1:
+            raise ValueError(f"grounding: expected a chunk of 2 or more and 1 or more new tokens, found {self}")
+
+
+def evaluate_grounding(
+    benchmark: Benchmark, raw: Raw, answers: Answerer, config: GroundingConfig | None = None, *,
+    blind: BlindTable | None = None, on_event: OnEvent | None = None, progress: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Native files → `{"suite", "title", "summary", "read", "records", "config"}` (see `summarise`).
+
+    A record holds a question's id, labels, screen, reply, `hit`, `format`, and its controls; a question without a reply
+    (`why`) isn't scored but counted under `not_answered`. Raises `ValueError` where no question can be asked.
+    """
+    from tqdm import tqdm
+
+    config = config or GroundingConfig()
+    read = Read()
+    records: list[dict[str, Any]] = []
+    waiting = questions(benchmark, raw, read, config.limit, config.seed)
+    with tqdm(desc=benchmark.name, unit="question", disable=not progress, mininterval=2) as bar:
+        while chunk := list(islice(waiting, config.chunk)):
+            records += list(_ask(benchmark, chunk, answers, config, blind))
+            bar.update(len(chunk))
+            if on_event:
+                on_event({"kind": "suite", "suite": benchmark.name, "done": len(records)})
+    if not records:
+        raise ValueError(f"{benchmark.name}: none of the rows can be asked: {dict(read.not_asked)}")
+    _elements(records)
+    _usual_places(records)
+    return {"suite": benchmark.name, "title": benchmark.title, "policy": answers.name, "read": read.plain(),
+            "summary": summarise(records, benchmark), "records": records, "config": asdict(config)}  # fmt: skip
+
+
+def row_of(benchmark: Benchmark, question: Question) -> dict[str, Any]:
+    """A question as a row like those of the shards; the answer stays empty."""
+    return {"sample_id": question.id, "source": benchmark.name, "platform": question.platform,
+            "objective": "grounding", "messages": messages("grounding", grounding_text(question.instruction)),
+            "images": [question.picture], "answer": ""}  # fmt: skip
+
+
+def _ask(
+    benchmark: Benchmark, chunk: Sequence[Question], answers: Answerer, config: GroundingConfig,
+    blind: BlindTable | None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    rows = [row_of(benchmark, question) for question in chunk]
+    others = swap_screens(rows) if config.swapped else [None] * len(rows)
+    asked = [*rows, *(row for row in others if row is not None)]
+    replies = answers(asked, config.max_new_tokens)
+    if len(replies) != len(asked):
+        raise RuntimeError(f"{answers.name}: expected {len(asked)} answers, found {len(replies)}")
+    swapped = iter(replies[len(rows) :])
+    for question, row, other, reply in zip(chunk, rows, others, replies, strict=False):
+        wrong = next(swapped) if other is not None else Answer("", "no_other_screen")
+        record = {
+            "id": question.id, "instruction": question.instruction, "screen": question.screen,
+            "platform": question.platform, "labels": {k: list(v) for k, v in question.labels.items()},
+            "box": None if question.box is None else list(question.box), "polygon": [list(p) for p in question.polygon],
+            "refusal": float(question.refusal), "reply": reply.text, "why": reply.why,
+            "hit": None if reply.why else hit(reply.text, question),
+            "format": None if reply.why else well_formed(reply.text),
+            "swapped": None if wrong.why else hit(wrong.text, question),
+        }  # fmt: skip
+        if blind is not None:
+            record["blind"] = hit(blind.reply(row), question)
+        yield record
+
+
+def hit(reply: str, question: Question) -> float:
+    """1 if a reply is right for a question, else 0; see the module."""
+    return float(right(parse_reply(reply).point, question.box, question.polygon, question.refusal))
+
+
+def right(
+    point: tuple[float, float] | None, box: Sequence[float] | None, polygon: Sequence[Sequence[float]], refusal: bool
+) -> bool:
+    """Whether a point (0..1000, or (-1, -1)) is right for a box, a polygon (which wins) or a refusal."""
+    if point is None:
+        return False
+    if refusal or point == REFUSAL:
+        return refusal and point == REFUSAL
+    if polygon:
+        return in_polygon(point, polygon)
+    return box is not None and contains(list(box), point)
+
+
+def in_polygon(point: tuple[float, float], polygon: Sequence[Sequence[float]]) -> bool:
+    """Even-odd rule, borders included (a point on an edge or a corner is inside)."""
+    x, y = point
+    inside = False
+    for (x1, y1), (x2, y2) in zip(polygon, [*polygon[1:], polygon[0]], strict=True):
+        cross = (x2 - x1) * (y - y1) - (y2 - y1) * (x - x1)
+        within = min(x1, x2) <= x <= max(x1, x2) and min(y1, y2) <= y <= max(y1, y2)
+        if within and abs(cross) <= 1e-9 * max(1.0, abs(x2 - x1) + abs(y2 - y1)):
+            return True
+        if (y1 > y) != (y2 > y) and x < x1 + (y - y1) * (x2 - x1) / (y2 - y1):
+            inside = not inside
+    return inside
+
+
+def well_formed(reply: str) -> float:
+    """1 if a reply is a point `[x,y]` and nothing else."""
+    return r_format(reply, Truth("grounding", boxes=((0.0, 0.0, 0.0, 0.0),)))
+
+
+def _centre(record: Mapping[str, Any]) -> tuple[float, float]:
+    left, top, right_, bottom = record["box"]
+    return (left + right_) / 2, (top + bottom) / 2
+
+
+def _elements(records: Sequence[dict[str, Any]]) -> None:
+    """Fill in `random_element`, the screen's elements being all targets that the benchmark has on it."""
+    known: dict[str, set[tuple[float, ...]]] = defaultdict(set)
+    for record in records:
+        if record["box"] is not None:
+            known[record["screen"]].add(tuple(record["box"]))
+    for record in records:
+        if record["refusal"]:
+            record["random_element"], record["elements"] = 0.0, len(known[record["screen"]])
+            continue
+        elements = sorted(known[record["screen"]])
+        record["elements"] = len(elements)
+        record["random_element"] = random_element([record["box"]], elements if len(elements) > 1 else [])
+
+
+class _Places:
+    """Sums of target places over screens, from which any one screen's share can be taken out."""
+
+    def __init__(self) -> None:
+        self.whole = [0.0, 0.0, 0, 0]  # x, y, targets, refusals
+        self.own: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0, 0])
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        x, y = (0.0, 0.0) if record["refusal"] else _centre(record)
+        for sums in (self.whole, self.own[record["screen"]]):
+            for place, value in enumerate((x, y, 1 - record["refusal"], record["refusal"])):
+                sums[place] += value
+
+    def without(self, screen: str) -> tuple[float, float] | None:
+        """Mean place on other screens; (-1, -1) if most were refusals; None if there is nothing."""
+        x, y, count, refused = (a - b for a, b in zip(self.whole, self.own.get(screen, [0.0] * 4), strict=True))
+        if count + refused < 0.5:
+            return None
+        return REFUSAL if refused > count else (x / count, y / count)
+
+
+def _usual_places(records: Sequence[dict[str, Any]]) -> None:
+    """Fill in `blind_suite` (see the module)."""
+    tables: dict[tuple[str, ...], _Places] = defaultdict(_Places)
+    for record in records:
+        for key in _keys(record):
+            tables[key].add(record)
+    for record in records:
+        found = (tables[key].without(record["screen"]) for key in _keys(record))
+        point = next((place for place in found if place is not None), None)
+        record["blind_suite"] = float(right(point, record["box"], record["polygon"], bool(record["refusal"])))
+
+
+def _keys(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    words = record["instruction"].casefold()
+    return [("words", record["platform"], words), ("words", words), ("platform", record["platform"]), ("all",)]
+
+
+def summarise(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dict[str, Any]:
+    """Intervals over the questions that were answered: `headline` (what the benchmark is known by), `all`, `present`
+    (the element is there), `absent` (refusals), `format`; `breakdown` by the authors' labels; `controls`, and paired
+    differences to them, over present elements."""
+    answered = [record for record in records if record["hit"] is not None]
+    there = [record for record in answered if not record["refusal"]]
+    return {
+        "headline": _headline(answered, benchmark), "headline_of": benchmark.headline or "all questions",
+        "all": _over(answered, "hit"), "present": _over(there, "hit"),
+        "absent": _over([record for record in answered if record["refusal"]], "hit"),
+        "refused": _refusals(there), "format": _over(answered, "format"),
+        "breakdown": {" x ".join(names): _breakdown(answered, names) for names in benchmark.breakdowns},
+        "mean_of_cells": {" x ".join(names): _macro(answered, names) for names in benchmark.breakdowns[:1]},
+        "controls": {name: _over(there, name) for name in CONTROLS},
+        "minus_controls": {name: _difference(there, name) for name in CONTROLS},
+        "screens": len({record["screen"] for record in answered}), "questions": len(answered),
+        "not_answered": len(records) - len(answered),
+    }  # fmt: skip
+
+
+def _headline(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dict[str, Any]:
+    return _over(records, "hit") if benchmark.headline is None else _macro(records, (benchmark.headline,))
+
+
+def _macro(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    pairs = [(record, cell) for record in records for cell in cells(record, names)]
+    found = macro_interval([r["hit"] for r, _ in pairs], [cell for _, cell in pairs], [r["screen"] for r, _ in pairs])
+    return found.plain()
+
+
+def _breakdown(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in records:
+        for cell in cells(record, names):
+            groups[cell].append(record)
+    return {cell: _over(group, "hit") for cell, group in sorted(groups.items())}
+
+
+def cells(record: Mapping[str, Any], names: Sequence[str]) -> Iterable[str]:
+    """The cells of a breakdown that a record counts in: one of each combination of its labels' values."""
+    found = [""]
+    for name in names:
+        values = record["labels"].get(name) or ["unknown"]
+        found = [f"{before}/{value}" if before else value for before in found for value in values]
+    return found
+
+
+def _refusals(there: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Share of present elements that were refused: a model that refuses everything is seen."""
+    refused = [float(parse_reply(record["reply"]).point == REFUSAL) for record in there]
+    return interval(refused, [record["screen"] for record in there]).plain()
+
+
+def _over(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    having = [record for record in records if record.get(name) is not None]
+    return interval([r[name] for r in having], [r["screen"] for r in having]).plain()
+
+
+def _difference(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    both = [record for record in records if record.get(name) is not None]
+    return paired([r["hit"] for r in both], [r[name] for r in both], [r["screen"] for r in both]).plain()

@@ -1,0 +1,224 @@
+"""`leaderboard/standings`: checkpoints x suites with intervals and controls, and everything that was ever measured.
+
+Rows come from two kinds of assets: `evaluations/<checkpoint>` (the held-out evaluation of each stage) and
+`leaderboard/results/<suite>/<policy>` (suites run by `vesper eval --record`). Every committed version of them gives
+rows, and a new standing starts from the last one's rows, so history outlives versions that were cleared away. `current`
+marks the version that is the newest of its evaluation. Dates are those of the commits; they stand in a table beside,
+which doesn't enter the data version.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.manifest import Check, Manifest
+from pipelines.store import PartSpec, PartWriter, Store
+from schemas.ids import canonical_json, digest
+
+ASSET, RESULTS = "leaderboard/standings", "leaderboard/results"
+CODE_VERSION = "1"
+REPORT, RECORDS = "report.json", "records.jsonl"
+HELDOUT_MEASURES = {"grounding": "hit", "navigation": "step"}
+
+ROWS = pa.schema(
+    [("suite", pa.string()), ("policy", pa.string()), ("measure", pa.string()), ("mean", pa.float64()),
+     ("low", pa.float64()), ("high", pa.float64()), ("n", pa.int64()), ("clusters", pa.int64()),
+     ("control", pa.string()), ("control_mean", pa.float64()), ("evaluation", pa.string()), ("version", pa.string()),
+     ("code_version", pa.string()), ("checkpoint_version", pa.string()), ("current", pa.bool_())]
+)  # fmt: skip
+DATES = pa.schema([("evaluation", pa.string()), ("version", pa.string()), ("committed", pa.string())])
+Row = dict[str, Any]
+
+
+def result_asset(suite: str, policy: str) -> str:
+    """Asset key of a policy's result on a suite; two policies whose names differ never share one."""
+    plain = re.sub(r"[^a-z0-9]+", "_", policy.lower()).strip("_")[:40] or "model"
+    return f"{RESULTS}/{suite}/{plain}_{digest(policy)[:8]}"
+
+
+def record(store: Store, report: Mapping[str, Any]) -> Manifest:
+    """Keep a suite's report (of `trainer.suites.run`) in the store: a version per distinct result."""
+    light = {name: value for name, value in report.items() if name != "records"}
+    records = [canonical_json(_plain(one)) for one in report["records"]]
+    text = canonical_json(_plain(light))
+    spec = PartSpec("result", digest([CODE_VERSION, text, records]))
+    asset = result_asset(report["suite"], report["policy"])
+
+    def write(out: PartWriter) -> dict[str, Any]:
+        out.bytes(REPORT, (text + "\n").encode())
+        out.bytes(RECORDS, "".join(f"{line}\n" for line in records).encode())
+        return {"records": len(records)}
+
+    inputs = dict(report.get("inputs") or {})
+    with store.build(
+        asset, code_version=CODE_VERSION, config=_plain(report["config"]), inputs=inputs, parts=[spec]
+    ) as build:
+        build.run_part(spec, write)
+        most = max((row["n"] for row in _figures(report)), default=0)
+        checks = [Check("something was measured", most > 0, str(most), "1 sample or more")]
+        return build.commit(counts={"suite": report["suite"], "policy": report["policy"], "records": len(records)},
+                            checks=checks)  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """JSON values without NaN."""
+    return json.loads(json.dumps(value, allow_nan=False, default=str))
+
+
+def _figures(report: Mapping[str, Any]) -> Iterator[Row]:
+    """The figures of a report that make a row: its headline, or one a domain of the held-out suite."""
+    summary = report["summary"]
+    if "headline" in summary:
+        yield _row(report["suite"], str(summary["headline_of"]), summary["headline"], summary.get("controls") or {})
+        return
+    for domain, found in sorted(summary.items()):
+        measure = HELDOUT_MEASURES[domain.partition("/")[0]]
+        yield _row(f"heldout/{domain}", measure, found[measure], found.get("controls") or {})
+
+
+def _row(suite: str, measure: str, found: Mapping[str, Any], controls: Mapping[str, Any]) -> Row:
+    """A figure beside the best of the controls that were measured on its scale."""
+    known = {name: value["mean"] for name, value in controls.items()
+             if not name.endswith("_type") and value.get("mean") is not None}  # fmt: skip
+    best = max(sorted(known), key=lambda name: known[name]) if known else None
+    return {"suite": suite, "measure": measure, **{key: found.get(key) for key in ("mean", "low", "high")},
+            "n": int(found.get("n") or 0), "clusters": int(found.get("clusters") or 0), "control": best,
+            "control_mean": known[best] if best else None}  # fmt: skip
+
+
+def evaluations(store: Store) -> list[str]:
+    """Keys of all assets that hold evaluations."""
+    root = store.home / "assets"
+    staged = [path.parent for path in root.glob("evaluations/*/current.json")]
+    recorded = [path.parent for path in root.glob(f"{RESULTS}/*/*/current.json")]
+    return sorted(path.relative_to(root).as_posix() for path in (*staged, *recorded))
+
+
+def collect(store: Store) -> tuple[list[Row], dict[tuple[str, str], str]]:
+    """(rows of every committed version of every evaluation, (evaluation, version) → date of its commit)."""
+    rows: list[Row] = []
+    dates: dict[tuple[str, str], str] = {}
+    for asset in evaluations(store):
+        newest = store.current(asset)
+        for path in sorted(store.root(asset).glob("*/manifest.json")):
+            manifest = store.version(asset, path.parent.name)
+            report = _report(manifest)
+            if report is None or not manifest.checks_passed:
+                continue
+            named = {
+                "policy": report.get("policy") or asset.rpartition("/")[2], "evaluation": asset,
+                "version": manifest.version, "code_version": manifest.code_version,
+                "checkpoint_version": _checkpoint_version(manifest),
+                "current": newest is not None and newest.version == manifest.version,
+            }  # fmt: skip
+            rows += [{**figure, **named} for figure in _figures(report)]
+            dates[asset, manifest.version] = _date(path)
+    return rows, dates
+
+
+def _report(manifest: Manifest) -> dict[str, Any] | None:
+    """The report in a manifest; None for an asset of another kind (held-out shards, benches of judges)."""
+    for name in (REPORT, "evaluation.json"):
+        for entry in manifest.files:
+            if entry.path.rpartition("/")[2] == name:
+                found: dict[str, Any] = json.loads((manifest.root / entry.path).read_text(encoding="utf-8"))
+                domains = {key.partition("/")[0] for key in found.get("summary", {})}
+                known = "headline" in domains or bool(domains) and domains <= set(HELDOUT_MEASURES)
+                return found if known else None
+    return None
+
+
+def _checkpoint_version(manifest: Manifest) -> str:
+    found = [version for asset, version in manifest.inputs.items() if asset.startswith("checkpoints/")]
+    return found[0] if len(found) == 1 else ""
+
+
+def _date(path: Path) -> str:
+    return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC).date().isoformat()
+
+
+def build_standings(store: Store) -> Manifest:
+    """What is committed now, and all that the last standings knew → `leaderboard/standings`."""
+    rows, dates = collect(store)
+    before = store.current(ASSET)
+    seen = {(row["evaluation"], row["version"]) for row in rows}
+    for row in before.read("rows").to_pylist() if before is not None else []:
+        if (row["evaluation"], row["version"]) not in seen:
+            rows.append({**row, "current": False})  # its version was cleared away
+    for path in before.paths("dates") if before is not None else []:
+        for row in pq.read_table(path).to_pylist():
+            dates[row["evaluation"], row["version"]] = row["committed"]  # the first date that was seen stays
+    rows.sort(key=lambda row: (row["suite"], row["measure"], row["policy"], row["evaluation"], row["version"]))
+    spec = PartSpec("standings", digest([CODE_VERSION, rows]))
+    inputs = {asset: found.version for asset in evaluations(store) if (found := store.current(asset)) is not None}
+    with store.build(ASSET, code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
+        build.run_part(spec, lambda out: _write(out, rows, dates))
+        listed = len({(row["evaluation"], row["version"]) for row in rows})
+        checks = [
+            Check("nothing measured before is missing", _holds(rows, before), str(len(rows)),
+                  f"all {before.rows('rows') if before is not None else 0} rows of the last standings"),
+            Check("every figure has its interval", all(_bounded(row) for row in rows), str(len(rows)),
+                  "low <= mean <= high"),
+        ]  # fmt: skip
+        return build.commit(
+            counts={"rows": len(rows), "evaluations": listed, "suites": len({row["suite"] for row in rows}),
+                    "policies": len({row["policy"] for row in rows})},
+            checks=checks,
+        )  # fmt: skip
+
+
+def _holds(rows: Sequence[Row], before: Manifest | None) -> bool:
+    keys = {(row["evaluation"], row["version"], row["suite"]) for row in rows}
+    old = before.read("rows").to_pylist() if before is not None else []
+    return all((row["evaluation"], row["version"], row["suite"]) in keys for row in old)
+
+
+def _bounded(row: Row) -> bool:
+    if row["mean"] is None:
+        return row["n"] == 0
+    return bool(row["low"] - 1e-9 <= row["mean"] <= row["high"] + 1e-9)
+
+
+def _write(out: PartWriter, rows: Sequence[Row], dates: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    out.table("rows", pa.Table.from_pylist(list(rows), schema=ROWS))
+    listed = [{"evaluation": asset, "version": version, "committed": date}
+              for (asset, version), date in sorted(dates.items())]  # fmt: skip
+    path = out.path("part-standings.dates.parquet", table="dates", hashed=False)
+    pq.write_table(pa.Table.from_pylist(listed, schema=DATES), path)
+    out.bytes("standings.md", markdown(rows, dates).encode(), hashed=False)
+    return {"rows": len(rows)}
+
+
+def markdown(rows: Sequence[Row], dates: Mapping[tuple[str, str], str]) -> str:
+    """The standings as a table, best first in each suite, then what was measured before. Names come from data: they
+    are escaped."""
+    lines = []
+    for title, wanted in (("Standings", True), ("Before", False)):
+        shown = [row for row in rows if row["current"] is wanted and row["mean"] is not None]
+        if not shown:
+            continue
+        lines += [f"### {title}", "", "| suite | policy | measure | mean [95 %] | n | best control | version | date |",
+                  "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+        for row in sorted(shown, key=lambda row: (row["suite"], row["measure"], -row["mean"], row["policy"])):
+            control = f"{_cell(row['control'])} {row['control_mean']:.3f}" if row["control"] else ""
+            date = dates.get((row["evaluation"], row["version"]), "")
+            cells = [_cell(row["suite"]), _cell(row["policy"]), _cell(row["measure"]),
+                     f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]", str(row["n"]), control,
+                     _cell(row["version"][:8]), date]  # fmt: skip
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines) or "Nothing is evaluated yet.\n"
+
+
+def _cell(text: str) -> str:
+    """Text in a Markdown table: on one line, nothing in it is markup."""
+    flat = " ".join(str(text).split())[:80].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~!])", r"\\\1", flat)

@@ -1,0 +1,82 @@
+"""The suites by name: what `vesper eval --suite NAME` knows.
+
+A new grounding benchmark is a file in `benchmarks/` and an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from trainer.suites.reading import Benchmark
+
+Kind = Literal["heldout", "grounding", "steps", "worlds", "android_world", "latent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite. `kind` says which function runs it, `raw` which native files it reads (a suite of `pipelines.suites`, or
+    a source); `constant` is the name of its benchmark, or the level of its instructions."""
+
+    name: str
+    title: str
+    kind: Kind
+    raw: str = ""
+    constant: str = ""
+
+
+def _grounding(name: str, title: str, raw: str = "") -> Suite:
+    return Suite(name, title, "grounding", raw or name, name.upper())
+
+
+def _steps(name: str, title: str, source: str, level: str) -> Suite:
+    return Suite(name, title, "steps", source, level)
+
+
+SUITES: Mapping[str, Suite] = {suite.name: suite for suite in (
+    Suite("heldout", "held-out samples of the corpus", "heldout"),
+    _grounding("screenspot", "ScreenSpot"),
+    _grounding("screenspot_v2", "ScreenSpot-V2"),
+    _grounding("screenspot_pro", "ScreenSpot-Pro"),
+    _grounding("screenspot_pro_cn", "ScreenSpot-Pro (Chinese)", "screenspot_pro"),
+    _grounding("osworld_g", "OSWorld-G"),
+    _grounding("osworld_g_refined", "OSWorld-G (refined)", "osworld_g"),
+    _grounding("ui_vision", "UI-Vision"),
+    _grounding("venusbench_gd", "VenusBench-GD"),
+    _grounding("venusbench_gd_zh", "VenusBench-GD (Chinese)", "venusbench_gd"),
+    _grounding("mmbench_gui_l2", "MMBench-GUI L2"),
+    _steps("android_control_high", "AndroidControl, goals", "android_control", "high"),
+    _steps("android_control_low", "AndroidControl, step instructions", "android_control", "low"),
+    _steps("aitz", "AITZ", "aitz", "high"),
+    _steps("gui_odyssey", "GUI-Odyssey", "gui_odyssey", "high"),
+    _steps("multimodal_mind2web", "Multimodal-Mind2Web", "multimodal_mind2web", "high"),
+    Suite("miniwob", "MiniWoB++ episodes", "worlds"),
+    Suite("phone", "episodes on the phone", "worlds"),
+    Suite("fsm", "episodes on FSM sites", "worlds"),
+    Suite("android_world", "AndroidWorld by its own harness", "android_world"),
+    Suite("latent", "latent space of screens", "latent"),
+)}  # fmt: skip
+"""Names are stable: a leaderboard's history goes by them."""
+
+
+def suite(name: str) -> Suite:
+    """A suite by name. Raises `ValueError` that lists the known ones."""
+    if name not in SUITES:
+        raise ValueError(f"unknown suite {name[:60]!r}; known are {', '.join(SUITES)}")
+    return SUITES[name]
+
+
+def benchmark(name: str) -> Benchmark:
+    """The `Benchmark` of a grounding suite. Raises `ValueError` for another name."""
+    import importlib
+
+    found = suite(name)
+    if found.kind != "grounding":
+        known = ", ".join(one.name for one in SUITES.values() if one.kind == "grounding")
+        raise ValueError(f"suite {name}: expected a grounding benchmark ({known})")
+    stem = "screenspot" if found.raw == "screenspot_v2" else found.raw
+    module = importlib.import_module(f"trainer.suites.benchmarks.{stem}")
+    made: Benchmark = getattr(module, found.constant)
+    return made

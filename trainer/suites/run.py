@@ -1,0 +1,272 @@
+"""Any suite by name, for a checkpoint folder or a served model → a report; the one entry that `vesper eval` calls."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer.suites.registry import Suite, benchmark, suite
+
+if TYPE_CHECKING:
+    from generators.generation.scheduling import PolicyMaker
+    from pipelines.store import Store
+    from trainer.controls import BlindTable
+    from trainer.suites.answering import Answerer, Words
+
+OnEvent = Callable[[dict[str, Any]], None]
+DEFAULT_EPISODES = 100
+KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is evaluated: a checkpoint folder, or the name of a model behind an OpenAI-protocol endpoint."""
+
+    checkpoint: Path | None = None
+    base_url: str = ""
+    model: str = ""
+    words: Words = "told"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        served = bool(self.base_url and self.model)
+        if bool(self.base_url) != bool(self.model):
+            raise ValueError("a served model needs both --base-url and --model")
+        if served == (self.checkpoint is not None):
+            raise ValueError("expected a checkpoint folder, or --base-url and --model, and not both")
+        if self.checkpoint is not None and not (self.checkpoint / "config.json").is_file():
+            raise ValueError(f"{self.checkpoint}: expected a checkpoint folder with config.json, found none")
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOptions:
+    """`store`: unified sources, held-out shards, training shards for the blind table; `raw`: native files of the suite.
+    `limit`: questions, episodes or steps' episodes at most; `style`: how worlds are drawn (`full`, `nano`; None: by the
+    checkpoint); `before`: the checkpoint to compare a latent space with; `state`: keeps journals of episodes."""
+
+    store: Store | None = None
+    raw: Path | None = None
+    limit: int | None = None
+    seed: int = 0
+    attempts: int = 1
+    temperature: float = 0.0
+    workers: int = 1
+    style: str | None = None
+    only: tuple[str, ...] = ()
+    before: Path | None = None
+    state: Path | None = None
+    adb_path: str = "adb"
+    console_port: int = 5554
+    progress: bool = False
+
+
+def run_suite(
+    name: str, subject: Subject, options: SuiteOptions | None = None, on_event: OnEvent | None = None
+) -> dict[str, Any]:
+    """The report of a suite (`suite`, `title`, `policy`, `summary`, `records`, `config`, …).
+
+    Raises `ValueError` for an unknown suite or what it lacks, `ImportError` for a harness that isn't installed,
+    `RuntimeError` for a server that gives no reply.
+    """
+    options = options or SuiteOptions()
+    known = suite(name)
+    if subject.checkpoint is None and known.kind not in KINDS_FOR_SERVED:
+        raise ValueError(
+            f"suite {name}: it looks into a checkpoint; expected a checkpoint folder, found a served model"
+        )
+    runners: dict[str, Callable[[Suite, Subject, SuiteOptions, OnEvent | None], dict[str, Any]]] = {
+        "heldout": _heldout, "grounding": _grounding, "steps": _steps, "worlds": _worlds,
+        "android_world": _android_world, "latent": _latent,
+    }  # fmt: skip
+    with _bar(known, options.progress, on_event) as told:
+        report = runners[known.kind](known, subject, options, told)
+    return {"suite": name, "title": known.title, **report, "suite_kind": known.kind}
+
+
+@contextmanager
+def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnEvent | None]:
+    """Passes events on, and shows them as a bar for kinds of suites that have none of their own."""
+    if not progress or known.kind not in ("worlds", "latent"):
+        yield on_event
+        return
+    from tqdm import tqdm
+
+    with tqdm(desc=known.name, unit="episode" if known.kind == "worlds" else "screen", mininterval=2) as bar:
+
+        def told(event: dict[str, Any]) -> None:
+            bar.total = event.get("of", bar.total)
+            bar.update(event.get("done", bar.n) - bar.n)
+            if on_event:
+                on_event(event)
+
+        yield told
+
+
+def _store(options: SuiteOptions, name: str) -> Store:
+    if options.store is None:
+        raise ValueError(f"suite {name}: expected a store (--data, a $VESPER_HOME with assets/), found none")
+    return options.store
+
+
+def blind_table(store: Store | None) -> BlindTable | None:
+    """The blind table of a store's training shards; None without any."""
+    from trainer.controls import BlindTable
+    from trainer.data import light_rows
+    from trainer.stages import SHARDS
+
+    shards = store.current(SHARDS) if store is not None else None
+    return BlindTable(light_rows(shards, ("train",))) if shards is not None else None
+
+
+def _answers(subject: Subject, workers: int) -> Answerer:
+    from trainer.suites.answering import CheckpointAnswers, EndpointAnswers
+
+    if subject.checkpoint is None:
+        from trainer.suites.steps import told_messages
+
+        agent = told_messages if subject.words == "told" else None
+        return EndpointAnswers(subject.base_url, subject.model, words=subject.words, workers=max(workers, 4),
+                               agent=agent)  # fmt: skip
+    from trainer.checkpoint import load_checkpoint
+
+    return CheckpointAnswers(load_checkpoint(subject.checkpoint, device=subject.device))
+
+
+def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
+    """What plays episodes: a loaded checkpoint, or policies over an endpoint."""
+    if subject.checkpoint is not None:
+        from trainer.checkpoint import load_checkpoint
+
+        return load_checkpoint(subject.checkpoint, device=subject.device)
+    from generators.policies.registry import build_policy
+
+    if subject.words == "trained":
+        from trainer.suites.answering import trained_agents
+
+        return trained_agents(subject.base_url, subject.model, options.temperature)
+    return build_policy("openai", base_url=subject.base_url, model=subject.model, temperature=options.temperature)
+
+
+def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from trainer.checkpoint import load_checkpoint
+    from trainer.controls import picture_key
+    from trainer.data import light_rows, screen_elements, with_pictures
+    from trainer.evaluate import EvalConfig, choose, evaluate
+    from trainer.stages import HELDOUT
+    from trainer.suites.answering import checkpoint_name
+
+    store, config = _store(options, known.name), EvalConfig(seed=options.seed)
+    if options.limit is not None:
+        config = replace(config, grounding=options.limit, navigation=options.limit)
+    heldout = store.require(HELDOUT)
+    rows = with_pictures(heldout, choose(light_rows(heldout, ("test",)), config))
+    if not rows:
+        raise ValueError(f"{store.home}: the held-out shards have no sample that can be checked")
+    names = sorted({str(row["source"]) for row in rows})
+    assert subject.checkpoint is not None
+    loaded = load_checkpoint(subject.checkpoint, device=subject.device)
+    report = evaluate(
+        loaded, rows, config, blind=blind_table(store), on_event=on_event, progress=options.progress,
+        elements=screen_elements(store, names, {picture_key(row) for row in rows}),
+    )  # fmt: skip
+    return {**report, "policy": checkpoint_name(loaded), "inputs": {heldout.asset: heldout.version}}
+
+
+def _grounding(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+    from pipelines.adapter import Raw
+    from trainer.suites.grounding import GroundingConfig, evaluate_grounding
+
+    folder = options.raw or (options.store.home / "raw" / known.raw if options.store is not None else None)
+    if folder is None or not folder.is_dir():
+        raise ValueError(f"suite {known.name}: expected native files of {known.title} in a folder (--raw), found "
+                         f"{'none' if folder is None else folder}")  # fmt: skip
+    return evaluate_grounding(
+        benchmark(known.name), Raw(folder), _answers(subject, options.workers),
+        GroundingConfig(limit=options.limit, seed=options.seed), blind=blind_table(options.store), on_event=on_event,
+        progress=options.progress,
+    )  # fmt: skip
+
+
+def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+    from pipelines.adapter import Raw
+    from pipelines.store import Store
+    from trainer.suites.steps import StepsConfig, evaluate_steps
+
+    with ExitStack() as stack:
+        store = options.store
+        if options.raw is not None:
+            from pipelines.unify import unify_source
+
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vesper-steps-")))
+            store = Store(folder)
+            unify_source(store, known.raw, Raw(options.raw))
+        elif store is None:
+            raise ValueError(f"suite {known.name}: expected native files of {known.raw} (--raw), or a store with "
+                             f"unified/{known.raw} (--data), found neither")  # fmt: skip
+        return evaluate_steps(
+            store, known.raw, known.constant, _answers(subject, options.workers),  # type: ignore[arg-type]
+            StepsConfig(limit=options.limit, seed=options.seed), name=known.name, blind=blind_table(options.store),
+            on_event=on_event, progress=options.progress,
+        )  # fmt: skip
+
+
+def _worlds(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+    from trainer.suites import world_tasks
+    from trainer.suites.worlds import world_success
+
+    policy = _policy(subject, options)
+    preset = getattr(getattr(getattr(policy, "processor", None), "preset", None), "name", "")
+    style = options.style or ("nano" if preset == "nano" else "full")
+    pool = world_tasks.pool(style, options.workers)
+    contracts = world_tasks.contracts(known.name, options.limit or DEFAULT_EPISODES, options.seed, options.only)
+    report = world_success(
+        policy, contracts, pool, seeds=(options.seed,), attempts=options.attempts, temperature=options.temperature,
+        workers=options.workers, folder=options.state, on_event=on_event,
+    )  # fmt: skip
+    summary = report["summary"]
+    return {**report, "policy": report["records"][0]["policy"], "config": {**report["config"], "style": style},
+            "summary": {"headline": summary["success"], "headline_of": "success", **summary}}  # fmt: skip
+
+
+def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+    from trainer.suites.android_world import AndroidWorldConfig, require_harness, run_android_world
+
+    require_harness()
+    made: Any = _policy(subject, options)
+    if subject.checkpoint is not None:
+        from trainer.checkpoint_policy import CheckpointPolicy
+        from trainer.suites.answering import checkpoint_name
+
+        policy: Any = CheckpointPolicy(made, temperature=options.temperature, name=checkpoint_name(made))
+    else:
+        policy = made.make(None, None)
+    return run_android_world(policy, AndroidWorldConfig(
+        options.adb_path, options.console_port, tasks=options.only or None, n_task_combinations=options.attempts,
+        folder=str(options.state) if options.state else "",
+    ))  # fmt: skip
+
+
+def _latent(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+    from trainer.checkpoint import load_checkpoint
+    from trainer.suites.answering import checkpoint_name
+    from trainer.suites.latent import LatentConfig, evaluate_latent
+
+    store = _store(options, known.name)
+    root = store.home / "assets" / "unified"
+    sources = sorted(path.parent.name for path in root.glob("*/current.json"))
+    config = LatentConfig(seed=options.seed)
+    if options.limit is not None:
+        from dataclasses import replace
+
+        config = replace(config, limit=options.limit)
+    assert subject.checkpoint is not None
+    loaded = load_checkpoint(subject.checkpoint, device=subject.device)
+    before = load_checkpoint(options.before, device=subject.device) if options.before is not None else None
+    report = evaluate_latent(loaded, store, sources, config, before=before, on_event=on_event)
+    return {**report, "policy": checkpoint_name(loaded)}

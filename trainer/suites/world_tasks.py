@@ -1,0 +1,103 @@
+"""The tasks of the suites `miniwob`, `phone` and `fsm`: contracts of held-out seeds, and the devices that run them.
+
+Each takes its families in turn (MiniWoB++ pages that a script can solve, the phone's families of goals, the kinds of
+sites), each episode with a seed of its own out of a range that nothing trains on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+from generators.environments.registry import open_world
+from generators.environments.world import World
+from generators.generation.contract import Contract
+from generators.generation.devices import LocalPool
+from schemas.ids import digest
+
+FIRST_SEED = 6_000_000
+"""Training, its validation and the measurement of tasks take their seeds below this."""
+STYLES: dict[str, dict[str, dict[str, Any]]] = {
+    "full": {"miniwob": {}, "phone": {}, "fsm": {}},
+    "nano": {"miniwob": {"scale": 2.0}, "phone": {"nano": True}, "fsm": {"nano": True}},
+}
+"""Style → world → the options that draw it: as large as it is, or as a nano model can read it."""
+MINIWOB_REWARD = 0.99
+
+
+def pool(style: str = "full", most: int | None = None) -> LocalPool:
+    """The three worlds on this machine. Raises `ValueError` for an unknown style."""
+    if style not in STYLES:
+        raise ValueError(f"worlds: expected a style of {', '.join(STYLES)}, found {style!r:.60}")
+    openers: dict[str, Callable[[], AbstractContextManager[World]]] = {
+        name: partial(open_world, name, **options) for name, options in STYLES[style].items()
+    }
+    return LocalPool(openers, most)
+
+
+def contracts(world: str, count: int, seed: int = 0, only: Sequence[str] = ()) -> list[Contract]:
+    """`count` contracts of a world, families in turn; `only` these families (pages, goals or kinds of sites).
+
+    Raises `ValueError` for an unknown world or family, or where there aren't so many.
+    """
+    makers = {"miniwob": _miniwob, "phone": _phone, "fsm": _fsm}
+    if world not in makers:
+        raise ValueError(f"worlds: expected one of {', '.join(makers)}, found {world!r:.60}")
+    if count < 1:
+        raise ValueError(f"suite {world}: expected 1 or more episodes, found {count}")
+    found: dict[str, Contract] = {}
+    for contract in makers[world](FIRST_SEED + 10_000 * seed, only):
+        found.setdefault(contract.task_id, contract)
+        if len(found) == count:
+            return list(found.values())
+    raise ValueError(f"suite {world}: expected {count} different tasks, found {len(found)}")
+
+
+def _families(known: Sequence[str], only: Sequence[str], what: str) -> list[str]:
+    """Those asked for, else all in an order by hash: the first few of them are a mixture."""
+    if unknown := [name for name in only if name not in known]:
+        raise ValueError(f"{what}: unknown {unknown[0]!r:.60}; known are {', '.join(known)}")
+    return list(only) or sorted(known, key=digest)
+
+
+def _phone(first: int, only: Sequence[str]) -> Iterator[Contract]:
+    from generators.environments.phone.tasks import FAMILIES, make_task
+
+    names = _families(sorted(FAMILIES), only, "phone tasks")
+    for number in range(10_000):
+        task = make_task(names[number % len(names)], first + number)
+        if task is not None:
+            yield Contract.from_row(task.as_row())
+
+
+def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
+    from generators.environments.fsm.sites import TEMPLATES, make_site
+    from generators.environments.fsm.tasks import TaskMaker
+
+    kinds = _families(sorted(TEMPLATES), only, "fsm sites")
+    for number in range(10_000):
+        kind, seed = kinds[number % len(kinds)], first + number // len(kinds)
+        for task in TaskMaker(make_site(kind, seed)).tasks(1, seed):
+            yield Contract.from_row(task.as_row())
+
+
+def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
+    """A page tells its instruction only when it is loaded, so one is open meanwhile."""
+    from generators.environments.miniwob.world import open_miniwob_world
+    from generators.judge_bench.miniwob_oracles_sites import SOLVERS
+
+    pages = _families(sorted(SOLVERS), only, "MiniWoB++ pages")
+    with open_miniwob_world() as world:
+        for number in range(10_000):
+            page = pages[number % len(pages)]
+            start = {"world": "miniwob", "task": page, "seed": first + number // len(pages)}
+            world.reset(start)
+            goal = " ".join(world.utterance()[0].split())
+            rule = {"rule": "miniwob_raw_reward", "at_least": MINIWOB_REWARD}
+            yield Contract(goal, "web", f"miniwob/{page}", start, rule, MINIWOB_STEPS, (page,))
+
+
+MINIWOB_STEPS = 5
+"""Actions that are allowed for by the limit of steps (twice that and five more): most pages take fewer."""

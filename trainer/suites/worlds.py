@@ -1,0 +1,255 @@
+"""Success of checkpoints on whole episodes in real worlds, decided by each task's own rule, with intervals.
+
+A policy never judges itself: an attempt succeeds if the world's last state (and the answer given) fulfils the
+contract's evaluator and the attempt wasn't ended by unreadable replies; `finished` says whether the policy also ended
+it by itself. What a device, a browser or a model server did wrong is out of the count and told in the report.
+Everything is resumable: attempts stand in a journal, and the same call with the same folder goes on.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.environments.evaluators import holds
+from generators.generation.contract import Contract, Trajectory
+from generators.generation.devices import DevicePool
+from generators.generation.execution import Limits
+from generators.generation.journal import Journal
+from generators.generation.scheduling import PolicyMaker, RunStatistics, run_all
+from schemas.ids import digest
+from trainer.suites.answering import checkpoint_name, weights_digest
+from trainer.suites.batched_worlds import fits, run_batched, why_lost
+from trainer.suites.intervals import crossed_interval, pass_at_k
+
+if TYPE_CHECKING:
+    from pipelines.store import Store
+    from trainer.checkpoint import Checkpoint
+    from trainer.online.rollouts import Job, Rollout
+
+OnEvent = Callable[[dict[str, Any]], None]
+Record = dict[str, Any]
+ATTEMPTS = 1000
+"""Most attempts with one seed: attempt a with seed s is drawn with the seed s · 1000 + a."""
+
+
+def task_cluster(contract: Contract) -> str:
+    """What counts as one task in the bootstrap: a MiniWoB++ page with all its episode seeds, else the contract."""
+    page = contract.initial_state.get("task")
+    return f"{contract.world}/{page}" if isinstance(page, str) and page else contract.task_id
+
+
+def world_success(
+    checkpoint: Any, contracts: Sequence[Contract], pool: DevicePool, *, seeds: Sequence[int] = (0,),
+    attempts: int = 1, temperature: float = 0.0, limits: Limits | None = None, workers: int = 1,
+    folder: str | Path | None = None, store: Store | None = None, ks: Sequence[int] | None = None,
+    cluster: Callable[[Contract], str] = task_cluster, max_new_tokens: int | None = None, thinking: bool = False,
+    device: str = "cpu", batched: bool | None = None, on_event: OnEvent | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Try every contract `attempts` times with every seed → `{"summary", "records", "config"}` (see `summarise`).
+
+    `checkpoint` is a loaded `Checkpoint`, its folder, or a `PolicyMaker` (a served model, a scripted agent); or a list
+    of them: training seeds of one recipe, which then enter the intervals. `temperature` 0 is greedy, where a second
+    attempt would be the first again; above it replies are drawn by (seed, attempt, turn). `ks` are those of pass@k (1
+    and all attempts of a contract). `folder` keeps what has ended, so that a run that was killed goes on; `store` keeps
+    the screens. Episode seeds of a world are in its contracts' initial state.
+
+    `batched`: replies of episodes that run side by side are made together (`batched_worlds`): much cheaper, and then
+    they depend on `workers` too. By default where a checkpoint is small, `workers` are 2 or more and no store is given.
+
+    Raises `ValueError` for no contracts, one that is there twice, attempts out of range, or a contract that no device
+    of the pool can run.
+    """
+    tested = list(checkpoint) if isinstance(checkpoint, list | tuple) else [checkpoint]
+    _check(tested, contracts, seeds, attempts, temperature)
+    limits = limits or Limits()
+    drawn = [seed * ATTEMPTS + attempt for seed in seeds for attempt in range(attempts)]
+    config = {"temperature": temperature, "seeds": list(seeds), "attempts": attempts, "thinking": thinking,
+              "max_new_tokens": max_new_tokens, "limits": asdict(limits),
+              "contracts": digest(sorted(contract.task_id for contract in contracts))}  # fmt: skip
+    records: list[Record] = []
+    per_run = len(contracts) * len(drawn)
+
+    def told(record: Record, count: int) -> None:
+        if on_event:
+            on_event({"kind": "world_success", "done": record["run"] * per_run + count, "of": len(tested) * per_run,
+                      "policy": record["policy"], "task": record["task_id"], "success": record["success"],
+                      "why": record["why"]})  # fmt: skip
+
+    with ExitStack() as stack:
+        home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="world-success-")))
+        home.mkdir(parents=True, exist_ok=True)
+        for run, one in enumerate(tested):
+            subject = _Subject.of(one, temperature, thinking, max_new_tokens, device)
+            # replies depend on the weights and on how they are drawn: another of either never goes on with this one's
+            key = digest([subject.identity, run, temperature, thinking, max_new_tokens, asdict(limits)])[:16]
+            if subject.checkpoint is not None and _batched(batched, subject.checkpoint, workers, store):
+                file = home / f"episodes-{digest([key, workers, config])[:16]}.jsonl"
+                records += run_batched(
+                    subject.checkpoint, contracts, drawn, pool, file, temperature=temperature, limits=limits,
+                    workers=workers, thinking=thinking, max_new_tokens=subject.max_new_tokens, on_record=told,
+                    record=partial(record_of_rollout, policy=subject.maker.name, run=run, cluster=cluster),
+                )  # fmt: skip
+                continue
+            plain = partial(record_of, policy=subject.maker.name, run=run, cluster=cluster)
+            with Journal(home, f"episodes-{key}") as journal:
+                found = run_all(
+                    contracts, pool, subject.maker, journal, store=store, workers=workers, seeds=drawn, limits=limits,
+                    progress=lambda done, count, of, plain=plain: told(plain(done), count),  # type: ignore[misc]
+                    statistics=RunStatistics(),
+                )  # fmt: skip
+            records += [plain(done) for done in found]
+    return {"summary": summarise(records, ks), "records": records, "config": config}
+
+
+def _batched(wanted: bool | None, checkpoint: Checkpoint, workers: int, store: Store | None) -> bool:
+    if wanted is None:
+        return workers > 1 and store is None and fits(checkpoint)
+    if wanted and store is not None:
+        raise ValueError("world success: batched episodes keep no screens: expected no store, or batched=False")
+    return wanted
+
+
+def _check(
+    tested: Sequence[Any], contracts: Sequence[Contract], seeds: Sequence[int], attempts: int, temperature: float
+) -> None:
+    if not tested or not contracts or not seeds:
+        raise ValueError(f"world success: expected a checkpoint, contracts and seeds, found {len(tested)}, "
+                         f"{len(contracts)} and {len(seeds)}")  # fmt: skip
+    if not 1 <= attempts <= ATTEMPTS:
+        raise ValueError(f"world success: expected 1 to {ATTEMPTS} attempts with a seed, found {attempts}")
+    if temperature < 0:
+        raise ValueError(f"world success: expected a temperature of at least 0, found {temperature}")
+    if temperature == 0 and attempts * len(set(seeds)) > 1 and not all(isinstance(one, PolicyMaker) for one in tested):
+        raise ValueError("world success: greedy attempts are all the same: expected one seed and one attempt at "
+                         f"temperature 0, found {len(seeds)} and {attempts}")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is tried: policies, what tells them from others (for a checkpoint the digest of its weights), and the
+    checkpoint, if it is one."""
+
+    maker: PolicyMaker
+    identity: str
+    checkpoint: Checkpoint | None = None
+    max_new_tokens: int = 0
+
+    @classmethod
+    def of(cls, tested: Any, temperature: float, thinking: bool, max_new_tokens: int | None, device: str) -> _Subject:
+        if isinstance(tested, PolicyMaker):
+            return cls(tested, tested.name)
+        import threading
+
+        from trainer.checkpoint import load_checkpoint
+        from trainer.checkpoint_policy import MAX_NEW_TOKENS, CheckpointPolicy
+
+        loaded = load_checkpoint(tested, device=device) if isinstance(tested, str | Path) else tested
+        identity, lock, most = weights_digest(loaded.model), threading.Lock(), max_new_tokens or MAX_NEW_TOKENS
+        name = checkpoint_name(loaded, identity)
+
+        def make(contract: Contract, world: Any) -> CheckpointPolicy:
+            return CheckpointPolicy(loaded, temperature=temperature, thinking=thinking, lock=lock, name=name,
+                                    max_new_tokens=most)  # fmt: skip
+
+        return cls(PolicyMaker(name, make), identity, loaded, most)
+
+
+def outcome(done: Trajectory) -> tuple[bool | None, str]:
+    """(whether an attempt succeeded, why not counted): None and a reason where nothing can be said about the policy."""
+    if done.failure_kind == "infrastructure":
+        return None, f"infrastructure: {done.failure}"
+    if done.ended == "failed":
+        return None, f"refused start: {done.failure}"
+    try:
+        held = holds(done.contract.evaluator, done.end_state, done.answer)
+    except ValueError as error:
+        return None, f"undecided: {error}"
+    return held and done.ended != "unreadable", ""
+
+
+def record_of(done: Trajectory, policy: str, run: int = 0, cluster: Callable[[Contract], str] = task_cluster) -> Record:
+    """One attempt as a plain record. `success` is 0 or 1, None for what isn't counted (`why`); `finished` is 1 if the
+    policy succeeded *and* ended the episode by itself; `run` is the checkpoint's place in the list (training seed)."""
+    success, why = outcome(done)
+    steps = (len(done.turns), sum(turn.action is None for turn in done.turns))
+    return _record(done.contract, done.seed, success, why, done.ended, steps, policy, run, cluster)
+
+
+def record_of_rollout(
+    job: Job, rollout: Rollout, policy: str, run: int = 0, cluster: Callable[[Contract], str] = task_cluster
+) -> Record:
+    """The same of a batched episode."""
+    why = why_lost(rollout.failure) if rollout.success is None else ""
+    steps = (rollout.steps, rollout.unparsable)
+    return _record(job.contract, job.seed, rollout.success, why, rollout.ended, steps, policy, run, cluster)
+
+
+def _record(
+    contract: Contract, drawn: int, success: bool | None, why: str, ended: str, steps: tuple[int, int], policy: str,
+    run: int, cluster: Callable[[Contract], str],
+) -> Record:  # fmt: skip
+    seed, attempt = divmod(drawn, ATTEMPTS)
+    by_itself = ended in ("finished", "asked")
+    return {
+        "task_id": contract.task_id, "cluster": cluster(contract), "world": contract.world, "target": contract.target,
+        "platform": contract.platform, "stratum": contract.stratum, "policy": policy, "run": run, "seed": seed,
+        "attempt": attempt, "success": None if success is None else float(success),
+        "finished": None if success is None else float(success and by_itself), "claimed": float(by_itself),
+        "ended": ended, "steps": steps[0], "unreadable": steps[1], "expected_steps": contract.expected_steps,
+        "why": why[:300],
+    }  # fmt: skip
+
+
+def summarise(records: Sequence[Mapping[str, Any]], ks: Sequence[int] | None = None) -> dict[str, Any]:
+    """Intervals over attempts that count: `success`, `finished`, `pass_at_k` by k, success by world, stratum and
+    platform; means by task; what policies did wrong; and what isn't counted, by reason.
+
+    pass@k is the mean over contracts of the unbiased estimator, each contract with all its attempts (all seeds) of one
+    checkpoint; `contracts_short` have fewer than k of them and are left out of that k.
+    """
+    counted = [record for record in records if record["success"] is not None]
+    lost = [record for record in records if record["success"] is None]
+    groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
+    for record in counted:
+        groups.setdefault((record["run"], record["task_id"]), []).append(record)
+    most = max((len(group) for group in groups.values()), default=0)
+    turns = sum(record["steps"] for record in counted)
+    return {
+        "success": _over(counted, "success"), "finished": _over(counted, "finished"),
+        "claimed": _over(counted, "claimed"),
+        "pass_at_k": {str(k): _pass(list(groups.values()), k) for k in sorted({*(ks or (1, most))} - {0})},
+        **{f"by_{name}": {value: _over([r for r in counted if r[name] == value], "success")
+                          for value in sorted({r[name] for r in counted})}
+           for name in ("world", "stratum", "platform")},
+        "by_task": {name: _mean([r["success"] for r in counted if r["cluster"] == name])
+                    for name in sorted({r["cluster"] for r in counted})},
+        "steps": _mean([r["steps"] for r in counted]),
+        "unreadable_share": sum(r["unreadable"] for r in counted) / turns if turns else None,
+        "attempts": len(counted), "tasks": len({r["cluster"] for r in counted}),
+        "runs": len({r["run"] for r in records}),
+        "not_counted": {"attempts": len(lost), **Counter(r["why"].partition(":")[0] for r in lost)},
+        "not_counted_why": dict(sorted(Counter(r["why"] for r in lost).items())),
+    }  # fmt: skip
+
+
+def _over(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    clusters, runs = [r["cluster"] for r in records], [str(r["run"]) for r in records]
+    return crossed_interval([r[name] for r in records], clusters, runs).plain()
+
+
+def _pass(groups: Sequence[Sequence[Mapping[str, Any]]], k: int) -> dict[str, Any]:
+    enough = [group for group in groups if len(group) >= k]
+    values = [pass_at_k(len(group), int(sum(r["success"] for r in group)), k) for group in enough]
+    found = crossed_interval(values, [g[0]["cluster"] for g in enough], [str(g[0]["run"]) for g in enough])
+    return {**found.plain(), "contracts_short": len(groups) - len(enough)}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
