@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import DESKTOP, Camera, open_browser
-from generators.environments.fsm.interpreted import Resolve, direction_of, one_line, pixel, site_of
+from generators.browser import DESKTOP, Camera, Viewport, open_browser
+from generators.environments.fsm.interpreted import Resolve, direction_of, one_line, site_of
 from generators.environments.fsm.layout import SCROLL_PX
 from generators.environments.fsm.machine import Fired, Machine
 from generators.environments.fsm.sites import make_site
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = Path(__file__).parent
+NANO = Viewport(320, 448)
+NANO_SCROLL_PX = 220
 _KEYS = {
     "alt": "Alt",
     "ctrl": "Control",
@@ -65,11 +67,12 @@ class FsmWorld:
 
     name = "fsm"
     platform = "web"
-    size_px = (DESKTOP.width, DESKTOP.height)
 
-    def __init__(self, page: Page, resolve: Resolve = make_site) -> None:
+    def __init__(self, page: Page, resolve: Resolve = make_site, viewport: Viewport = DESKTOP) -> None:
         self.page = page
-        self.camera = Camera(page, DESKTOP)
+        self.size_px = (viewport.width, viewport.height)
+        self.stroke_px = NANO_SCROLL_PX if viewport == NANO else SCROLL_PX
+        self.camera = Camera(page, viewport)
         self._resolve = resolve
         self._fired: list[Fired] = []
         self._open = False
@@ -101,7 +104,16 @@ class FsmWorld:
 
     def places(self) -> tuple[Place, ...]:
         """What shows, hit-tested, without a picture."""
-        return tuple(_place(raw) for raw in self.page.evaluate("fsmPlaces()"))
+        return tuple(self._place(raw) for raw in self.page.evaluate("fsmPlaces()"))
+
+    def _place(self, raw: Mapping[str, Any]) -> Place:
+        left, top, right, bottom = box_to_unit(raw["box"], self.size_px)
+        return Place((left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])
+
+    def pixel(self, point: tuple[int, int]) -> tuple[float, float]:
+        """A point of 0..1000 in CSS pixels, inside the screen."""
+        width, height = self.size_px
+        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
 
     def observe(self) -> Observation:
         return Observation(self.camera.shoot(), self.places(), digest(self.state()))
@@ -127,12 +139,12 @@ class FsmWorld:
 
 
 _ACTS: dict[type, Callable[[FsmWorld, Any], object]] = {
-    Click: lambda world, action: world.page.mouse.click(*pixel(action.box)),
-    DoubleClick: lambda world, action: world.page.mouse.dblclick(*pixel(action.box)),
-    Hover: lambda world, action: world.page.mouse.move(*pixel(action.box)),
+    Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
+    DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
+    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
     Type: lambda world, action: world.page.keyboard.insert_text(one_line(action.content)),
     Scroll: lambda world, action: world.page.evaluate(
-        "by => fsmScroll(by)", {"down": SCROLL_PX, "up": -SCROLL_PX}.get(direction_of(action), 0)
+        "by => fsmScroll(by)", {"down": world.stroke_px, "up": -world.stroke_px}.get(direction_of(action), 0)
     ),
     Hotkey: FsmWorld._hotkey,
     PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
@@ -144,15 +156,18 @@ _ACTS: dict[type, Callable[[FsmWorld, Any], object]] = {
 }
 
 
-def _place(raw: Mapping[str, Any]) -> Place:
-    left, top, right, bottom = box_to_unit(raw["box"], FsmWorld.size_px)
-    return Place((left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])
-
-
 @contextmanager
-def open_fsm(resolve: Resolve = make_site) -> Iterator[FsmWorld]:
-    """A browser of its own that shows any site. Raises `BrowserMissing` without a Chromium."""
-    with open_browser(DESKTOP) as context:
+def open_fsm(resolve: Resolve = make_site, *, nano: bool = False) -> Iterator[FsmWorld]:
+    """A browser of its own that shows any site. Raises `BrowserMissing` without a Chromium.
+
+    `nano`: the same sites on a screen of 320 x 448 pixels (`nano.css`, `nano.js`): less shows at once, all text has 16
+    px or more, a scroll is shorter. Sites, starts and truth are the same, the points of a task's path are not.
+    """
+    viewport = NANO if nano else DESKTOP
+    with open_browser(viewport) as context:
         page = context.pages[0] if context.pages else context.new_page()
         page.goto((FOLDER / "site.html").as_uri())
-        yield FsmWorld(page, resolve)
+        if nano:
+            page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
+            page.add_script_tag(content=(FOLDER / "nano.js").read_text(encoding="utf-8"))
+        yield FsmWorld(page, resolve, viewport)

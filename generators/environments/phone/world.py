@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = Path(__file__).parent
+NANO = Viewport(320, 448, mobile=True)
 TAP_S = 0.05
 HOLD_S = 0.8
 WAIT_S = 2
@@ -193,11 +194,17 @@ def unscrolled(state: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def open_phone(viewport: Viewport = PHONE) -> Iterator[PhoneWorld]:
-    """A phone of seed 0 in a Chromium of its own; it needs no network. Raises `BrowserMissing` without a Chromium."""
+def open_phone(viewport: Viewport = PHONE, *, nano: bool = False) -> Iterator[PhoneWorld]:
+    """A phone of seed 0 in a Chromium of its own; it needs no network. Raises `BrowserMissing` without a Chromium.
+
+    `nano`: the same phone with a screen of 320 x 448 pixels (`nano.css`) in place of `viewport`: less shows at once,
+    all text has 16 px or more. Snapshots, tasks and truth are the same."""
+    viewport = NANO if nano else viewport
     with open_browser(viewport) as context:
         page = context.pages[0] if context.pages else context.new_page()
         page.goto((FOLDER / "index.html").as_uri())
+        if nano:
+            page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
         world = PhoneWorld(page, viewport)
         world.reset({"seed": 0})
         yield world

@@ -1,0 +1,114 @@
+"""The whole staircase with a tiny model in a world without a browser: that it stands and goes on, never how high."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from trainer.staircase.chart import staircase_svg
+from trainer.staircase.config import StaircaseConfig
+from trainer.staircase.figures import COMPARED, course, joined
+from trainer.staircase.report import combine
+from trainer.staircase.run import run_staircase, seed_folder
+
+ALL = {"random", "base", "mid", "offline", "online", "linear", "ties", "more_supervised", "more_offline"}
+
+
+def _until(out: Path, config: StaircaseConfig, kind: str, stage: str) -> None:
+    def event(told: dict[str, Any]) -> None:
+        if told.get("kind") == kind and told.get("stage") == stage:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    run_staircase(out, config, event)
+
+
+def _killed(out: Path, config: StaircaseConfig, kind: str, stage: str) -> None:
+    process = multiprocessing.get_context("fork").Process(target=_until, args=(out, config, kind, stage))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+
+
+def test_every_row_stands_and_a_killed_run_goes_on(tmp_path: Path, tiny: StaircaseConfig) -> None:
+    _killed(tmp_path, tiny, "look", "offline_web")  # in the middle of a stage
+    events: list[dict[str, Any]] = []
+    report = run_staircase(tmp_path, tiny, events.append)
+    begun = [event["stage"] for event in events if event.get("kind") == "stage"]
+    assert begun[0] == "offline_web"  # base and mid lay there already
+    assert not any(event.get("kind") in ("measured", "part") for event in events)
+
+    assert set(report["rows"]) == ALL
+    assert set(report["differences"]) == {f"{one} - {other}" for one, other in COMPARED}
+    for row in report["rows"].values():
+        assert row["greedy"]["n"] == 4 and row["sampled"]["n"] == 4 and row["k"] == 2 and row["not_counted"] == 0
+    assert report["rows"]["random"]["grounding"] is None
+    asked = report["rows"]["mid"]["grounding"]
+    assert asked["hit"]["n"] > 0 and asked["swapped"]["n"] > 0 and asked["random_element"]["mean"] > 0
+
+    seconds = {name: stage["seconds"] for name, stage in report["stages"].items()}
+    for control in ("more_supervised", "more_offline"):  # as long as online RL, up to the update in which the time ends
+        assert seconds["online"] <= seconds[control] + 0.1
+        assert report["stages"][control]["budget_s"] == pytest.approx(seconds["online"], abs=0.1)
+
+    again: list[dict[str, Any]] = []
+    assert run_staircase(tmp_path, tiny, again.append) == report
+    assert again == []
+    folder = seed_folder(tmp_path, tiny)
+    assert (folder / "report.svg").read_text().startswith("<svg") and "| ties |" in (folder / "report.md").read_text()
+
+
+def test_seeds_are_combined(tmp_path: Path) -> None:
+    def seed(number: int, hits: list[float]) -> Path:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        records = [{"task_id": f"t{n}", "cluster": f"family{n % 2}", "world": "boxes", "success": hit, "finished": hit,
+                    "steps": 2, "attempt": 0, "why": "", "ended": "finished", "unreadable": 0}
+                   for n, hit in enumerate(hits)]  # fmt: skip
+        rows = {"offline": {"greedy": records, "sampled": records, "grounding": []}}
+        rows["online"] = {**rows["offline"], "greedy": [{**record, "success": 1.0} for record in records]}
+        (folder / "records.json").write_text(json.dumps(rows))
+        head = {"platform": "web", "seed": number, "tasks_digest": "d", "measured": [], "stages": {},
+                "offline_course": {"looks": []}}  # fmt: skip
+        (folder / "report.json").write_text(json.dumps(head))
+        return folder
+
+    folders = [seed(0, [0.0, 1.0, 0.0, 1.0]), seed(1, [0.0, 0.0, 0.0, 1.0])]
+    report = combine(folders, tmp_path / "all")
+    assert report["seeds"] == [0, 1]
+    assert report["rows"]["offline"]["greedy"]["mean"] == pytest.approx(3 / 8)
+    assert report["differences"]["online - offline"]["greedy"]["mean"] == pytest.approx(5 / 8)
+    assert "2 training seeds" in report["rows"]["offline"]["greedy"]["method"]
+    with pytest.raises(ValueError, match="every training seed once"):
+        combine([folders[0], folders[0]], tmp_path / "twice")
+    with pytest.raises(ValueError, match="expected a finished report"):
+        combine([tmp_path], tmp_path / "none")
+
+
+def test_the_course_of_offline_rl_goes_on_in_the_control_from_its_peak(tmp_path: Path) -> None:
+    def look(update: int, step: float, trace: float) -> dict[str, float]:
+        return {"update": update, "step_success": step, "trace_success": trace, "reward": step, "traces": 9,
+                "peak_update": 10}  # fmt: skip
+
+    found = joined([look(0, 0.2, 0.0), look(10, 0.4, 0.3), look(20, 0.4, 0.2)], [look(0, 0.4, 0.3), look(10, 0.6, 0.1)])
+    assert [one["update"] for one in found] == [0, 10, 20]
+    told = course(found)
+    assert (told["trace_peak"], told["step_peak"], told["traces_fell_steps_did_not"]) == (10, 20, True)
+    assert not course(found[:2])["traces_fell_steps_did_not"] and course([])["trace_peak"] is None
+    none = {"mean": None, "low": None, "high": None}
+    half = {"mean": 0.5, "low": 0.25, "high": 0.75}
+    drawn = staircase_svg("<b>&", {"random": {"greedy": half, "sampled": none, "pass_at_k": half}}, told["looks"])
+    assert "&lt;b&gt;&amp;" in drawn and drawn.count("<polyline") == 2
+    ElementTree.fromstring(drawn)
+
+
+def test_a_window_without_its_stop_is_refused(tiny: StaircaseConfig) -> None:
+    with pytest.raises(ValueError, match="window"):
+        replace(tiny, window=(0.6, 0.5))
