@@ -1,0 +1,129 @@
+"""Building nano-base on a few steps: parts that are done stay done, a kill changes nothing, the gate can fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainer.nano_base import CURRICULUM, GATE, NanoBaseConfig, Phase, build_nano_base, goal_texts
+from trainer.perception import Drawings, PerceptionSource
+
+SHAPE: dict[str, Any] = {
+    "vocab_size": 2048, "hidden": 32, "layers": 1, "heads": 1, "kv_heads": 1, "intermediate": 32,
+    "vision_hidden": 16, "vision_heads": 1, "vision_intermediate": 16, "position_grid": 8,
+}  # fmt: skip
+TINY = NanoBaseConfig(
+    sheets=2, layouts=2, held_out_sheets=1, held_out_layouts=2, tokenizer_rows=200, gate_rows=12, batch_size=4,
+    warmup=1, threads=1, save_every=2,
+    shape=SHAPE,
+    curriculum=(Phase("alone", {"alone": 1.0}, 4), Phase("mixed", {"mixed": 1.0}, 6)),
+)  # fmt: skip
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_nano_base import TINY
+from trainer.nano_base import build_nano_base
+build_nano_base(Path(sys.argv[1]) / "out", Path(sys.argv[1]), TINY, progress=False,
+                on_event=lambda event: print(event["step"], flush=True) if event["kind"] == "step" else None)
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    work = tmp_path_factory.mktemp("nano_base")
+    build_nano_base(work / "out", work, TINY, progress=False)
+    return work
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_a_build_that_is_done_takes_no_step(built: Path) -> None:
+    steps: list[dict[str, Any]] = []
+    found = build_nano_base(built / "again", built, TINY, progress=False, on_event=steps.append)
+    assert not [event for event in steps if event["kind"] == "step"]
+    assert weights(built / "again") == weights(built / "out")
+    assert set(found["lessons"]["mixed"]["controls"]) == {"blind", "random_element", "swapped"}
+    assert not found["passed"]  # ten steps see nothing
+    assert (built / "again" / GATE).exists()
+
+
+def test_killed_in_the_second_phase_it_goes_on_to_the_same_weights(built: Path, tmp_path: Path) -> None:
+    for drawn in ("sheets", "layouts"):
+        (tmp_path / drawn).symlink_to(built / drawn)
+    here = str(Path(__file__).parent)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path), here], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(int(line))
+        if seen.count(3) == 2:  # the third step of the second phase: past what was saved last
+            process.send_signal(signal.SIGKILL)
+            break
+    process.wait(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    began, steps = time.monotonic(), []
+
+    def event(what: dict[str, Any]) -> None:
+        if what["kind"] == "step":
+            steps.append(what["step"])
+
+    build_nano_base(tmp_path / "out", tmp_path, TINY, progress=False, on_event=event)
+    assert steps == [3, 4, 5, 6], f"after {time.monotonic() - began:.1f} s"
+    assert weights(tmp_path / "out") == weights(built / "out")
+
+
+def test_another_config_is_built_anew(built: Path) -> None:
+    steps: list[int] = []
+    changed = replace(TINY, curriculum=(TINY.curriculum[0], replace(TINY.curriculum[1], lr=1e-3)))
+    build_nano_base(
+        built / "other", built, changed, progress=False,
+        on_event=lambda event: steps.append(event["step"]) if event["kind"] == "step" else None,
+    )  # fmt: skip
+    assert steps == [1, 2, 3, 4, 5, 6]  # the first phase is as it was
+    assert weights(built / "other") != weights(built / "out")
+
+
+def test_nothing_can_be_answered_blind(built: Path) -> None:
+    from schemas.actions import parse_reply
+    from trainer.controls import BlindTable
+
+    for lesson in ("texts", "mixed"):  # the small screens of the first lessons can be guessed at a little
+        seen = PerceptionSource(Drawings.of_split(built, "train", 2, 2), {lesson: 1.0}, "seen")
+        table = BlindTable(seen.question(place)[0] for place in range(1500))
+        questions = PerceptionSource(Drawings.of_split(built, "test", 1, 2), {lesson: 1.0}, "asked")
+        asked = [made for place in range(400) if (made := questions.question(place)[0])["target_boxes"]]
+        hits = 0
+        for made in asked:
+            point, box = parse_reply(table.reply(made)).point, made["target_boxes"][0]
+            hits += point is not None and box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+        assert hits / len(asked) <= 0.05, (lesson, hits, len(asked))
+
+
+def test_the_curriculum_names_lessons_and_the_goals_are_sentences() -> None:
+    from generators.perception.questions import LESSONS
+
+    assert {name for phase in CURRICULUM for name in phase.lessons} <= set(LESSONS)
+    goals = goal_texts(1)
+    assert len(goals) > 100
+    assert all(goal.strip() for goal in goals)
+
+
+def test_bad_settings_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no-such"):
+        PerceptionSource(Drawings(tmp_path, ("train-000",)), {"no-such": 1.0})
+    with pytest.raises(ValueError, match="sheets"):
+        PerceptionSource(Drawings(tmp_path, ()), {"mixed": 1.0})

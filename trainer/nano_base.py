@@ -1,0 +1,298 @@
+"""Building nano-base: a nano model that can see, as Qwen3-VL's published weights are for the larger presets.
+
+One command, resumable: sheets of elements are drawn once, a tokenizer is learned on the words of the curriculum, the
+model trains on pasted screens lesson after lesson, and the gate measures what it sees on sheets that training never
+saw, beside the blind table, the random element and the swapped screen. Everything but the measure's wall time is a
+function of the config. The instruction stands before the image, one question a sequence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainer.perception import Drawings, PerceptionSource
+from trainer.presets import Preset, preset
+
+if TYPE_CHECKING:
+    from trainer.batches import Processor
+    from trainer.checkpoint import Lineage
+    from trainer.midtrain import MidtrainConfig
+
+OnEvent = Callable[[dict[str, Any]], None]
+FOLDER = Path(__file__).parent / "weights" / "nano_base"
+"""Where the weights lie that every nano run starts from."""
+GATE = "gate.json"
+GATED = ("shapes", "icons", "words", "texts", "mixed", "layouts")
+"""Lessons that the gate measures; it is passed on "mixed"."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the curriculum: `steps` batches of lessons drawn by weight, with a learning rate and the width of
+    coordinate targets (0..1000) at its first and last step. It leaves a checkpoint that the next one starts from."""
+
+    name: str
+    lessons: Mapping[str, float]
+    steps: int
+    lr: float = 6e-4
+    sigma: tuple[float, float] = (60.0, 30.0)
+
+
+CURRICULUM = (
+    Phase("alone", {"alone": 1.0}, 400),
+    Phase("named", {"named": 0.7, "colour": 0.3}, 600, lr=8e-4),
+    Phase("colour", {"colour": 0.7, "named": 0.3}, 600, lr=8e-4),
+    Phase("attribute", {"attribute": 0.7, "colour": 0.2, "named": 0.1}, 600, lr=8e-4),
+    Phase("shapes", {"shapes": 0.8, "attribute": 0.2}, 1200),
+    Phase("icons", {"icons": 0.7, "shapes": 0.3}, 1600, sigma=(40.0, 25.0)),
+    Phase("words", {"words": 0.7, "icons": 0.2, "shapes": 0.1}, 2400, sigma=(40.0, 25.0)),
+    Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 2000, sigma=(40.0, 20.0)),
+    Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 2000, sigma=(30.0, 12.0)),
+)
+"""From a lone shape to crowded screens; each phase keeps a share of what came before."""
+
+
+@dataclass(frozen=True)
+class NanoBaseConfig:
+    """What decides the weights, beside the curriculum."""
+
+    seed: int = 0
+    sheets: int = 120
+    layouts: int = 1200
+    held_out_sheets: int = 8
+    held_out_layouts: int = 80
+    curriculum: tuple[Phase, ...] = CURRICULUM
+    batch_size: int = 32
+    warmup: int = 30
+    final_lr_share: float = 0.3
+    tokenizer_rows: int = 6_000
+    gate_rows: int = 240
+    threads: int = 2
+    save_every: int = 100
+    shape: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (
+            min(
+                self.sheets,
+                self.layouts,
+                self.held_out_sheets,
+                self.held_out_layouts,
+                self.batch_size,
+                self.gate_rows,
+                self.tokenizer_rows,
+            )
+            < 1
+        ):
+            raise ValueError(f"nano-base: expected sheets, layouts, rows and a batch of at least 1, found {self}")
+
+    def midtrain(self, phase: Phase) -> MidtrainConfig:
+        """A phase as the settings of `trainer.midtrain.train`."""
+        from trainer.midtrain import MidtrainConfig
+
+        return MidtrainConfig(
+            steps=phase.steps, batch_size=self.batch_size, lr=phase.lr, warmup=min(self.warmup, phase.steps),
+            final_lr_share=self.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads, bf16=True,
+            save_every=self.save_every, validate_every=0,
+        )  # fmt: skip
+
+
+def build_nano_base(
+    out: Path, work: Path, config: NanoBaseConfig | None = None, *, texts: Iterable[str] = (),
+    on_event: OnEvent | None = None, progress: bool = True,
+) -> dict[str, Any]:  # fmt: skip
+    """Build (or go on building) in `work`, write the checkpoint and its `gate.json` to `out`; → the gate's figures.
+
+    Each phase lies in `work/<number>-<name>` once it is done, and isn't done again while what it depends on is the
+    same; within one, `trainer.midtrain` resumes. `texts` join the curriculum's words for the tokenizer. Needs Chromium
+    for sheets that aren't drawn yet.
+    """
+    from trainer.checkpoint import load_checkpoint, save_checkpoint
+
+    config = config or NanoBaseConfig()
+    seen = Drawings.of_split(work, "train", config.sheets, config.layouts)
+    seen.draw([], progress)
+    folder = _start(work, seen, config, texts)
+    for number, phase in enumerate(config.curriculum, 1):
+        seen.draw(phase.lessons, progress)
+        folder = _phase(work, folder, number, phase, seen, config, on_event, progress)
+    made = load_checkpoint(folder)
+    save_checkpoint(out, made.model.bfloat16(), made.processor, made.lineage)
+    found = gate(out, seen, Drawings.of_split(work, "test", config.held_out_sheets, config.held_out_layouts), config)
+    (out / GATE).write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    return found
+
+
+def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterable[str]) -> Path:
+    """Random weights, and a tokenizer of the curriculum's words and `texts`; kept in `work/0-random`."""
+    from generators.perception.questions import LAYOUTS, LESSONS
+    from pipelines.prompts import prompt_text
+    from trainer.batches import Processor, image_processor
+    from trainer.checkpoint import lineage
+    from trainer.model import build_model
+    from trainer.tokenizer import train_tokenizer
+
+    folder, used = work / "0-random", nano_preset(config.shape)
+    plain = {"seed": config.seed, "preset": used.plain(), "tokenizer_rows": config.tokenizer_rows,
+             "sheets": len(drawings.sheets)}  # fmt: skip
+    if _done(folder, plain):
+        return folder
+    assert used.shape is not None
+    every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name != LAYOUTS}, "tokenizer")
+    rows = [every.question(place)[0] for place in range(config.tokenizer_rows)]
+    words = [text for row in rows for text in (prompt_text(row["messages"]), row["answer"])]
+    processor = Processor(train_tokenizer([*words, *texts], used.shape.vocab_size), image_processor(used), used)
+    model = build_model(used, processor.tokenizer, config.seed)
+    _keep(folder, model, processor, lineage("random", used, config=plain, seeds={"weights": config.seed}))
+    return folder
+
+
+def _phase(
+    work: Path, start: Path, number: int, phase: Phase, drawings: Drawings, config: NanoBaseConfig,
+    on_event: OnEvent | None, progress: bool,
+) -> Path:  # fmt: skip
+    from trainer.checkpoint import lineage, load_checkpoint
+    from trainer.midtrain import train
+    from trainer.tensors import WeightFiles
+
+    folder = work / f"{number}-{phase.name}"
+    source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
+    settings = config.midtrain(phase)
+    before = WeightFiles(start).digest()
+    plain = json.loads(json.dumps({"midtrain": asdict(settings), "data": source.digest(), "start": before}))
+    if _done(folder, plain):
+        return folder
+    made = load_checkpoint(start)
+    if progress:
+        print(f"phase {number} of {len(config.curriculum)}: {phase.name}", file=sys.stderr, flush=True)
+    state = work / "state" / folder.name
+    curve = train(made.model, made.processor, source, settings, state_dir=state, on_event=on_event, progress=progress)
+    losses = [step["loss"] for step in curve.steps]
+    tail = losses[-min(50, len(losses)) :]
+    parents = {f"nano_base/{start.name}": before}
+    earlier = made.lineage.get("metrics", {}).get("loss", {})
+    _keep(folder, made.model, made.processor, lineage(
+        "nano_base", made.processor.preset, config=plain, seeds={"order": config.seed}, parents=parents,
+        metrics={"loss": {**earlier, folder.name: round(sum(tail) / len(tail), 4)}},
+    ))  # fmt: skip
+    return folder
+
+
+def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
+    """Whether a folder holds the checkpoint of just this config (its lineage is written last)."""
+    from trainer.checkpoint import LINEAGE, read_lineage
+
+    return (folder / LINEAGE).exists() and read_lineage(folder)["config"] == json.loads(json.dumps(plain))
+
+
+def _keep(folder: Path, model: Any, processor: Processor, made: Lineage) -> None:
+    from trainer.checkpoint import LINEAGE, save_checkpoint
+
+    (folder / LINEAGE).unlink(missing_ok=True)
+    save_checkpoint(folder, model, processor, made)
+
+
+def goal_texts(targets: int = 12) -> list[str]:
+    """Goals of the worlds' tasks, as material for the tokenizer: phone, sites, and what MiniWoB++'s pages say."""
+    import re
+    from itertools import islice
+    from random import Random
+
+    from generators.environments.miniwob.html import html_folder
+    from generators.generation.ground import open_ground
+
+    found: list[str] = []
+    for name in ("fsm", "phone"):
+        ground = open_ground(name, targets)
+        for target in ground.targets:
+            rng = Random(f"nano-base/{target}")
+            made = (ground.contract([idea], rng) for idea in islice(ground.ideas(target, rng), 40))
+            found += [contract.instruction for contract in made if contract is not None]
+    said = re.compile(r"'([A-Z][^'<>{}\n]{8,120})'")
+    for page in sorted(html_folder().rglob("*.html")):
+        found += said.findall(page.read_text(encoding="utf-8", errors="replace"))
+    return found
+
+
+def nano_preset(shape: Mapping[str, Any] | None = None) -> Preset:
+    """The nano preset, with changes of its shape."""
+    found = preset("nano")
+    if not shape or found.shape is None:
+        return found
+    changes: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in shape.items()}
+    changed = replace(found.shape, **changes)
+    return replace(found, shape=changed, max_pixels=changed.pixels)
+
+
+def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseConfig) -> dict[str, Any]:
+    """What the checkpoint sees on unseen sheets, by lesson: hit rate, random element, blind table, swapped screen.
+
+    `passed`: over the crowded screens at least three times the random-element rate, and the swapped-screen control
+    within chance of the blind table's.
+    """
+    from generators.perception.questions import LESSONS
+    from trainer.checkpoint import load_checkpoint
+    from trainer.controls import BlindTable
+    from trainer.evaluate import EvalConfig, evaluate
+
+    seen.draw(LESSONS)
+    unseen.draw(LESSONS)
+    loaded = load_checkpoint(checkpoint)
+    report: dict[str, Any] = {}
+    for lesson in GATED:
+        table = PerceptionSource(seen, {lesson: 1.0}, "blind")
+        blind = BlindTable(table.question(place)[0] for place in range(4 * config.gate_rows))
+        rows, elements = _gate_rows(PerceptionSource(unseen, {lesson: 1.0}, "gate"), config.gate_rows)
+        asked = EvalConfig(grounding=len(rows), navigation=0, seed=config.seed, threads=config.threads)
+        found = evaluate(loaded, rows, asked, blind=blind, elements=elements, progress=False)["summary"]["grounding"]
+        report[lesson] = {name: found[name] for name in ("present", "absent", "controls")}
+    crowded = report["mixed"]
+    hit, random_element = crowded["present"]["mean"], crowded["controls"]["random_element"]["mean"]
+    swapped, blind_rate = crowded["controls"]["swapped"], crowded["controls"]["blind"]
+    passed = hit >= 3 * random_element and swapped["low"] <= blind_rate["high"]
+    return {"lessons": report, "passed": bool(passed), "times_random": hit / random_element}
+
+
+def _gate_rows(source: PerceptionSource, count: int) -> tuple[list[dict[str, Any]], dict[str, list[list[float]]]]:
+    """The first `count` grounding rows with encoded pictures, and the boxes of all elements by picture."""
+    from pipelines.images import encode_png
+    from schemas.coordinates import box_to_unit
+    from trainer.controls import picture_key
+
+    rows: list[dict[str, Any]] = []
+    elements: dict[str, list[list[float]]] = {}
+    for place in itertools.count():
+        made, screen = source.question(place)
+        if made["objective"] == "grounding":
+            rows.append({**made, "images": [encode_png(screen.pixels)]})
+            elements[picture_key(rows[-1])] = [box_to_unit(one.box, screen.size_px) for one in screen.elements]
+        if len(rows) == count:
+            break
+    return rows, elements
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m trainer.nano_base`; exit code 1 if the gate isn't passed."""
+    parser = argparse.ArgumentParser(prog="python -m trainer.nano_base", description=(__doc__ or "").strip(),
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("--out", type=Path, default=FOLDER, help="the checkpoint's folder (the package's own)")
+    parser.add_argument("--work", type=Path, required=True, help="sheets and resumable state")
+    parser.add_argument("--phases", type=int, default=len(CURRICULUM), help="end after so many phases (all)")
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads (2)")
+    options = parser.parse_args(argv)
+    config = NanoBaseConfig(curriculum=CURRICULUM[: options.phases], threads=options.threads)
+    found = build_nano_base(options.out, options.work, config, texts=goal_texts())
+    print(json.dumps({name: lesson["present"]["mean"] for name, lesson in found["lessons"].items()}))
+    print(f"gate {'passed' if found['passed'] else 'NOT passed'}: {found['times_random']:.2f} times the random element")
+    return 0 if found["passed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
