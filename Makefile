@@ -14,10 +14,10 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint dev bench soak serve clean
+.PHONY: help setup demo test lint dev bench soak nano-base serve clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp ## the environment and a browser, once
 
@@ -60,6 +60,9 @@ bench: setup ## side-by-side figures into bench/results.json
 
 soak: setup ## devices, nodes and workers killed at random under the generation loop: make soak MINUTES=20 SEED=0
 	$(BIN)/python bench/soak.py --minutes $(MINUTES) --seed $(SEED) --json $(VESPER_HOME)/soak.json
+
+nano-base: setup ## build the nano model that sees, in parts (hours on two cores): kill it and it goes on
+	$(BIN)/python -m trainer.nano_base --work $(VESPER_HOME)/cache/nano_base
 
 serve: ## vLLM in an environment of its own (needs a GPU): make serve MODEL=Qwen/Qwen3-VL-8B-Instruct
 	@[ -n "$(MODEL)" ] || { echo "say which model: make serve MODEL=Qwen/Qwen3-VL-8B-Instruct"; exit 1; }

@@ -9,6 +9,7 @@ image, so that in a causal model the image tokens can look for what was asked.
 | navigation | `Goal: …`, `History:` and the last N actions, numbers absolute | the three tags |
 | grounding | `Where is <expression>?` | `[x,y]`, or `[-1,-1]` if it is not on the screen |
 | perception | `What is at [x,y]?` / `What is in [l,t,r,b]?` / `List the elements.` | `ROLE text`, one line an element |
+| perception | `List the elements with their places.` | `ROLE text [x,y]`, one line an element |
 | perception | `What is the unlabelled element at [x,y] for?` | its accessible name |
 | vqa | the question | a short phrase, an action, or numbered steps |
 """
@@ -34,6 +35,7 @@ REFUSAL = "[-1,-1]"
 """The grounding answer for an element that is not on the screen."""
 
 LIST_QUESTION = "List the elements."
+PLACES_QUESTION = "List the elements with their places."
 TRANSITION_QUESTION = "Which action leads from the first screen to the second?"
 APP_QUESTION = "Which app or site is on the screen?"
 

@@ -71,6 +71,7 @@ def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
         torch.manual_seed(seed)
         model = Qwen3VLForConditionalGeneration(config)
         _smooth_numbers(model, number_ids(tokenizer), preset)
+        _smooth_positions(model, preset)
     finally:
         torch.set_rng_state(state)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
@@ -89,6 +90,22 @@ def _smooth_numbers(model: Any, numbers: NumberIds | None, preset: Preset) -> No
     kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * shape.number_smoothing**2))
     noise = kernel @ torch.randn(LAST_NUMBER + 1, table.shape[1])
     table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * shape.init
+
+
+@torch.no_grad()
+def _smooth_positions(model: Any, preset: Preset) -> None:
+    """Patch positions as smoothed noise on three scales of the grid, of spread `Shape.position_init`."""
+    shape = preset.shape
+    if shape is None or shape.position_init <= 0:
+        return
+    table, side = model.model.visual.pos_embed.weight, shape.position_grid
+    place = torch.arange(side, dtype=torch.float32)
+    total = torch.zeros(side * side, table.shape[1])
+    for cells in (side / 4, side / 10, side / 24):
+        kernel = torch.exp(-((place[None] - place[:, None]) ** 2) / (2 * cells**2))
+        noise = torch.einsum("ai,bj,ijd->abd", kernel, kernel, torch.randn(side, side, table.shape[1]))
+        total += noise.reshape(side * side, -1) / noise.std()
+    table.copy_(total / total.std() * shape.position_init)
 
 
 def load_model(

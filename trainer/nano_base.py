@@ -45,18 +45,21 @@ class Phase:
     sigma: tuple[float, float] = (60.0, 30.0)
 
 
+SHAPE: dict[str, Any] = {
+    "vocab_size": 3072, "vision_depth": 1, "vision_intermediate": 256, "deepstack": [], "position_grid": 28,
+    "position_init": 0.2, "pixels": 320 * 448,
+}  # fmt: skip
+"""What nano-base changes of the nano preset: text of 16 px is large enough to be read, and one layer of vision does."""
 CURRICULUM = (
-    Phase("alone", {"alone": 1.0}, 400),
-    Phase("named", {"named": 0.7, "colour": 0.3}, 600, lr=8e-4),
-    Phase("colour", {"colour": 0.7, "named": 0.3}, 600, lr=8e-4),
-    Phase("attribute", {"attribute": 0.7, "colour": 0.2, "named": 0.1}, 600, lr=8e-4),
-    Phase("shapes", {"shapes": 0.8, "attribute": 0.2}, 1200),
+    Phase("named", {"named": 0.7, "colour": 0.3}, 2000, lr=1e-3),
+    Phase("colour", {"colour": 0.4, "named": 0.2, "attribute": 0.4}, 2000, lr=1e-3),
+    Phase("shapes", {"shapes": 0.7, "attribute": 0.3}, 2000, lr=8e-4),
     Phase("icons", {"icons": 0.7, "shapes": 0.3}, 1600, sigma=(40.0, 25.0)),
     Phase("words", {"words": 0.7, "icons": 0.2, "shapes": 0.1}, 2400, sigma=(40.0, 25.0)),
     Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 2000, sigma=(40.0, 20.0)),
     Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 2000, sigma=(30.0, 12.0)),
 )
-"""From a lone shape to crowded screens; each phase keeps a share of what came before."""
+"""From one or two shapes to crowded screens; each phase keeps a share of what came before."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class NanoBaseConfig:
     gate_rows: int = 240
     threads: int = 2
     save_every: int = 100
-    shape: Mapping[str, Any] = field(default_factory=dict)
+    shape: Mapping[str, Any] = field(default_factory=lambda: dict(SHAPE))
 
     def __post_init__(self) -> None:
         if (
@@ -96,11 +99,12 @@ class NanoBaseConfig:
     def midtrain(self, phase: Phase) -> MidtrainConfig:
         """A phase as the settings of `trainer.midtrain.train`."""
         from trainer.midtrain import MidtrainConfig
+        from trainer.span_weights import SpanWeights
 
         return MidtrainConfig(
             steps=phase.steps, batch_size=self.batch_size, lr=phase.lr, warmup=min(self.warmup, phase.steps),
             final_lr_share=self.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads, bf16=True,
-            save_every=self.save_every, validate_every=0,
+            save_every=self.save_every, validate_every=0, spans=SpanWeights(coordinate=1.0, text=2.0),
         )  # fmt: skip
 
 

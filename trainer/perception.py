@@ -13,7 +13,7 @@ from generators.perception.layouts import VERSION as LAYOUT_VERSION
 from generators.perception.layouts import read_layout
 from generators.perception.questions import LAYOUTS, LESSONS, layout_row, pasted_row
 from generators.perception.screens import PastedScreen
-from generators.perception.sheets import VERSION, read_sheet
+from generators.perception.sheets import VERSION, read_sheet, style_of
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class PerceptionSource:
         if unknown := sorted(set(lessons) - set(LESSONS)):
             raise ValueError(f"perception: expected lessons of {', '.join(LESSONS)}, found {unknown}")
         self._drawings, self._lessons, self._seed = drawings, dict(lessons), seed
+        self._white = [name for name in drawings.sheets if style_of(name).ground == "#ffffff"] or drawings.sheets
         self._sheet = lru_cache(maxsize=160)(lambda name: read_sheet(drawings.folder / "sheets", name))
         self._layout = lru_cache(maxsize=400)(lambda name: read_layout(drawings.folder / "layouts", name))
 
@@ -90,7 +91,8 @@ class PerceptionSource:
         rng = Random(f"lesson/{seed}")
         [name] = rng.choices(list(self._lessons), list(self._lessons.values()))
         if name != LAYOUTS:
-            return pasted_row(seed, self._sheet(rng.choice(self._drawings.sheets)), LESSONS[name])
+            names = self._white if LESSONS[name].plain else self._drawings.sheets
+            return pasted_row(seed, self._sheet(rng.choice(names)), LESSONS[name])
         layout = self._layout(rng.choice(self._drawings.layouts))
         others = self._sheet(self._drawings.sheets[0]).elements
         return layout_row(seed, layout, others, LESSONS[name]), layout[0]

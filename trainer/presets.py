@@ -35,6 +35,8 @@ class Shape:
     pixels: int = 160 * 224
     rope_theta: float = 10_000.0
     init: float = 0.02
+    position_init: float = 0.0
+    """Spread of patch positions as smooth noise over the grid, so that place weighs beside content (0 = `init`)."""
     number_smoothing: float = 20.0
     """Neighbouring numbers start with alike embeddings: correlation length in units of 0..1000 (0 = independent)."""
 

@@ -13,7 +13,15 @@ from typing import Any
 
 from generators.perception.screens import SIZES, SMALL_SIZES, Pasted, PastedScreen, paste
 from generators.perception.sheets import ROLES, TEXT_KINDS, Drawn, Sheet, identity, names_of
-from pipelines.prompts import LIST_QUESTION, REFUSAL, grounding_text, messages, point_answer, point_text
+from pipelines.prompts import (
+    LIST_QUESTION,
+    PLACES_QUESTION,
+    REFUSAL,
+    grounding_text,
+    messages,
+    point_answer,
+    point_text,
+)
 from schemas.coordinates import box_to_unit
 
 
@@ -22,7 +30,8 @@ class Lesson:
     """A stage of the curriculum: what stands on its screens and what is asked.
 
     `kinds`: weight of each kind of element; `count`: fewest and most elements; `attributes`: how a shape is asked for
-    ("colour", "shape" or "both"; with one attribute all shapes differ in it). `refusals`, `captions`, `lists`: shares.
+    ("colour", "shape" or "both"; with one attribute all shapes differ in it). `refusals`, `captions`, `lists`, `places`
+    (lists with the point of each element): shares. `plain`: on white ground only, where what is no element is nothing.
     """
 
     name: str
@@ -32,7 +41,9 @@ class Lesson:
     refusals: float = 0.0
     captions: float = 0.0
     lists: float = 0.0
+    places: float = 0.0
     sizes: tuple[tuple[int, int], ...] = SIZES
+    plain: bool = False
 
 
 LAYOUTS = "layouts"
@@ -41,16 +52,17 @@ TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
     for lesson in (
-        Lesson("alone", (("shape", 1.0),), (1, 1), ("colour", "shape", "both"), sizes=SMALL_SIZES),
-        Lesson("named", (("shape", 1.0),), (1, 2), ("both",), captions=0.7, sizes=SMALL_SIZES),
-        Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.3, sizes=SMALL_SIZES),
-        Lesson("attribute", (("shape", 1.0),), (2, 4), ("colour", "shape"), captions=0.3, sizes=SMALL_SIZES),
-        Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.06, captions=0.2, sizes=SMALL_SIZES),
-        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.08, captions=0.35,
-               sizes=SMALL_SIZES),
-        Lesson("words", TEXTS, (1, 4), refusals=0.06, captions=0.45, sizes=SMALL_SIZES),
-        Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.25,
-               lists=0.03),
+        Lesson("named", (("shape", 1.0),), (1, 2), captions=0.35, places=0.4, sizes=SMALL_SIZES, plain=True),
+        Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.1, places=0.4, sizes=SMALL_SIZES,
+               plain=True),
+        Lesson("attribute", (("shape", 1.0),), (2, 4), ("colour", "shape"), captions=0.1, places=0.3,
+               sizes=SMALL_SIZES, plain=True),
+        Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.06, captions=0.1, places=0.3, sizes=SMALL_SIZES),
+        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.08, captions=0.15,
+               places=0.3, sizes=SMALL_SIZES),
+        Lesson("words", TEXTS, (1, 4), refusals=0.06, captions=0.2, places=0.3, sizes=SMALL_SIZES),
+        Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.15,
+               lists=0.03, places=0.2),
         Lesson("mixed", (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)), (5, 12), ("both", "colour", "shape"),
                refusals=0.12, captions=0.15, lists=0.05),
         Lesson(LAYOUTS, (), (1, 1), refusals=0.12, captions=0.12, lists=0.02),
@@ -60,10 +72,8 @@ LESSONS = {
 
 
 def caption(drawn: Drawn) -> str:
-    """`role text`, as the corpus captions an element; what has no text by its only name."""
-    if drawn.kind in ("shape", "widget"):
-        return names_of(drawn)[0]
-    return f"{ROLES[drawn.kind]} {drawn.name}"
+    """`role text`, as the corpus captions an element: the words that it is asked for by, as the same tokens."""
+    return f"{ROLES[drawn.kind]} {drawn.colour} {drawn.name}".replace("  ", " ")
 
 
 def pasted_row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, Any], PastedScreen]:
@@ -95,11 +105,13 @@ def _row(
     boxes: list[list[float]] = []
     if draw < lesson.lists:
         text, answer, objective = LIST_QUESTION, listing(screen), "perception"
-    elif draw < lesson.lists + lesson.captions:
+    elif draw < lesson.lists + lesson.places:
+        text, answer, objective = PLACES_QUESTION, listing(screen, places=True), "perception"
+    elif draw < lesson.lists + lesson.places + lesson.captions:
         one = rng.choice(screen.elements)
         x, y = _centre(one, screen)
         text, answer, objective = point_text(x, y), caption(one.drawn), "perception"
-    elif draw < lesson.lists + lesson.captions + lesson.refusals:
+    elif draw < lesson.lists + lesson.places + lesson.captions + lesson.refusals:
         shown = [*(one.drawn for one in screen.elements), *cut]
         text, answer, objective = grounding_text(_absent(others, shown, attribute, rng)), REFUSAL, "grounding"
     else:
@@ -112,9 +124,11 @@ def _row(
             "lesson": lesson.name}  # fmt: skip
 
 
-def listing(screen: PastedScreen) -> str:
-    """All elements in reading order, a line each."""
+def listing(screen: PastedScreen, places: bool = False) -> str:
+    """All elements in reading order, a line each; with `places`, the point of each behind its name."""
     ordered = sorted(screen.elements, key=lambda one: (one.box[1] // 24, one.box[0]))
+    if places:
+        return "\n".join(f"{caption(one.drawn)} {point_answer(*_centre(one, screen))}" for one in ordered)
     return "\n".join(caption(one.drawn) for one in ordered)
 
 

@@ -30,7 +30,8 @@ GROUNDS = ("#ffffff", "#ffffff", "#f4f5f7", "#fdf6e3", "#e8eef7", "#20242c", "#1
 DARK = {"#20242c", "#123047", "#2b2b2b"}
 TEXT_KINDS = ("text", "button", "link", "field", "checkbox", "radio", "tab")
 ROLES = {"text": "text", "button": "button", "link": "link", "field": "text field", "checkbox": "checkbox",
-         "radio": "radio button", "tab": "tab", "icon": "icon"}  # fmt: skip
+         "radio": "radio button", "tab": "tab", "icon": "icon",
+         "shape": "shape", "widget": "widget"}  # fmt: skip
 WIDTH = 960
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import signal
-import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,23 +187,27 @@ def test_the_merged_checkpoint_is_plain_transformers(merged: Path) -> None:
     assert AutoTokenizer.from_pretrained(str(merged)).decode(reply.token_ids, skip_special_tokens=True) == reply.text
 
 
+SERVE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been started in the background
+from dagster_project.cli import main
+sys.exit(main(["serve", *sys.argv[1:]]))
+"""
+
+
 def test_the_command_serves_until_it_is_stopped(merged: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    replies: list[Any] = []
-
-    def ask_and_stop() -> None:
-        asked: Any = content()
+    command = [sys.executable, "-c", SERVE, str(merged), "--port", "0", "--name", "merged", "--threads", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
-            patient = client(f"http://127.0.0.1:{port}/v1").with_options(max_retries=20)
-            replies.append(patient.chat.completions.create(model="merged", messages=asked, max_tokens=2))
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            assert told.startswith("merged at http://127.0.0.1:"), told
+            asked: Any = content()
+            reply = client(told.split()[2]).chat.completions.create(model="merged", messages=asked, max_tokens=2)
+            assert reply.choices[0].message.role == "assistant"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
         finally:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    asking = threading.Thread(target=ask_and_stop)
-    asking.start()
-    assert main(["serve", str(merged), "--port", str(port), "--name", "merged", "--threads", "1"]) == 130
-    asking.join()
-    assert len(replies) == 1 and f"merged at http://127.0.0.1:{port}/v1" in capsys.readouterr().out
+            process.kill()
     assert main(["serve", str(merged.parent / "none")]) == 2
     assert "expected a checkpoint folder" in capsys.readouterr().err

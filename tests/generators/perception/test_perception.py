@@ -13,8 +13,9 @@ from generators.perception.layouts import draw_layouts, read_layout
 from generators.perception.questions import LAYOUTS, LESSONS, layout_row, pasted_row
 from generators.perception.screens import SIZES, paste
 from generators.perception.sheets import ROLES, Drawn, Sheet, draw_sheets, identity, names_of, read_sheet, wanted
-from pipelines.prompts import REFUSAL, prompt_text
+from pipelines.prompts import PLACES_QUESTION, REFUSAL, prompt_text
 from schemas.actions import parse_reply
+from schemas.coordinates import box_to_unit
 
 SHEETS = ("train-000", "train-001", "test-000")
 
@@ -112,9 +113,8 @@ def test_captions_and_lists_name_what_stands_there(sheet: Sheet) -> None:
             continue
         said = made["answer"].splitlines()
         kinds.add(len(said) > 1)
-        for line in said:
-            assert any(line in (names_of(o.drawn)[0], f"{ROLES.get(o.drawn.kind)} {o.drawn.name}")
-                       for o in screen.elements), line  # fmt: skip
+        shown = {" ".join(filter(None, (ROLES[o.drawn.kind], o.drawn.colour, o.drawn.name))) for o in screen.elements}
+        assert set(said) <= shown
         if len(said) > 1:
             assert len(said) == len(screen.elements)
     assert kinds == {True, False}
@@ -150,3 +150,22 @@ def test_layouts_show_their_elements_and_refuse_nothing_that_is_cut_off(sheet: S
     drawn: list[int] = []
     draw_layouts(tmp_path, names, drawn.append)
     assert not drawn
+
+
+def test_a_list_with_places_has_a_point_in_every_box(sheet: Sheet) -> None:
+    seen = 0
+    for seed in range(60):
+        made, screen = pasted_row(f"p-{seed}", sheet, LESSONS["shapes"])
+        if prompt_text(made["messages"]) != PLACES_QUESTION:
+            continue
+        seen += 1
+        lines = made["answer"].splitlines()
+        assert len(lines) == len(screen.elements)
+        for line in lines:
+            name, _, point = line.partition(" [")
+            x, y = (int(part) for part in point.rstrip("]").split(","))
+            [one] = [o for o in screen.elements if f"shape {o.drawn.colour} {o.drawn.name}" == name]
+            left, top, right, bottom = box_to_unit(one.box, screen.size_px)
+            assert left <= x <= right
+            assert top <= y <= bottom
+    assert seen > 5

@@ -17,7 +17,7 @@ from generators.environments.registry import WORLDS, WorldKind
 from generators.task_pool import build_shards, build_static
 from pipelines.store import PartSpec, Store, StoreError
 from trainer.online.stage import online, runnable_tasks, split_tasks
-from trainer.stages import STAGES, _function, checkpoint_folder, inputs_of, run_stage, stage_config
+from trainer.stages import STAGES, checkpoint_folder, inputs_of, run_stage, stage_config, stage_function
 
 CONFIG: dict[str, Any] = {
     "online": {"worlds": ["choice"], "updates": 2, "tasks_per_update": 2, "grpo": {"max_completion_length": 24},
@@ -98,7 +98,7 @@ def _commit_checkpoint(store: Store, asset: str, source: Path) -> None:
 
 
 def test_the_merge_reads_the_online_specialists_unless_others_are_named() -> None:
-    assert {"online_mobile", "evaluations/online_web"} <= set(STAGES) and _function("online_web") is online
+    assert {"online_mobile", "evaluations/online_web"} <= set(STAGES) and stage_function("online_web") is online
     assert inputs_of("unified") == (
         "checkpoints/mid_trained", "checkpoints/offline_grounding", "checkpoints/online_mobile",
         "checkpoints/online_web",

@@ -178,8 +178,11 @@ def run_suite_with(answers: Any, root: Path) -> dict[str, Any]:
     return evaluate_grounding(benchmark("screenspot_v2"), Raw(root), answers)
 
 
-def test_bad_requests_are_one_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_requests_are_one_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = str(tmp_path)
+    monkeypatch.setenv("VESPER_HOME", home)  # that of the machine may hold native files
     cases = {
         "unknown suite 'nope'; known are heldout": [str(folder), "--suite", "nope"],
         "expected a checkpoint folder, or --base-url and --model": ["--suite", "screenspot"],
@@ -187,7 +190,7 @@ def test_bad_requests_are_one_line(folder: Path, tmp_path: Path, capsys: pytest.
         "expected a checkpoint folder with config.json": [str(tmp_path), "--suite", "screenspot"],
         "found a served model": ["--suite", "latent", "--base-url", "http://x", "--model", "m", "--data", home],
         "expected native files of ScreenSpot in a folder": [str(folder), "--suite", "screenspot"],
-        "expected native files of aitz": [str(folder), "--suite", "aitz"],
+        "expected unified/aitz in the store": [str(folder), "--suite", "aitz"],
         "expected a store": [str(folder), "--suite", "heldout", "--data", str(tmp_path / "none")],
         "AndroidWorld isn't installed": [str(folder), "--suite", "android_world"],
         "unknown 'nope'": [str(folder), "--suite", "fsm", "--only", "nope"],
