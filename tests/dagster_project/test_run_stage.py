@@ -27,7 +27,11 @@ with output_lock(Path(sys.argv[1]), "checkpoints/x"):
     while True:
         time.sleep(0.05)
 """
-PARENT = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[2], sys.argv[1]]).wait()"
+PARENT = """
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Dagster's own runs leave it ignored in the process of the tests
+subprocess.Popen([sys.executable, "-c", sys.argv[2], sys.argv[1]]).wait()
+"""
 
 
 def _alive(pid: int) -> bool:
