@@ -96,8 +96,9 @@ def test_the_server_is_kept_full(server, client_of):
 def test_nobody_waits_for_the_slowest(server, client_of):
     server.script = ["slow"]  # three seconds
     client_of(server, concurrency=2).ask_all(questions(30))
-    last = list(server.delivered)[-1]  # in the order in which they were delivered
-    assert last == list(server.asked)[0] and len(server.delivered) == 30
+    delivered = list(server.delivered)  # in this order
+    assert len(delivered) == 30
+    assert delivered.index(list(server.asked)[0]) > 3  # with two places, at most one answer comes before one waited for
 
 
 def test_a_question_that_waits_to_be_tried_again_holds_no_place(server, client_of):
