@@ -51,7 +51,8 @@ SHAPE: dict[str, Any] = {
 }  # fmt: skip
 """What nano-base changes of the nano preset: text of 16 px is large enough to be read, and one layer of vision does."""
 CURRICULUM = (
-    Phase("named", {"named": 0.7, "colour": 0.3}, 2000, lr=1e-3),
+    Phase("alone", {"alone": 1.0}, 500, lr=1e-3),
+    Phase("named", {"named": 0.7, "alone": 0.3}, 1200, lr=1e-3),
     Phase("colour", {"colour": 0.4, "named": 0.2, "attribute": 0.4}, 2000, lr=1e-3),
     Phase("shapes", {"shapes": 0.7, "attribute": 0.3}, 2000, lr=8e-4),
     Phase("icons", {"icons": 0.7, "shapes": 0.3}, 1600, sigma=(40.0, 25.0)),
@@ -59,7 +60,7 @@ CURRICULUM = (
     Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 2000, sigma=(40.0, 20.0)),
     Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 2000, sigma=(30.0, 12.0)),
 )
-"""From one or two shapes to crowded screens; each phase keeps a share of what came before."""
+"""Names of a lone shape first, then places, then crowds; each phase keeps a share of what came before."""
 
 
 @dataclass(frozen=True)

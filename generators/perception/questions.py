@@ -52,6 +52,7 @@ TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
     for lesson in (
+        Lesson("alone", (("shape", 1.0),), (1, 1), captions=1.0, sizes=SMALL_SIZES, plain=True),
         Lesson("named", (("shape", 1.0),), (1, 2), captions=0.35, places=0.4, sizes=SMALL_SIZES, plain=True),
         Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.1, places=0.4, sizes=SMALL_SIZES,
                plain=True),
