@@ -188,7 +188,7 @@ class _Run:
                 self._again(job, reason)
             self._hire()
         if device is not None:
-            threading.Thread(target=_end_call, args=(device, reason), daemon=True).start()
+            threading.Thread(target=end_call, args=(device, reason), daemon=True).start()
 
     def _stop(self) -> None:
         """End the workers: at once where the run failed, their claims being taken from them."""
@@ -204,7 +204,7 @@ class _Run:
             if worker.thread is not None:
                 worker.thread.join(max(0.1, end - time.monotonic()))
                 if worker.thread.is_alive() and worker.device is not None:
-                    _end_call(worker.device, "the run has ended")
+                    end_call(worker.device, "the run has ended")
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
@@ -358,7 +358,8 @@ class _Run:
         self.ended.append(done)
 
 
-def _end_call(device: Device, reason: str) -> None:
+def end_call(device: Device, reason: str) -> None:
+    """Make a device end a call that hangs; what that raises is logged."""
     for end in (lambda: device.fail(reason), device.kill):
         try:
             end()

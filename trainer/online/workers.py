@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from generators.browser import BrowserMissing
 from generators.generation.devices import Device, DevicePool
 from generators.generation.execution import InfrastructureFailure, Limits
 from generators.generation.journal import ClaimLost
+from generators.generation.scheduling import NEVER, end_call
 from trainer.online.engine import EngineFailed, ReplyEngine, RolloutPolicy
 from trainer.online.rollouts import Job, Recorder, Rollout, RolloutClaim, lost, make_rollout
 from trainer.online.worker_state import Statistics, Task, Worker
@@ -33,8 +33,6 @@ LOOK_S = 0.2
 JOIN_S = 10.0
 NO_DEVICE_S = 2.0
 """Pause before a device is asked for again where none was to be had."""
-NEVER = (ValueError, ImportError, BrowserMissing)
-"""What a pool raises for a device that it will never have: the run ends with it."""
 CALM = ("decide", "begin")
 """Calls that wait for the engine, not for a device."""
 
@@ -85,7 +83,7 @@ class RolloutWorkers:
             if worker.thread is not None and worker.thread is not threading.current_thread():
                 worker.thread.join(max(0.1, end - time.monotonic()))
                 if worker.thread.is_alive() and worker.device is not None:
-                    _kill(worker.device, "the run has ended")
+                    end_call(worker.device, "the run has ended")
 
     # -- what the learner calls ------------------------------------------------------------------------------------
 
@@ -245,7 +243,7 @@ class RolloutWorkers:
             self._hire()
             self.cond.notify_all()
         if device is not None:
-            threading.Thread(target=_kill, args=(device, reason), daemon=True).start()
+            threading.Thread(target=end_call, args=(device, reason), daemon=True).start()
 
     # -- a worker's thread -----------------------------------------------------------------------------------------
 
@@ -360,11 +358,3 @@ class RolloutWorkers:
                 self._held += time.monotonic() - worker.open_since
             worker.opened = worker.device = None
             worker.kind = worker.doing = ""
-
-
-def _kill(device: Device, reason: str) -> None:
-    for end in (lambda: device.fail(reason), device.kill):
-        try:
-            end()
-        except Exception as error:
-            log.info("device %s: ending its call: %s", device.name, error)

@@ -21,13 +21,14 @@ from generators.environments.world import World, WorldError
 from generators.generation.contract import Contract
 from generators.generation.devices import LocalPool
 from generators.policies.guides import Guide
+from trainer.suites.world_tasks import MINIWOB_REWARD, STYLES
 
 SPLIT_SEEDS = {"train": 1_000_000, "validation": 2_000_000, "test": 3_000_000, "oracle": 4_000_000, "blind": 5_000_000}
 """First episode seed of each split; `oracle` and `blind` are those of the measurement."""
 MOST_EPISODES = 900_000
 STEPS = (4, 8)
 """Least and most actions of a phone or FSM task: long enough for a trace to fail late."""
-MINIWOB_REWARD = 0.99
+NANO = STYLES["nano"]
 MOST_MISSED = 120
 """Seeds in a row without an episode, after which a family has none: not every phone or page carries its task."""
 FAMILY = "family:"
@@ -174,11 +175,11 @@ def _fsm_episode(family: Family, seed: int, world: World) -> Contract | None:
 
 # --- all of them ------------------------------------------------------------------------------------------------------
 GROUNDS: dict[str, Ground] = {
-    "miniwob": Ground("web", partial(open_world, "miniwob", scale=2.0), _miniwob_families, _miniwob_episode,
+    "miniwob": Ground("web", partial(open_world, "miniwob", **NANO["miniwob"]), _miniwob_families, _miniwob_episode,
                       _miniwob_guide),
-    "fsm": Ground("web", partial(open_world, "fsm", nano=True), _fsm_families, _fsm_episode, _fsm_guide),
-    "phone": Ground("mobile", partial(open_world, "phone", nano=True), _phone_families, _phone_episode, _phone_guide,
-                    undoes=True),
+    "fsm": Ground("web", partial(open_world, "fsm", **NANO["fsm"]), _fsm_families, _fsm_episode, _fsm_guide),
+    "phone": Ground("mobile", partial(open_world, "phone", **NANO["phone"]), _phone_families, _phone_episode,
+                    _phone_guide, undoes=True),
 }  # fmt: skip
 
 
