@@ -13,12 +13,12 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.ids import digest
 from trainer.perception import Drawings, PerceptionSource
-from trainer.presets import Preset, preset
 
 if TYPE_CHECKING:
     from trainer.batches import Processor
@@ -142,15 +142,16 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     from trainer.batches import Processor, image_processor
     from trainer.checkpoint import lineage
     from trainer.model import build_model
+    from trainer.stages import preset_from
     from trainer.tokenizer import train_tokenizer
 
-    folder, used = work / "0-random", nano_preset(config.shape)
+    folder, used, texts = work / "0-random", preset_from({"preset": "nano", "shape": config.shape}), sorted(texts)
+    every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name != LAYOUTS}, "tokenizer")
     plain = {"seed": config.seed, "preset": used.plain(), "tokenizer_rows": config.tokenizer_rows,
-             "sheets": len(drawings.sheets)}  # fmt: skip
+             "data": every.digest(), "texts": digest(texts)}  # fmt: skip
     if _done(folder, plain):
         return folder
     assert used.shape is not None
-    every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name != LAYOUTS}, "tokenizer")
     rows = [every.question(place)[0] for place in range(config.tokenizer_rows)]
     words = [text for row in rows for text in (prompt_text(row["messages"]), row["answer"])]
     processor = Processor(train_tokenizer([*words, *texts], used.shape.vocab_size), image_processor(used), used)
@@ -224,16 +225,6 @@ def goal_texts(targets: int = 12) -> list[str]:
     for page in sorted(html_folder().rglob("*.html")):
         found += said.findall(page.read_text(encoding="utf-8", errors="replace"))
     return found
-
-
-def nano_preset(shape: Mapping[str, Any] | None = None) -> Preset:
-    """The nano preset, with changes of its shape."""
-    found = preset("nano")
-    if not shape or found.shape is None:
-        return found
-    changes: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in shape.items()}
-    changed = replace(found.shape, **changes)
-    return replace(found, shape=changed, max_pixels=changed.pixels)
 
 
 def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseConfig) -> dict[str, Any]:
