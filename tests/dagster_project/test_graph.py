@@ -178,23 +178,17 @@ def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:
         sources.enabled(deployment.Deployment(Path("/x"), sources={"nope": deployment.SourceSettings()}))
 
 
-def _timed(code: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
-def test_definitions_load_fast_and_without_the_heavy_libraries() -> None:
+def test_definitions_load_without_the_heavy_libraries() -> None:
+    """How long they take is a figure of `make bench`; what made them slow is here."""
     code = """
-import sys, time
-began = time.process_time()
+import sys
 from dagster_project.definitions import defs
 defs().get_repository_def()
 heavy = ("torch", "transformers", "faiss", "matplotlib", "apache_beam", "playwright")
-print(time.process_time() - began, *[name for name in heavy if name in sys.modules])
+print(*[name for name in heavy if name in sys.modules])
 """
-    seconds, *heavy = _timed(code)
-    assert float(seconds) < 3
-    assert heavy == []
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_dg_check_defs_passes(tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ def test_a_page_that_hangs_ends_in_time(chromium: int, site: str) -> None:
             began = time.monotonic()
             with pytest.raises(DeviceError, match="longer than"):
                 await device.evaluate("(() => { for (const end = Date.now() + 4000; Date.now() < end;); })()")
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 3.9
 
     run(work())
 
