@@ -46,21 +46,20 @@ class Phase:
 
 
 SHAPE: dict[str, Any] = {
-    "vocab_size": 3072, "vision_depth": 1, "vision_intermediate": 256, "deepstack": [], "position_grid": 28,
+    "vocab_size": 3072, "vision_depth": 1, "vision_hidden": 160, "vision_heads": 5, "vision_intermediate": 320,
+    "deepstack": [], "position_grid": 28,
     "position_init": 0.2, "pixels": 320 * 448,
 }  # fmt: skip
 """What nano-base changes of the nano preset: text of 16 px is large enough to be read, and one layer of vision does."""
 CURRICULUM = (
-    Phase("alone", {"alone": 1.0}, 500, lr=1e-3),
-    Phase("named", {"named": 0.7, "alone": 0.3}, 1200, lr=1e-3),
-    Phase("colour", {"colour": 0.4, "named": 0.2, "attribute": 0.4}, 2000, lr=1e-3),
-    Phase("shapes", {"shapes": 0.7, "attribute": 0.3}, 2000, lr=8e-4),
-    Phase("icons", {"icons": 0.7, "shapes": 0.3}, 1600, sigma=(40.0, 25.0)),
-    Phase("words", {"words": 0.7, "icons": 0.2, "shapes": 0.1}, 2400, sigma=(40.0, 25.0)),
-    Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 2000, sigma=(40.0, 20.0)),
+    Phase("colour", {"colour": 0.7, "alone": 0.3}, 800, lr=1e-3),
+    Phase("shapes", {"shapes": 0.6, "attribute": 0.4}, 1200, lr=1e-3),
+    Phase("icons", {"icons": 0.7, "shapes": 0.3}, 1000, lr=1e-3, sigma=(40.0, 25.0)),
+    Phase("words", {"words": 0.75, "icons": 0.15, "shapes": 0.1}, 1600, lr=1e-3, sigma=(40.0, 25.0)),
+    Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 1500, sigma=(40.0, 20.0)),
     Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 2000, sigma=(30.0, 12.0)),
 )
-"""Names of a lone shape first, then places, then crowds; each phase keeps a share of what came before."""
+"""One attribute and few elements first, crowds last; each phase keeps a share of what came before."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +164,7 @@ def _phase(
     on_event: OnEvent | None, progress: bool,
 ) -> Path:  # fmt: skip
     from trainer.checkpoint import lineage, load_checkpoint
+    from trainer.image_labels import LabelledImages
     from trainer.midtrain import train
     from trainer.tensors import WeightFiles
 
@@ -179,7 +179,8 @@ def _phase(
     if progress:
         print(f"phase {number} of {len(config.curriculum)}: {phase.name}", file=sys.stderr, flush=True)
     state = work / "state" / folder.name
-    curve = train(made.model, made.processor, source, settings, state_dir=state, on_event=on_event, progress=progress)
+    seeing = LabelledImages.of(made.processor)
+    curve = train(made.model, seeing, source, settings, state_dir=state, on_event=on_event, progress=progress)
     losses = [step["loss"] for step in curve.steps]
     tail = losses[-min(50, len(losses)) :]
     parents = {f"nano_base/{start.name}": before}

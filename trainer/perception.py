@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from generators.perception.labels import VERSION as LABEL_VERSION
 from generators.perception.layouts import VERSION as LAYOUT_VERSION
 from generators.perception.layouts import read_layout
 from generators.perception.questions import LAYOUTS, LESSONS, layout_row, pasted_row
@@ -100,4 +101,6 @@ class PerceptionSource:
     def digest(self) -> str:
         """See `trainer.midtrain.RowSource`."""
         lessons = [asdict(LESSONS[name]) | {"weight": weight} for name, weight in self._lessons.items()]
-        return digest([VERSION, LAYOUT_VERSION, self._seed, self._drawings.sheets, self._drawings.layouts, lessons])
+        return digest(
+            [VERSION, LAYOUT_VERSION, LABEL_VERSION, self._seed, self._drawings.sheets, self._drawings.layouts, lessons]
+        )

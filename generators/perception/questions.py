@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from generators.perception.labels import image_labels
 from generators.perception.screens import SIZES, SMALL_SIZES, Pasted, PastedScreen, paste
 from generators.perception.sheets import ROLES, TEXT_KINDS, Drawn, Sheet, identity, names_of
 from pipelines.prompts import (
@@ -52,20 +53,19 @@ TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
     for lesson in (
-        Lesson("alone", (("shape", 1.0),), (1, 1), captions=1.0, sizes=SMALL_SIZES, plain=True),
-        Lesson("named", (("shape", 1.0),), (1, 2), captions=0.35, places=0.4, sizes=SMALL_SIZES, plain=True),
-        Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.1, places=0.4, sizes=SMALL_SIZES,
+        Lesson("alone", (("shape", 1.0),), (1, 1), captions=0.8, sizes=SMALL_SIZES, plain=True),
+        Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.25, places=0.05, sizes=SMALL_SIZES,
                plain=True),
-        Lesson("attribute", (("shape", 1.0),), (2, 4), ("colour", "shape"), captions=0.1, places=0.3,
-               sizes=SMALL_SIZES, plain=True),
-        Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.06, captions=0.1, places=0.3, sizes=SMALL_SIZES),
-        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.08, captions=0.15,
-               places=0.3, sizes=SMALL_SIZES),
-        Lesson("words", TEXTS, (1, 4), refusals=0.06, captions=0.2, places=0.3, sizes=SMALL_SIZES),
-        Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.15,
-               lists=0.03, places=0.2),
+        Lesson("attribute", (("shape", 1.0),), (2, 4), ("colour", "shape"), captions=0.25, places=0.05,
+               sizes=SMALL_SIZES),
+        Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.06, captions=0.2, places=0.05, sizes=SMALL_SIZES),
+        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.08, captions=0.2,
+               places=0.05, sizes=SMALL_SIZES),
+        Lesson("words", TEXTS, (1, 4), refusals=0.06, captions=0.25, places=0.05, sizes=SMALL_SIZES),
+        Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.2,
+               lists=0.03, places=0.05),
         Lesson("mixed", (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)), (5, 12), ("both", "colour", "shape"),
-               refusals=0.12, captions=0.15, lists=0.05),
+               refusals=0.12, captions=0.2, lists=0.05),
         Lesson(LAYOUTS, (), (1, 1), refusals=0.12, captions=0.12, lists=0.02),
     )
 }  # fmt: skip
@@ -104,6 +104,7 @@ def _row(
 ) -> dict[str, Any]:  # fmt: skip
     draw = rng.random()
     boxes: list[list[float]] = []
+    asked: Pasted | None = None
     if draw < lesson.lists:
         text, answer, objective = LIST_QUESTION, listing(screen), "perception"
     elif draw < lesson.lists + lesson.places:
@@ -116,13 +117,14 @@ def _row(
         shown = [*(one.drawn for one in screen.elements), *cut]
         text, answer, objective = grounding_text(_absent(others, shown, attribute, rng)), REFUSAL, "grounding"
     else:
-        one = rng.choice(_askable(screen, attribute))
-        name = _asked(one.drawn, attribute, rng)
-        text, answer, objective = grounding_text(name), point_answer(*_centre(one, screen)), "grounding"
-        boxes = [list(box_to_unit(one.box, screen.size_px))]
+        asked = rng.choice(_askable(screen, attribute))
+        name = _asked(asked.drawn, attribute, rng)
+        text, answer, objective = grounding_text(name), point_answer(*_centre(asked, screen)), "grounding"
+        boxes = [list(box_to_unit(asked.box, screen.size_px))]
+    labels = image_labels(screen, Random(f"labels/{seed}"), grounding=objective == "grounding", asked=asked)
     return {"sample_id": seed, "source": "perception", "split": "train", "platform": "web", "objective": objective,
             "messages": messages(objective, text), "answer": answer, "target_boxes": boxes, "parents": [],
-            "lesson": lesson.name}  # fmt: skip
+            "lesson": lesson.name, "image_labels": labels}  # fmt: skip
 
 
 def listing(screen: PastedScreen, places: bool = False) -> str:

@@ -24,7 +24,7 @@ TINY = NanoBaseConfig(
     sheets=2, layouts=2, held_out_sheets=1, held_out_layouts=2, tokenizer_rows=200, gate_rows=12, batch_size=4,
     warmup=1, threads=1, save_every=2,
     shape=SHAPE,
-    curriculum=(Phase("named", {"named": 1.0}, 4), Phase("mixed", {"mixed": 1.0}, 6)),
+    curriculum=(Phase("colour", {"colour": 1.0}, 4), Phase("mixed", {"mixed": 1.0}, 6)),
 )  # fmt: skip
 SCRIPT = """
 import sys

@@ -1,0 +1,85 @@
+"""What each image token of a screen shows: targets for every token of a picture, beside the question's one answer.
+
+A question about a screen has one answer of a few tokens; the picture has dozens of tokens that say nothing of what they
+learned. With a label on each, a small model learns to tell names and to look for what was asked in hundreds of steps
+where answers alone didn't do it in thousands (the dense targets of detection and of dense captioning; an auxiliary loss
+of pretraining only, the trained model is asked as any other).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from generators.perception.screens import Pasted, PastedScreen
+from generators.perception.sheets import TEXT_KINDS
+
+VERSION = 1
+"""Raise it when the same screen gets other labels."""
+TOKEN_PX = 32
+"""Side of the square of pixels that an image token of a nano model stands for."""
+ASKED = "["
+"""Label of a token that shows what was asked for: how its answer begins."""
+SHOWN_SHARE = 0.2
+"""An element counts as shown by a token if it covers so much of its square (or has its centre there)."""
+FOREGROUND, BACKGROUND = 2.0, 1.0
+"""Weights of all tokens that show something, and of all others, of one screen together."""
+
+
+@dataclass(frozen=True)
+class ImageLabel:
+    """Target of one image token: the token at `share` (0..1) of `text`'s tokens; `text` None is the end token, for
+    nothing to be said. `weight` is that of the loss."""
+
+    text: str | None
+    share: float
+    weight: float
+
+
+def image_labels(
+    screen: PastedScreen, rng: Random, *, grounding: bool, asked: Pasted | None = None, token_px: int = TOKEN_PX
+) -> list[ImageLabel]:
+    """A label for each square of `token_px` pixels, row by row.
+
+    With `grounding`: whether the square shows the element that was `asked` for (None: it isn't there). Else its name:
+    of a shape its colour or its form, of a text the part that stands in the square.
+    """
+    columns, rows = screen.size_px[0] // token_px, screen.size_px[1] // token_px
+    found: dict[int, tuple[str, float]] = {}
+    for one in screen.elements:
+        if grounding and one is not asked:
+            continue
+        for column, row in _squares(one.box, token_px, columns, rows):
+            share = _share(one, (column + 0.5) * token_px, rng)
+            found[row * columns + column] = (ASKED if grounding else _name(one), share)
+    shown = FOREGROUND / max(1, len(found))
+    blank = BACKGROUND / max(1, columns * rows - len(found))
+    return [ImageLabel(*found[i], shown) if i in found else ImageLabel(None, 0.0, blank) for i in range(columns * rows)]
+
+
+def _squares(box: Sequence[int], side: int, columns: int, rows: int) -> list[tuple[int, int]]:
+    """(column, row) of the squares that show a box (left, top, right, bottom in pixels)."""
+    left, top, right, bottom = box
+    centre = (int((left + right) / 2 / side), int((top + bottom) / 2 / side))
+    found = []
+    for column in range(max(0, left // side), min(columns, -(-right // side))):
+        for row in range(max(0, top // side), min(rows, -(-bottom // side))):
+            wide = min(right, (column + 1) * side) - max(left, column * side)
+            high = min(bottom, (row + 1) * side) - max(top, row * side)
+            if wide * high >= SHOWN_SHARE * side * side or (column, row) == centre:
+                found.append((column, row))
+    return found
+
+
+def _name(one: Pasted) -> str:
+    """As the name stands in an answer, behind a role and a space."""
+    return f" {one.drawn.colour} {one.drawn.name}".replace("  ", " ")
+
+
+def _share(one: Pasted, x: float, rng: Random) -> float:
+    """Which part of the name: of a text what stands at `x`, of anything else any."""
+    if one.drawn.kind not in TEXT_KINDS:
+        return rng.random()
+    left, _, right, _ = one.box
+    return min(0.999, max(0.0, (x - left) / (right - left)))

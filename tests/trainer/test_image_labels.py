@@ -1,0 +1,54 @@
+"""Labels of image tokens in a batch: predicted where the token stands, and no other label moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from generators.perception.labels import ImageLabel
+from trainer.image_labels import LabelledImages
+from trainer.model import label_logits
+
+
+def count_of(processor: Any, row: dict[str, Any]) -> int:
+    return int((processor.training_batch([row]).input_ids == processor.image_id).sum())
+
+
+def test_an_image_token_predicts_its_label(processor: Any, model: Any, rows: list[dict[str, Any]]) -> None:
+    labelled, row = LabelledImages.of(processor), rows[0]
+    count = count_of(processor, row)
+    labels = [ImageLabel("[", 0.0, 0.25) if place == 2 else ImageLabel(None, 0.0, 0.5) for place in range(count)]
+    plain = processor.training_batch([row, rows[1]])
+    batch = labelled.training_batch([{**row, "image_labels": labels}, rows[1]])
+    assert torch.equal(batch.input_ids, plain.input_ids)
+    assert torch.equal(batch.labels[1], plain.labels[1])  # a row without labels is as it was
+    before, after = plain.labels[0] != -100, batch.labels[0] != -100
+    assert torch.equal(batch.labels[0][before], plain.labels[0][before])
+    assert int(after.sum()) == int(before.sum()) + count
+    assert float(batch.weights[0].sum()) == pytest.approx(float(plain.weights[0].sum()) + 0.25 + 0.5 * (count - 1))
+    third = (batch.input_ids[0] == processor.image_id).nonzero()[2, 0]
+    assert batch.labels[0, third + 1] == processor.tokenizer.convert_tokens_to_ids("[")
+    found = label_logits(model, batch)
+    assert int((found.rows == 0).sum()) == int(after.sum())
+
+
+def test_a_longer_name_is_told_token_by_token(processor: Any, rows: list[dict[str, Any]]) -> None:
+    labelled = LabelledImages.of(processor)
+    count = count_of(processor, rows[0])
+    ids = processor.tokenizer(" red [1,2]", add_special_tokens=False)["input_ids"]
+    labels = [ImageLabel(" red [1,2]", place / count, 1.0) for place in range(count)]
+    batch = labelled.training_batch([{**rows[0], "image_labels": labels}])
+    places = (batch.input_ids[0] == processor.image_id).nonzero()[:, 0] + 1
+    told = batch.labels[0, places].tolist()
+    assert told == sorted(told, key=told.index)
+    assert list(dict.fromkeys(told)) == list(dict.fromkeys(ids))[: len(dict.fromkeys(told))]
+    assert told[0] == ids[0]
+    assert told[-1] == ids[int((count - 1) / count * len(ids))]
+
+
+def test_another_number_of_labels_is_refused(processor: Any, rows: list[dict[str, Any]]) -> None:
+    row = {**rows[0], "image_labels": [ImageLabel(None, 0.0, 1.0)]}
+    with pytest.raises(ValueError, match="image labels, found 1"):
+        LabelledImages.of(processor).training_batch([row])

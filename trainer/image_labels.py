@@ -1,0 +1,50 @@
+"""Batches whose image tokens have labels too: an auxiliary loss while a nano model learns to see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from trainer.batches import Batch, Processor, Row
+from trainer.tokenizer import encode_text
+
+if TYPE_CHECKING:
+    from trainer.presets import Preset
+    from trainer.span_weights import SpanWeights
+
+
+class LabelledImages(Processor):
+    """A processor that knows `image_labels` of rows: a `generators.perception.labels.ImageLabel` per image token.
+
+    Raises `ValueError` for a row whose labels aren't as many as its image tokens.
+    """
+
+    def __init__(self, tokenizer: Any, images: Any, preset: Preset, *, cache_pictures: int = 2000) -> None:
+        super().__init__(tokenizer, images, preset, cache_pictures=cache_pictures)
+        self._ids: dict[str, list[int]] = {}
+
+    @classmethod
+    def of(cls, processor: Processor) -> LabelledImages:
+        """The same tokenizer, image processor and preset."""
+        return cls(processor.tokenizer, processor.images, processor.preset)
+
+    def training_batch(self, rows: Sequence[Row], spans: SpanWeights | None = None) -> Batch:
+        """See `Processor.training_batch`; the label of an image token is what it predicts, so it stands one later."""
+        batch = super().training_batch(rows, spans)
+        for number, row in enumerate(rows):
+            labels = row.get("image_labels", ())
+            places = (batch.input_ids[number] == self.image_id).nonzero()[:, 0].tolist()
+            if labels and len(labels) != len(places):
+                raise ValueError(f"{row.get('sample_id')}: expected {len(places)} image labels, found {len(labels)}")
+            for place, label in zip(places, labels, strict=False):
+                batch.labels[number, place + 1] = self._token(label.text, label.share)
+                batch.weights[number, place + 1] = label.weight
+        return batch
+
+    def _token(self, text: str | None, share: float) -> int:
+        if text is None:
+            return int(self.end_id)
+        if text not in self._ids:
+            self._ids[text] = encode_text(self.tokenizer, text)
+        ids = self._ids[text]
+        return ids[int(share * len(ids))]
