@@ -12,6 +12,8 @@ from generators.task_pool import NANO_EDGES
 from trainer.grpo import GrpoConfig
 
 MODES = ("sync", "async")
+ENGINES = ("in_process", "vllm")
+WEIGHT_UPDATES = ("reload_weights", "weight_transfer")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,42 @@ class ReferenceConfig:
 
 
 @dataclass(frozen=True)
+class VllmConfig:
+    """Servers that make the replies (docs/training.md, "vLLM as rollout engine"). Where they stand is no part of what a
+    run is: left empty, `endpoints` are those of `VESPER_VLLM_ENDPOINTS` (separated by commas) and `weights_dir` that of
+    `VESPER_VLLM_WEIGHTS_DIR`.
+
+    `weight_update` "reload_weights": the learner saves safetensors in `weights_dir`, which learner and servers see
+    under the same path, and each server reloads them; "weight_transfer": they are broadcast to the servers (NCCL from a
+    GPU, Gloo from a CPU), which meet the learner at `master_address`. `timeout_s` is that of a reply,
+    `update_timeout_s` that of a change of weights, `wait_s` how long a reply waits for a server where none is up.
+    `logprob_tolerance`: by how many nats, on average, servers may differ from the learner on a given text after a
+    change of weights.
+    """
+
+    endpoints: tuple[str, ...] = ()
+    model: str = ""
+    weight_update: str = "reload_weights"
+    weights_dir: str = ""
+    master_address: str = "127.0.0.1"
+    timeout_s: float = 120.0
+    update_timeout_s: float = 900.0
+    wait_s: float = 300.0
+    logprob_tolerance: float = 0.1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.endpoints, str) or not all(isinstance(one, str) for one in self.endpoints):
+            raise ValueError(f"vllm: expected endpoints to be a list of URLs, found {self.endpoints!r:.80}")
+        object.__setattr__(self, "endpoints", tuple(self.endpoints))
+        if self.weight_update not in WEIGHT_UPDATES:
+            raise ValueError(f"vllm: expected weight_update to be one of {', '.join(WEIGHT_UPDATES)}, found "
+                             f"{self.weight_update!r:.40}")  # fmt: skip
+        for name in ("timeout_s", "update_timeout_s", "wait_s", "logprob_tolerance"):
+            if not isinstance(value := getattr(self, name), int | float) or not value > 0:
+                raise ValueError(f"vllm: expected {name} > 0, found {value!r:.40}")
+
+
+@dataclass(frozen=True)
 class OnlineConfig:
     """A run; defaults fit the nano preset on two cores.
 
@@ -60,10 +98,13 @@ class OnlineConfig:
     of wall time ends the run after the update in which it is reached (0: none). `replay_per_task` successes are kept
     of a task for groups without one (0: no replay). `entropy_decay` is σ. `threads` as in torch, of the learner and
     of the reply engine each. `limits` end an episode; its `retries` are those of a rollout after infrastructure
-    failures, each from the beginning.
+    failures, each from the beginning. `rollout_engine` "in_process": a copy of the policy in this process makes the
+    replies; "vllm": the servers of `vllm` do. Their kernels aren't the learner's, so the log-probabilities they tell
+    are the behaviour policy's alone, and no run is reproducible bit for bit.
     """
 
     mode: str = "sync"
+    rollout_engine: str = "in_process"
     updates: int = 20
     tasks_per_update: int = 8
     num_generations: int = 4
@@ -91,10 +132,14 @@ class OnlineConfig:
     reward: TrajectoryReward = field(default_factory=TrajectoryReward)
     reference: ReferenceConfig = field(default_factory=ReferenceConfig)
     limits: Limits = field(default_factory=lambda: Limits(step_factor=1.5, step_extra=2, retries=2, call_s=60.0))
+    vllm: VllmConfig = field(default_factory=VllmConfig)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"online RL: expected mode to be one of {', '.join(MODES)}, found {self.mode!r:.40}")
+        if self.rollout_engine not in ENGINES:
+            raise ValueError(f"online RL: expected rollout_engine to be one of {', '.join(ENGINES)}, found "
+                             f"{self.rollout_engine!r:.40}")  # fmt: skip
         least = {"updates": 1, "tasks_per_update": 1, "num_generations": 2, "num_iterations": 1, "warmup_steps": 0,
                  "weight_decay": 0, "micro_batch": 1, "workers": 1, "max_staleness": 0, "replay_per_task": 0,
                  "validate_every": 0, "save_every": 1, "budget_s": 0, "threads": 1}  # fmt: skip
@@ -110,8 +155,11 @@ class OnlineConfig:
             raise ValueError(f"online RL: expected strata edges 0 < e1 < e2, found {self.edges}")
 
     def plain(self) -> dict[str, Any]:
-        """As JSON values."""
+        """As JSON values, without `vllm`: servers, folders and time limits don't tell one run from another."""
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        del found["vllm"]
+        if self.rollout_engine == "in_process":
+            del found["rollout_engine"]
         return found
 
 
@@ -122,7 +170,7 @@ def config_from(plain: Mapping[str, Any]) -> OnlineConfig:
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     _known("online RL", values, OnlineConfig.__dataclass_fields__)
     for key, kind in (("grpo", GrpoConfig), ("reward", TrajectoryReward), ("reference", ReferenceConfig),
-                      ("limits", Limits)):  # fmt: skip
+                      ("limits", Limits), ("vllm", VllmConfig)):  # fmt: skip
         if isinstance(given := values.get(key), Mapping):
             _known(f"online RL {key}", given, kind.__dataclass_fields__)
             values[key] = kind(**{**asdict(getattr(defaults, key)), **given})

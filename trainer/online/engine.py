@@ -22,6 +22,7 @@ from schemas.ids import digest
 from trainer.batches import BadSample, Processor
 from trainer.checkpoint_policy import CheckpointPolicy
 from trainer.generation import Completion, generate
+from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import POLICY, Job, Recorder, RolloutClaim, Sample
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 GATHER_S = 0.004
 """How long a free engine waits for others to join the first who asks (not in lockstep)."""
-
-
-class EngineFailed(RuntimeError):
-    """The engine can't answer any more; the message says why."""
 
 
 @dataclass(eq=False)
@@ -50,8 +47,7 @@ class _Request:
 
 
 class ReplyEngine:
-    """Use it with `with`. `cond` guards all that it shares with the workers; `active` are the keys of the rollouts that
-    run; `refill` is called under it, in lockstep before each batch, and says whether it has let more run."""
+    """See `RolloutEngine`."""
 
     def __init__(
         self, model: Any, processor: Processor, *, temperature: float, max_new_tokens: int, threads: int,
@@ -106,6 +102,10 @@ class ReplyEngine:
             raise request.error
         assert request.reply is not None
         return request.reply, request.prompt_tokens, request.version
+
+    def figures(self) -> dict[str, float]:
+        """See `RolloutEngine`."""
+        return {}
 
     # -- the engine's thread ---------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class RolloutPolicy(CheckpointPolicy):
     """The policy of one rollout: it asks the engine and leaves each reply, with its context, in the recorder."""
 
     def __init__(
-        self, checkpoint: Checkpoint, engine: ReplyEngine, job: Job, recorder: Recorder, claim: RolloutClaim, *,
+        self, checkpoint: Checkpoint, engine: RolloutEngine, job: Job, recorder: Recorder, claim: RolloutClaim, *,
         thinking: bool,
     ) -> None:  # fmt: skip
         super().__init__(checkpoint, temperature=0.0 if job.greedy else 1.0, thinking=thinking, name="online")

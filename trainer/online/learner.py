@@ -3,14 +3,15 @@
 A trajectory is T separate (context, reply) samples that share one advantage, each weighted by the reply tokens of the
 whole trajectory. Minimised is `L_GRPO + β·KL − c_k·H`, c_k = c_0·σ^k (see `trainer.grpo`).
 
-What the present policy sampled has its recorded log-probabilities as the old ones. For replies of older weights, and
-for replayed ones, the old policy is the proximal one (the weights that the update starts from), the recorded
-log-probabilities are the behaviour's, and each term is multiplied by min(π_prox/π_behaviour, C).
+What the present policy sampled has its recorded log-probabilities as the old ones. For replies of older weights, for
+replayed ones and for those of a server, the old policy is the proximal one (the weights that the update starts from),
+the recorded log-probabilities are the behaviour's, and each term is multiplied by min(π_prox/π_behaviour, C).
 """
 
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ from trainer.model import reply_logprobs
 from trainer.online.config import OnlineConfig
 from trainer.online.rollouts import Rollout, Sample
 
+log = logging.getLogger(__name__)
+LARGE_GAP = 0.1
 MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 
 
@@ -76,8 +79,10 @@ class Learner:
     def update(self, rollouts: Sequence[Rollout], advantages: Advantages, update: int) -> dict[str, float]:
         """`num_iterations` optimiser steps; → figures of the last one. The weights at the start have the version
         `update`. Raises `FloatingPointError` for a gradient that isn't finite."""
-        # an asynchronous run that was killed may hold replies of weights that were lost, under any version
-        placed = placed_samples(rollouts, advantages, update, correct_all=self.config.mode == "async")
+        # an asynchronous run that was killed may hold replies of weights that were lost, under any version; a server's
+        # kernels aren't the learner's, so what it tells is never the learner's own log-probability
+        correct_all = self.config.mode == "async" or self.config.rollout_engine == "vllm"
+        placed = placed_samples(rollouts, advantages, update, correct_all=correct_all)
         if not placed:
             return {}
         cuts = range(0, len(placed), self.config.micro_batch)
@@ -113,10 +118,14 @@ class Learner:
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         losses: list[tuple[int, LossParts]] = []
+        gaps: list[torch.Tensor] = []
         for part, before in zip(parts, proximal, strict=True):
             batch = self._batch(part)
             found = self._logprobs(self.model, batch)
             old, behaviour = _old(part, found.logprobs, before)
+            if self.config.rollout_engine == "vllm":
+                start = found.logprobs.detach() if before is None else before
+                gaps.append(_sampling_gaps(part, start, found.mask, update))
             reference = None
             if self.reference is not None:
                 with torch.no_grad():
@@ -138,7 +147,26 @@ class Learner:
         count = sum(number for number, _ in losses)
         means = {word: sum(number * getattr(loss, word) for number, loss in losses) / count for word in MEANS}
         total = float(sum(loss.loss.detach() for _, loss in losses))
-        return {"loss": total, "grad_norm": norm, "learning_rate": rate, **means}
+        return {"loss": total, "grad_norm": norm, "learning_rate": rate, **means, **_gap_figures(gaps)}
+
+
+def _sampling_gaps(part: Sequence[Placed], logprobs: torch.Tensor, mask: torch.Tensor, update: int) -> torch.Tensor:
+    """|learner's − sampler's| log-probability (nats) of each token that the present weights sampled."""
+    fresh = torch.tensor([one.sample.version == update for one in part], device=logprobs.device)
+    recorded = padded([one.sample.logprobs for one in part], logprobs)
+    return (logprobs - recorded).abs()[mask & fresh[:, None]]
+
+
+def _gap_figures(gaps: Sequence[torch.Tensor]) -> dict[str, float]:
+    """TRL's `sampling/sampling_logp_difference`: what kernels, precision and a wrong setting of a server make of it."""
+    found = torch.cat(list(gaps)) if gaps else torch.zeros(0)
+    if not len(found):
+        return {}
+    mean = float(found.mean())
+    if mean > LARGE_GAP:
+        hint = "start the servers with --logprobs-mode processed_logprobs, in the learner's precision"
+        log.warning("online RL: sampled log-probabilities are %.3g nats off on average; %s", mean, hint)
+    return {"sampling_logp_difference_mean": mean, "sampling_logp_difference_max": float(found.max())}
 
 
 def _old(

@@ -1,10 +1,10 @@
 """Online RL: a checkpoint acts in worlds, and learns from whole trajectories (METHOD §7).
 
 For each update: groups of rollouts of tasks drawn from the strata, their rewards, group advantages, trajectory-level
-GRPO. In mode "sync" a run is a function of (start, tasks, config, worlds): killed and called again with the same
-`state_dir` it gives the same curve and weights bit for bit (a lost device aside: a rollout that is made again may
-share its batches with others). In mode "async" no finished rollout is lost or used twice. Wall time reaches `on_event`
-and `OnlineResult.timing` only.
+GRPO. In mode "sync" with the in-process engine a run is a function of (start, tasks, config, worlds): killed and called
+again with the same `state_dir` it gives the same curve and weights bit for bit (a lost device aside: a rollout that is
+made again may share its batches with others). In mode "async" no finished rollout is lost or used twice. Wall time
+reaches `on_event` and `OnlineResult.timing` only.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from trainer.online.pictures import filmstrip, telling
 from trainer.online.reference import blend, compare, validation_jobs, validation_tasks
 from trainer.online.replay import ReplayBuffer
 from trainer.online.rewards import trajectory_rewards
+from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import POLICY, REFERENCE, Rollout
 from trainer.online.state import Progress, StateFile
 from trainer.online.strata import StratifiedBatches
@@ -89,10 +90,7 @@ def train_online(
     learner = Learner(loaded.model, loaded.processor, config)
     ids = [sorted(task.task_id for task in some) for some in (tasks, checked)]
     identity = digest([WeightFiles(start).digest(), config.plain(), ids])
-    engine = ReplyEngine(
-        loaded.model, load_processor(start), temperature=config.temperature,
-        max_new_tokens=config.grpo.max_completion_length, threads=config.threads, lockstep=config.mode == "sync",
-    )  # fmt: skip
+    engine = _engine(start, learner, config, identity[:16])
     weights = {name: tensor.detach().clone() for name, tensor in loaded.model.named_parameters()}
     workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking)
     folder = Path(state_dir) if state_dir else None
@@ -124,6 +122,19 @@ def train_online(
     return OnlineResult(folder, metrics, base64.b64decode(run.progress.picture), run.timing)
 
 
+def _engine(start: str | Path, learner: Learner, config: OnlineConfig, run: str) -> RolloutEngine:
+    """The engine that the configuration names, with a processor of its own."""
+    limit = config.grpo.max_completion_length
+    if config.rollout_engine == "vllm":
+        from trainer.online.vllm_engine import VllmEngine
+
+        models = {POLICY: learner.model} | ({} if learner.reference is None else {REFERENCE: learner.reference})
+        return VllmEngine(models, load_processor(start), config.vllm, temperature=config.temperature,
+                          max_new_tokens=limit, run=run)  # fmt: skip
+    return ReplyEngine(learner.model, load_processor(start), temperature=config.temperature, max_new_tokens=limit,
+                       threads=config.threads, lockstep=config.mode == "sync")  # fmt: skip
+
+
 @contextmanager
 def _deterministic(threads: int, device: str) -> Iterator[None]:
     """Fixed threads, and deterministic kernels on CPU (some have no such form on a GPU)."""
@@ -141,7 +152,7 @@ class _Run:
     """The loop over updates with its state."""
 
     def __init__(
-        self, config: OnlineConfig, learner: Learner, engine: ReplyEngine, workers: RolloutWorkers,
+        self, config: OnlineConfig, learner: Learner, engine: RolloutEngine, workers: RolloutWorkers,
         collector: Collector, validation: Sequence[Contract], state: StateFile, emit: Callable[[Event], None],
     ) -> None:  # fmt: skip
         self.config, self.learner, self.engine, self.workers = config, learner, engine, workers
@@ -160,9 +171,21 @@ class _Run:
             self.replay.load(saved.replay)
             self.emit({"kind": "resumed", "update": saved.update})
         self.collector.load(self.progress.collected)
-        self.engine.publish(self.learner.model.state_dict(), self.progress.update)
-        with self.engine, self.workers:
-            if saved is None:
+        with self.engine:
+            self.engine.publish(self.learner.model.state_dict(), self.progress.update)
+            held = self._updates(validate_first=saved is None)
+        statistics = self.workers.statistics
+        self.timing = {
+            "seconds": self._elapsed(), "device_s": held, "used_device_s": self._used_s,
+            "used_share": self._used_s / held if held else math.nan, "replies": self.engine.replies,
+            "reply_batches": self.engine.batches, "devices_opened": statistics.opened, "hung": statistics.hung,
+            "infrastructure_failures": sum(statistics.failures.values()), **self.engine.figures(),
+        }  # fmt: skip
+
+    def _updates(self, *, validate_first: bool) -> float:
+        """All that are left; → seconds that devices were held open."""
+        with self.workers:
+            if validate_first:
                 self._validate()
             while not self._over():
                 self._update()
@@ -171,14 +194,7 @@ class _Run:
                     self._validate()
                 if last or self.progress.update % self.config.save_every == 0:
                     self._save()
-            held = self.workers.held_s
-        statistics = self.workers.statistics
-        self.timing = {
-            "seconds": self._elapsed(), "device_s": held, "used_device_s": self._used_s,
-            "used_share": self._used_s / held if held else math.nan, "replies": self.engine.replies,
-            "reply_batches": self.engine.batches, "devices_opened": statistics.opened, "hung": statistics.hung,
-            "infrastructure_failures": sum(statistics.failures.values()),
-        }  # fmt: skip
+            return self.workers.held_s
 
     def _elapsed(self) -> float:
         return self.progress.elapsed_s + time.monotonic() - self._since
@@ -250,6 +266,7 @@ class _Run:
             blend(self.learner.reference, self.learner.model, self.config.reference.alpha)
             self.engine.publish(self.learner.reference.state_dict(), progress.update, REFERENCE)
             progress.reference = self._successes(REFERENCE)
+            self.engine.publish(self.learner.model.state_dict(), progress.update)  # a server has room for one
             again = [one for one in progress.reference if one is not None]
             step = {"update": progress.update, **asdict(found), "blended": sum(again) / max(1, len(again))}
             progress.blends.append(step)

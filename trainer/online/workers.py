@@ -21,7 +21,8 @@ from generators.generation.devices import Device, DevicePool
 from generators.generation.execution import InfrastructureFailure, Limits
 from generators.generation.journal import ClaimLost
 from generators.generation.scheduling import NEVER, end_call
-from trainer.online.engine import EngineFailed, ReplyEngine, RolloutPolicy
+from trainer.online.engine import RolloutPolicy
+from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import Job, Recorder, Rollout, RolloutClaim, lost, make_rollout
 from trainer.online.worker_state import Statistics, Task, Worker
 
@@ -41,7 +42,7 @@ class RolloutWorkers:
     """Use it with `with`, inside that of its engine. `submit` jobs, `wait` for rollouts; or `run` some to the end."""
 
     def __init__(
-        self, checkpoint: Checkpoint, engine: ReplyEngine, pool: DevicePool, limits: Limits, *, workers: int,
+        self, checkpoint: Checkpoint, engine: RolloutEngine, pool: DevicePool, limits: Limits, *, workers: int,
         thinking: bool = False,
     ) -> None:  # fmt: skip
         self.engine, self.pool, self.limits = engine, pool, limits

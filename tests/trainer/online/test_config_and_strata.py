@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.task_pool import STRATA, stratum
-from trainer.online.config import OnlineConfig, config_from
+from trainer.online.config import OnlineConfig, VllmConfig, config_from
 from trainer.online.strata import StratifiedBatches
+from trainer.online.vllm_client import VllmClient
+from trainer.online.vllm_engine import endpoints, weight_update
 
 
 def test_a_config_comes_back_from_its_json() -> None:
@@ -26,11 +28,30 @@ def test_a_config_comes_back_from_its_json() -> None:
     ("plain", "message"),
     [({"lr": 1}, "unknown"), ({"grpo": {"gamma": 1}}, "online RL grpo: unknown"), ({"mode": "fast"}, "sync, async"),
      ({"num_generations": 1}, "num_generations of 2"), ({"edges": [4, 2]}, "edges"), ({"entropy_decay": 0}, "decay"),
-     ({"temperature": 0}, "temperature"), ({"reference": {"alpha": 0}}, "alpha")],
+     ({"temperature": 0}, "temperature"), ({"reference": {"alpha": 0}}, "alpha"),
+     ({"rollout_engine": "sglang"}, "in_process, vllm"), ({"vllm": {"weight_update": "ipc"}}, "weight_transfer"),
+     ({"vllm": {"endpoints": "http://x"}}, "list of URLs"), ({"vllm": {"wait_s": 0}}, "wait_s > 0"),
+     ({"vllm": {"port": 1}}, "online RL vllm: unknown")],
 )  # fmt: skip
 def test_a_wrong_config_is_told(plain: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         config_from(plain)
+
+
+def test_where_servers_stand_is_no_part_of_what_a_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_from({"rollout_engine": "vllm", "vllm": {"endpoints": ["http://a:8000"], "weights_dir": "w"}})
+    assert config.plain() == config_from({"rollout_engine": "vllm"}).plain() != OnlineConfig().plain()
+    assert not {"vllm", "rollout_engine"} & set(OnlineConfig().plain())
+    assert endpoints(config.vllm) == ["http://a:8000"]
+    with pytest.raises(ValueError, match="VESPER_VLLM_ENDPOINTS=http"):
+        endpoints(VllmConfig())
+    with pytest.raises(ValueError, match="VESPER_VLLM_WEIGHTS_DIR"):
+        weight_update(VllmConfig(), "run")
+    monkeypatch.setenv("VESPER_VLLM_ENDPOINTS", "http://b:8000, http://c:8000/v1")
+    assert endpoints(VllmConfig()) == ["http://b:8000", "http://c:8000/v1"]
+    assert VllmClient("http://c:8000/v1/").endpoint == "http://c:8000"
+    with pytest.raises(ValueError, match="http:// or https://"):
+        VllmClient("c:8000")
 
 
 @settings(max_examples=20, deadline=None)

@@ -64,8 +64,10 @@ def test_a_stale_reply_is_corrected_by_the_truncated_ratio(loaded: Checkpoint, s
     replayed = gradients(loaded, config(), [replace(one, replayed=True) for one in rollouts(loaded, shift)])
     # an asynchronous run corrects all of them: their version may be of weights that were lost
     asynchronous = gradients(loaded, config(mode="async"), rollouts(loaded, shift, version=2), update=2)
+    # a server's kernels aren't the learner's: what it tells is the behaviour policy's, however fresh
+    served = gradients(loaded, config(rollout_engine="vllm"), rollouts(loaded, shift, version=2), update=2)
     for name, gradient in fresh.items():
-        for other in (stale, replayed, asynchronous):
+        for other in (stale, replayed, asynchronous, served):
             torch.testing.assert_close(other[name], gradient * factor, rtol=1e-3, atol=1e-6)
 
 
@@ -90,6 +92,17 @@ def test_more_iterations_go_on_from_the_proximal_policy(loaded: Checkpoint) -> N
     made = rollouts(loaded, -0.1, version=0)
     figures = learner.update(made, group_advantages([[1.0, 0.0]], learner.config.grpo), 4)
     assert figures["ratio"] != pytest.approx(1.0, abs=1e-3) and figures["clip_low"] + figures["clip_high"] > 0
+
+
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_the_gap_between_sampler_and_learner_is_told(loaded: Checkpoint, iterations: int) -> None:
+    served = config(rollout_engine="vllm", num_iterations=iterations)
+    made, advantages = rollouts(loaded, -0.2, version=3), group_advantages([[1.0, 0.0]], served.grpo)
+    figures = Learner(loaded.model, loaded.processor, served).update(made, advantages, 3)
+    assert figures["sampling_logp_difference_mean"] == pytest.approx(0.2, abs=1e-4)
+    assert figures["sampling_logp_difference_max"] == pytest.approx(0.2, abs=1e-4)
+    older = Learner(loaded.model, loaded.processor, served).update(made, advantages, 4)
+    assert "sampling_logp_difference_mean" not in older  # other weights sampled them
 
 
 def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:

@@ -117,9 +117,9 @@ def test_a_call_that_hangs_costs_its_worker_alone(loaded: Checkpoint) -> None:
             super().reset(start)
             if not hung:
                 hung.append(1)
-                gate.wait(20)
+                gate.wait(60)
 
-    limits = Limits(step_factor=1, step_extra=0, retries=1, call_s=0.4, pause_s=0.01)
+    limits = Limits(step_factor=1, step_extra=0, retries=1, call_s=2.0, pause_s=0.01)
     with running(loaded, pool(Hangs), count=2, limits=limits) as crew:
         made = crew.run(jobs(4))
         gate.set()
