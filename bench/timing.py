@@ -36,6 +36,29 @@ def cpu(function: Callable[[], Any], rounds: int = 3) -> float:
     return best(function, rounds, time.process_time)
 
 
+def alternately(
+    ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int = 2, clock: Callable[[], float] = time.process_time
+) -> tuple[float, float]:
+    """CPU seconds of one call of each, of the best of some rounds. In a round theirs runs once, then ours as often as
+    fills the same time: so a pace that wanders (neighbours on the machine) meets both alike, where the best of some
+    calls of ours would be a quiet moment that a call many times as long never finds. Both were called before."""
+    one, found = spent(ours, clock), []
+    for _ in range(rounds):
+        whole = spent(theirs, clock)
+        found.append((spent(ours, clock, max(1, round(whole / one))), whole))
+    first, second = zip(*found, strict=True)
+    return min(first), min(second)
+
+
+def spent(function: Callable[[], Any], clock: Callable[[], float], calls: int = 1) -> float:
+    """Mean seconds of some calls; the garbage of what ran before is not theirs."""
+    gc.collect()
+    began = clock()
+    for _ in range(calls):
+        function()
+    return (clock() - began) / calls
+
+
 def measured_memory(function: Callable[[], Any]) -> dict[str, float]:
     """Of one call: wall and CPU seconds, and the peak of memory in MiB less what the process held before (Linux)."""
     gc.collect()

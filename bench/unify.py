@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import native, peers
-from bench.timing import cpu, one_core, result
+from bench.timing import alternately, one_core, result
 
 ROOT = Path(__file__).parents[1]
 FULL_RUNS, CHANGES = 3, 7
@@ -64,10 +64,6 @@ def flat(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     made = native.flat(folder / "raw" / "a.parquet", count)
     manifest = _unify("aitw", folder / "raw", folder / "home")
 
-    def ours() -> float:
-        return cpu(lambda: _unify("aitw", folder / "raw", folder / "home"))
-
-    before = ours()
     for batched in (False, True):
         (folder / f"cache{batched}").mkdir()
         out = folder / f"peer{batched}.parquet"
@@ -75,11 +71,11 @@ def flat(folder: Path, count: int) -> Iterator[dict[str, Any]]:
         def run(batched: bool = batched, out: Path = out) -> None:
             peers.flat(folder / "raw" / "a.parquet", out, folder / f"cache{batched}", batched=batched)
 
-        theirs = cpu(run, 2)
+        run()
         cells = same(manifest, out)
+        ours, theirs = alternately(lambda: _unify("aitw", folder / "raw", folder / "home"), run)
         way = "batched=True" if batched else "row by row"
-        best = min(before, before := ours())  # on both sides of the peer's minutes: the machine's pace wanders
-        yield result("unify, flat (AITW parquet)", made / best, "rows/s per core",
+        yield result("unify, flat (AITW parquet)", made / ours, "rows/s per core",
                      f"datasets.map {way}, {cells:,} cells equal", made / theirs, digits=0)  # fmt: skip
 
 
@@ -87,10 +83,14 @@ def nested(folder: Path, episodes: int) -> dict[str, Any]:
     """JSON files of AITZ episodes."""
     made = native.nested(folder / "raw", episodes)
     manifest = _unify("aitz", folder / "raw", folder / "home")
-    ours = cpu(lambda: _unify("aitz", folder / "raw", folder / "home"))
     (folder / "cache").mkdir()
-    theirs = cpu(lambda: peers.nested(folder / "raw", folder / "peer.parquet", folder / "cache"), 2)
+
+    def run() -> None:
+        peers.nested(folder / "raw", folder / "peer.parquet", folder / "cache")
+
+    run()
     cells = same(manifest, folder / "peer.parquet")
+    ours, theirs = alternately(lambda: _unify("aitz", folder / "raw", folder / "home"), run)
     return result("unify, nested (AITZ JSON)", made / ours, "rows/s per core",
                   f"datasets.map episode by episode, {cells:,} cells equal", made / theirs, digits=0)  # fmt: skip
 
