@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from made_once import run_folder
 
 from pipelines.store import Store
 
@@ -17,9 +22,52 @@ ROOT = Path(__file__).parents[1]
 settings.register_profile("vesper", deadline=None, print_blob=True)
 settings.load_profile("vesper")
 
-os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # a worker a core: a second thread would only wait
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+gc.disable()  # until all tests are collected: importing torch and Dagster makes much that stays, and nothing to collect
+
+LONGEST_FIRST = (
+    "e2e/test_review", "generators/test_judge_bench", "e2e/test_ui", "generators/test_web_pages",
+    "trainer/test_offline_rl", "trainer/test_midtrain", "generators/test_odd_pages", "generators/daas/test_driver_ssh",
+    "generators/test_registries", "generators/webapps/test_django_admin", "generators/webapps/test_datasette",
+    "trainer/test_nano_base", "trainer/test_parallel", "trainer/staircase/test_nano_style", "trainer/test_launch",
+    "e2e/test_kill", "e2e/test_gateway_equal", "generators/test_embedded_build",
+    "generators/harvesters/test_web_harvest", "generators/harvesters/test_desktop_harvest", "generators/test_defects",
+    "generators/desktop/test_desktop_tasks", "dagster_project/test_run_stage",
+    "generators/test_failing_policies", "generators/generation/test_rounds", "generators/test_bench_phone_fsm",
+    "generators/test_bench_miniwob", "generators/test_recording", "trainer/staircase/test_run", "quality/test_triggers",
+    "generators/daas/test_gateway_faults", "trainer/test_stages", "trainer/test_serve", "e2e/test_generation",
+    "generators/daas/test_forward_adb", "generators/generation/test_leased_devices", "e2e/test_gateway",
+    "generators/daas/test_cdp_gateway", "pipelines/test_dask", "pipelines/test_add_a_dataset",
+)  # fmt: skip
+"""Files that take 5 s and more though they have few tests. A worker that got one of them last would leave the others
+idle; the rest follows by its number of tests, most first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # pytest-xdist keeps the order given below
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: three workers on two cores, since a test that drives a browser or a device often waits for it."""
+    return max(2, (os.cpu_count() or 2) * 3 // 2)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {ROOT / "tests" / f"{name}.py": at for at, name in enumerate(LONGEST_FIRST)}
+    if gone := [str(path) for path in place if not path.exists()]:
+        raise pytest.UsageError(f"LONGEST_FIRST names {gone[0]}, which isn't there: take it out or give its new name")
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (place.get(item.path, len(place)), -tests[item.path]))
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()  # no collection looks at the libraries again
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +87,43 @@ def samples_dir() -> Callable[[str], Path]:
 def store(tmp_path: Path) -> Store:
     """An empty store."""
     return Store(tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def has_chromium() -> None:
+    """Skips where no Chromium is found."""
+    from generators.browser import BrowserMissing, find_chromium
+
+    try:
+        find_chromium()
+    except BrowserMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def shared_chromium() -> Iterator[Callable[..., Any]]:
+    """All browsers that this file opens are contexts of one Chromium: see `one_chromium`."""
+    from one_chromium import one_chromium
+
+    with one_chromium() as launch:
+        yield launch
+
+
+@pytest.fixture(scope="session")
+def tiny_home(tmp_path_factory: pytest.TempPathFactory, has_chromium: None) -> Callable[..., Path]:
+    """`tiny_home("rico", "aitz")`: a $VESPER_HOME that holds these sources' tiny embedded raw assets, made once a run
+    by whichever worker asks first. Not to be written."""
+    home, made = run_folder(tmp_path_factory) / "tiny-home", set[str]()
+
+    def make(*sources: str) -> Path:
+        from generators.embedded import build_raw
+
+        home.mkdir(exist_ok=True)
+        with (home.parent / "tiny-home.lock").open("w") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            for source in set(sources) - made:
+                build_raw(Store(home), source, home / "raw" / source, size="tiny")
+        made.update(sources)
+        return home
+
+    return make

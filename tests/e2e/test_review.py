@@ -9,10 +9,11 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import goldmaker
 import pytest
-from reviewing import Reviewer, Server, chromium, run_vesper, served
+from reviewing import Reviewer, Server, chromium, profile, run_vesper, served
 
 from generators.browser import BrowserMissing, find_chromium
 from pipelines.adapter import Raw
@@ -27,6 +28,9 @@ from quality.rules import RulesJudge
 from quality.verdicts import judge_source
 from schemas.ids import digest
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 HOSTILE = (
     "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> \"&lt; {{7*7}} ${7*7} "
     "</title><svg onload=window.hacked=1> '); DROP TABLE verdicts; --"
@@ -34,12 +38,15 @@ HOSTILE = (
 KEYS = {"1": "keep", "2": "rewrite", "3": "reconstruct", "4": "discard", "5": "unsure"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def browser() -> None:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests of this file, each in a new profile."""
     try:
         find_chromium()
     except BrowserMissing as error:
         pytest.skip(str(error))
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +71,7 @@ def decision_of(name: str, item_id: str) -> str:
     return str(own % 5 + 1) if own < 3 else str(max(1, common % 7 - 2))
 
 
-def test_two_people_finish_forty_trajectories_by_keyboard(home: Path) -> None:
+def test_two_people_finish_forty_trajectories_by_keyboard(home: Path, browser: Browser) -> None:
     accepted: dict[tuple[str, str], str] = {}
 
     def work(person: Reviewer, stop_after: int) -> None:
@@ -78,7 +85,7 @@ def test_two_people_finish_forty_trajectories_by_keyboard(home: Path) -> None:
             person.answer(key)
             accepted[person.name, item] = KEYS[key]
 
-    with chromium(1000, 700) as context:
+    with profile(browser, 1000, 700) as context:
         ann, bob = Reviewer(context, "ann"), Reviewer(context, "bob")
         with served("--home", home) as server:
             ann.open(server.url)
@@ -143,8 +150,8 @@ def settle(eve: Reviewer, server: Server, differing: list[str]) -> None:
         )
 
 
-def test_undo_notes_and_help(home: Path) -> None:
-    with served("--home", home) as server, chromium(1000, 700) as context:
+def test_undo_notes_and_help(home: Path, browser: Browser) -> None:
+    with served("--home", home) as server, profile(browser, 1000, 700) as context:
         ann = Reviewer(context, "ann")
         ann.open(server.url)
         first = ann.item
@@ -176,11 +183,11 @@ def test_undo_notes_and_help(home: Path) -> None:
         ann.wait("() => document.getElementById('picture').naturalWidth > 0")
 
 
-def test_text_of_the_data_never_runs(home: Path) -> None:
+def test_text_of_the_data_never_runs(home: Path, browser: Browser) -> None:
     store = Store(home)
     rows = store.require(ASSET).read("queue").to_pylist()
     hostile = next(row["item_id"] for row in rows if row["item_id"].endswith("e0039"))
-    with served("--home", home) as server, chromium() as context:
+    with served("--home", home) as server, profile(browser) as context:
         ann = Reviewer(context, "ann")
         ann.open(server.url)
         while ann.item != hostile:
@@ -217,7 +224,7 @@ def foreign_site(html: str) -> Iterator[str]:
         site.shutdown()
 
 
-def test_other_pages_can_neither_post_nor_read(home: Path) -> None:
+def test_other_pages_can_neither_post_nor_read(home: Path, browser: Browser) -> None:
     item = Store(home).require(ASSET).read("queue").to_pylist()[0]["item_id"]
     body = json.dumps({"annotator": "mallory", "item_id": item, "decision": "keep", "request": "request-1"})
     page = """<form id=f method=post enctype=text/plain action="%(at)sapi/verdict" target=t>
@@ -229,7 +236,7 @@ def test_other_pages_can_neither_post_nor_read(home: Path) -> None:
       fetch("%(at)sapi/state?annotator=ann", {credentials: "include"}).then(r => r.text()),
     ]).then(all => { f.submit(); return all.map(one => one.status); });
     </script>"""
-    with served("--home", home) as server, chromium() as context:
+    with served("--home", home) as server, profile(browser) as context:
         ann = Reviewer(context, "ann")
         ann.open(server.url)
         at = server.url  # the other page may even know the token
@@ -302,7 +309,7 @@ def test_bad_requests_get_one_line_and_pictures_have_no_paths(home: Path) -> Non
         assert VerdictStore(answers_path(home)).verdicts() == []
 
 
-def test_the_real_stages_end_at_the_page(tiny_home: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_real_stages_end_at_the_page(tiny_home: Callable[..., Path], tmp_path: Path, browser: Browser) -> None:
     """Embedded episodes through unify, judge and gold: the queue holds them, and their pictures are shown."""
     home = Path(shutil.copytree(tiny_home("aitz"), tmp_path / "home"))
     store = Store(home)
@@ -312,7 +319,7 @@ def test_the_real_stages_end_at_the_page(tiny_home: Callable[..., Path], tmp_pat
     assert run_vesper("review", "queue", "--home", home).returncode == 0
     rows = store.require(ASSET).read("queue").to_pylist()
     assert {row["origin"] for row in rows} >= {"gold"} and all(row["confidence"] is not None for row in rows)
-    with served("--home", home) as server, chromium() as context:
+    with served("--home", home) as server, profile(browser) as context:
         ann = Reviewer(context, "ann")
         ann.open(server.url)
         assert ann.item == rows[0]["item_id"]

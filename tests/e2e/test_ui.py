@@ -41,7 +41,7 @@ def _stop(server: subprocess.Popen[bytes], home: Path) -> None:
     """End the server's group, then whatever of its children leads a group of its own."""
     server.send_signal(signal.SIGINT)
     try:
-        server.wait(8)
+        server.wait(2)
     except subprocess.TimeoutExpired:
         pass
     for _ in range(50):
@@ -90,7 +90,7 @@ def url(home: Path) -> Iterator[str]:
         )  # fmt: skip
     address = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not _answers(f"{address}/server_info"):
             assert server.poll() is None and time.monotonic() < deadline, (home / "server.log").read_text()[-3000:]
             time.sleep(0.2)

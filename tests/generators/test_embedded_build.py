@@ -31,17 +31,10 @@ def _examples(path: Path) -> list[tf_example.Example]:
     return [tf_example.parse(frame.data) for frame in tfrecord.scan(path) if frame.data is not None]
 
 
-@pytest.fixture(scope="module")
-def raw(raw_root: Path, tmp_path_factory: pytest.TempPathFactory, phone: object) -> Callable[[str], Path]:
+@pytest.fixture
+def raw(tiny_home: Callable[..., Path]) -> Callable[[str], Path]:
     """The tiny raw folder of a source, built on first use."""
-    store = Store(tmp_path_factory.mktemp("home"))
-
-    def build(source: str) -> Path:
-        if not (raw_root / source).exists():
-            build_raw(store, source, raw_root / source, size="tiny", seed=0)
-        return raw_root / source
-
-    return build
+    return lambda source: tiny_home(source) / "raw" / source
 
 
 def test_two_builds_give_the_same_bytes_and_another_seed_others(
@@ -57,7 +50,7 @@ def test_two_builds_give_the_same_bytes_and_another_seed_others(
 
 
 def test_a_second_call_renders_nothing_and_damage_is_mended(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phone: object
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_chromium: None
 ) -> None:
     from generators.embedded import build
 

@@ -13,6 +13,8 @@ from generators.judge_bench.odd_tasks_forms import KINDS, SCENARIOS
 from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Launch, Scroll, Type, Wait
 
+pytestmark = pytest.mark.usefixtures("shared_chromium")
+
 
 @pytest.fixture(scope="module")
 def worlds() -> Iterator[dict[str, OddWorld]]:

@@ -34,6 +34,7 @@ from schemas.ids import digest
 
 # ruff: noqa: E501  (the pages below)
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("shared_chromium")
 HEAD = """<!doctype html><html><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 16px sans-serif; margin: 0 }} nav, main {{ padding: 12px }} nav a {{ margin-right: 24px }} label {{ display: block; margin: 14px 0 }}
 .pulse {{ width: 40px; height: 40px; background: red; animation: pulse .3s infinite alternate }} @keyframes pulse {{ to {{ margin-left: 300px }} }}

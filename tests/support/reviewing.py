@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from schemas.actions import Drag, format
 from schemas.tables import Samples, Steps, Verdicts
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).parents[2]
 # `setdefault`: the command is under test here whether or not the table of commands lists it.
@@ -160,22 +159,29 @@ def served(*words: object) -> Iterator[Server]:
 
 
 @contextmanager
-def chromium(width: int = 1440, height: int = 900) -> Iterator[BrowserContext]:
-    """A Chromium with a new profile that may open pages on this machine (`open_browser` refuses http:)."""
-    from playwright.sync_api import sync_playwright
-
-    from generators.browser import FLAGS, find_chromium
+def chromium() -> Iterator[Browser]:
+    """A Chromium whose contexts may open pages on this machine (`open_browser` refuses http:)."""
+    from generators.browser import FLAGS, _playwright, find_chromium
 
     executable = find_chromium()
-    with tempfile.TemporaryDirectory(prefix="vesper-profile-") as profile, sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile, headless=True, executable_path=executable, args=list(FLAGS),
-            viewport={"width": width, "height": height}, locale="en-GB", reduced_motion="reduce",
-        )  # fmt: skip
+    with _playwright() as playwright:
+        browser = playwright.chromium.launch(headless=True, executable_path=executable, args=list(FLAGS))
         try:
-            yield context
+            yield browser
         finally:
-            context.close()
+            browser.close()
+
+
+@contextmanager
+def profile(browser: Browser, width: int = 1440, height: int = 900) -> Iterator[BrowserContext]:
+    """A new profile in this browser, which goes when the block ends."""
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, locale="en-GB", reduced_motion="reduce"
+    )  # fmt: skip
+    try:
+        yield context
+    finally:
+        context.close()
 
 
 class Reviewer:
@@ -188,6 +194,7 @@ class Reviewer:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def open(self, url: str) -> None:
+        self.page.bring_to_front()  # a page behind another one draws, and so answers, half a second late
         self.page.goto(f"{url}?annotator={self.name}")
         self.wait("() => document.body.dataset.item !== undefined || !document.getElementById('done').hidden")
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,73 +73,66 @@ def test_events_carry_speed_and_loss(model: Any, processor: Any, rows: list[dict
     json.dumps(events)
 
 
-SCRIPT = """
-import json, sys, time
+FORMS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "packed": {"packing": True, "max_length": 160, "packing_window": 8, "batch_size": 3,
+               "gradient_accumulation_steps": 2},
+}  # fmt: skip
+KILLED = """
+import os, pickle, signal, sys
 from pathlib import Path
-from dataclasses import replace
-from drawn import make_rows
-from trainer.batches import Processor, image_processor
-from trainer.midtrain import ListSource, MidtrainConfig, train
-from trainer.model import build_model
-from trainer.presets import Shape, preset
-from trainer.tokenizer import train_tokenizer
-from safetensors.torch import save_file
-
-folder, pause = Path(sys.argv[1]), float(sys.argv[2])
-shape = Shape(vocab_size=1536, hidden=64, layers=2, heads=2, kv_heads=2, intermediate=128, vision_hidden=64,
-              vision_depth=2, vision_heads=2, vision_intermediate=96, deepstack=(0,), pixels=96 * 128)
-tiny = replace(preset("nano"), shape=shape, max_pixels=96 * 128)
-rows = make_rows(16)
-processor = Processor(train_tokenizer([r["answer"] for r in rows], 1536), image_processor(tiny), tiny)
-model = build_model(tiny, processor.tokenizer, seed=1)
-made, done = {}, 0
-
-def event(e):
-    global done
-    if e["kind"] == "step":
-        done += 1
-        print(form, e["step"], flush=True)
-        time.sleep(pause)
-
-FORMS = {"plain": {}, "packed": {"packing": True, "max_length": 160, "packing_window": 8, "batch_size": 3,
-                                 "gradient_accumulation_steps": 2}}
-for form, changes in FORMS.items():
-    config = MidtrainConfig(steps=9, batch_size=4, warmup=2, save_every=2, validate_every=0, threads=1)
-    curve = train(model, processor, ListSource(rows), replace(config, **changes), state_dir=folder / form,
-                  on_event=event, progress=False)
-    made |= {form + "." + k: v.clone() for k, v in model.state_dict().items() if k != "lm_head.weight"}
-    (folder / (form + ".json")).write_text(json.dumps(curve.plain()))
-save_file(made, folder / "model.safetensors")
-print("steps in this run", done)
+sys.path.insert(0, sys.argv[2])
+from test_midtrain import train_both
+preset, rows, form, step = pickle.load(sys.stdin.buffer)
+def die(at, done):
+    if (at, done) == (form, step):
+        os.kill(os.getpid(), signal.SIGKILL)
+train_both(Path(sys.argv[1]), preset, rows, die)
 """
 
 
-def run(folder: Path, pause: float) -> subprocess.Popen[str]:
+def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step: Callable[[str, int], None]) -> None:
+    """Train one model in either form after the other; weights and curves go into the folder."""
+    from safetensors.torch import save_file
+
+    from trainer.batches import Processor, image_processor
+    from trainer.model import build_model
+    from trainer.tokenizer import train_tokenizer
+
     folder.mkdir(exist_ok=True)
+    processor = Processor(train_tokenizer([r["answer"] for r in rows], 1536), image_processor(preset), preset)
+    model = build_model(preset, processor.tokenizer, seed=1)
+    made: dict[str, torch.Tensor] = {}
+    for form, changes in FORMS.items():
+        config = MidtrainConfig(steps=9, batch_size=4, warmup=2, save_every=2, validate_every=0, threads=1)
+
+        def event(found: dict[str, Any], form: str = form) -> None:
+            if found["kind"] == "step":
+                after_step(form, found["step"])
+
+        curve = train(model, processor, ListSource(rows), replace(config, **changes), state_dir=folder / form,
+                      on_event=event, progress=False)  # fmt: skip
+        made |= {f"{form}.{name}": tensor for name, tensor in weights(model).items() if name != "lm_head.weight"}
+        (folder / f"{form}.json").write_text(json.dumps(curve.plain()))
+    save_file(made, folder / "model.safetensors")
+
+
+def test_killed_and_resumed_gives_the_same_bytes(tmp_path: Path, tiny_preset: Any, rows: list[dict[str, Any]]) -> None:
+    """Killed after a random step of either form: the weights and the whole curve are those of an unbroken run."""
+    form, step = random.choice(("plain", "packed")), random.randint(1, 8)
     paths = f"{ROOT}{os.pathsep}{ROOT / 'tests/support'}"
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder), str(pause)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(Path(__file__).parent)],
+        input=pickle.dumps((tiny_preset, rows, form, step)), cwd=ROOT, timeout=240,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
     )  # fmt: skip
-
-
-def test_killed_and_resumed_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Killed at a random step of either form: the weights and the whole curve are those of an unbroken run."""
-    whole = run(tmp_path / "whole", 0.0)
-    assert whole.wait(timeout=240) == 0
-    form, step = random.choice(("plain", "packed")), random.randint(1, 8)
-    killed = run(tmp_path / "killed", 0.3)
-    assert killed.stdout is not None
-    for line in killed.stdout:
-        if line.split() == [form, str(step)]:
-            killed.send_signal(signal.SIGKILL)
-            break
-    assert killed.wait(timeout=120) == -signal.SIGKILL
+    assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "killed/model.safetensors").exists()
-    again = run(tmp_path / "killed", 0.0)
-    output, _ = again.communicate(timeout=240)
+    done: list[tuple[str, int]] = []
+    train_both(tmp_path / "killed", tiny_preset, rows, lambda *at: done.append(at))
     kept = (step - 1) // 2 * 2 + (9 if form == "packed" else 0)  # saved every second step, after its event
-    assert again.returncode == 0 and int(output.rpartition(" ")[2]) <= 18 - kept, (form, step, output)
+    assert len(done) <= 18 - kept, (form, step, done)
+    train_both(tmp_path / "whole", tiny_preset, rows, lambda *at: done.append(at))
     for name in ("model.safetensors", "plain.json", "packed.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), (form, step)
 

@@ -18,6 +18,7 @@ from goldmaker import gold
 from pipelines.mixture import build_mixture
 from pipelines.shards import build_shards
 from pipelines.store import Store, StoreError
+from trainer.__main__ import main
 from trainer.stages import (
     CHECKPOINTS,
     DEFAULTS,
@@ -129,7 +130,9 @@ def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
     assert stage_config("base", {})["preset"] == DEFAULTS["preset"]
 
 
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, store: Store) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(
+    tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     for words, message in (
         (["base", "--home", str(tmp_path)], "mid_training/shards: nothing committed yet"),
         (["nonsense", "--home", str(tmp_path)], "stage: expected one of base"),
@@ -137,8 +140,10 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, store: Store) -> 
         (["base", "--home", str(store.home), "--config", '{"preset": "9b"}'], "expected one of nano, 2b, 8b, 30b-a3b"),
         (["base", "--home", str(store.home), "--config", "{"], "trainer:"),
     ):
-        done = subprocess.run([sys.executable, "-m", "trainer", *words], capture_output=True, text=True, timeout=60,
-                              cwd=Path(__file__).parents[2])  # fmt: skip
-        assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+        code, told = main(words), capsys.readouterr().err
+        assert code == 2 and message in told and told.count("\n") == 1, told
+    done = subprocess.run([sys.executable, "-m", "trainer", *words], capture_output=True, text=True, timeout=60,
+                          cwd=Path(__file__).parents[2])  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, told)  # as a process of its own, too
     with pytest.raises(StoreError, match="nothing committed"):
         run_stage("unified", tmp_path)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from generators.browser import BrowserMissing, find_chromium
 from generators.environments.registry import open_world
 from generators.environments.world import World
 from schemas.actions import Click
@@ -17,14 +16,7 @@ from trainer.staircase.performing import perform
 from trainer.staircase.tasks import Family, episodes, open_nano
 
 LEAST_PX = 16
-
-
-@pytest.fixture(autouse=True)
-def chromium() -> None:
-    try:
-        find_chromium()
-    except BrowserMissing as missing:
-        pytest.skip(str(missing))
+pytestmark = pytest.mark.usefixtures("has_chromium", "shared_chromium")
 
 
 FONT_SIZES = """() => {
