@@ -28,7 +28,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("evaluate", "a checkpoint or a served model on any suite, beside its controls"),
     "serve": ("serve_model", "a checkpoint behind the OpenAI protocol, on this machine"),
     "merge": ("training", "several checkpoints into one, linear or TIES"),
-    "lineage": ("lineage", "what a checkpoint or asset was made from, back to the native files"),
+    "lineage": ("lineage", "what a checkpoint was made from, what a dataset touches, what a withdrawal makes stale"),
+    "explain": ("explain", "one item from its native row to the checkpoints that trained on it"),
+    "diff": ("diff", "what entered and left a corpus between two versions, and why"),
+    "promote": ("promote", "choose which version of an asset others read"),
+    "rollback": ("promote", "go back to an earlier version of an asset"),
+    "gc": ("gc", "list, and delete, what of a store nobody needs any more"),
+    "takedown": ("takedown", "single records out of all that a store holds, and out of later ingests"),
 }
 """Command → (module in `dagster_project.commands`, what it does)."""
 

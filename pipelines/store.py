@@ -3,7 +3,8 @@
     $VESPER_HOME/screens/ab/<sha256>.<ext>
     $VESPER_HOME/assets/<asset>/<version>/part-<key>.<table>.parquet, manifest.json
     $VESPER_HOME/assets/<asset>/parts/<digest>.json       which files a finished part consists of
-    $VESPER_HOME/assets/<asset>/current.json              the last version whose checks all passed
+    $VESPER_HOME/assets/<asset>/current.json              the last version whose checks all passed, or one that a
+                                                          person chose (`current_version`)
 
 A commit writes parts under a fresh version, then the manifest, then `current.json` in one PUT: nothing is ever
 renamed over or overwritten, and a process killed at any point leaves only parts that the next run takes up.
@@ -16,7 +17,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +27,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.asset_locks import writing
+from pipelines.current_version import point_built, read_pointer
+from pipelines.free_space import require_space_for_build
 from pipelines.images import ImageInfo, read_image
 from pipelines.known_pictures import KnownPictures
 from pipelines.manifest import Check, FileEntry, Manifest, StoreError, data_version, file_sha256
@@ -34,7 +37,10 @@ from schemas.ids import digest
 
 __all__ = ["Check", "FileEntry", "Manifest", "PartResult", "PartSpec", "PartWriter", "Store", "StoreError"]
 
-LOCK_TTL_S = 6 * 3600
+TOUCH_AFTER_S = 3600
+"""A screen that is put again is marked as new once it is older than this, so that `vesper gc` sees it in use."""
+TOMBSTONE = "taken_down.json"
+"""Stands in the folder of a version that `vesper takedown` replaced."""
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ASSET = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
 ROW_GROUP_ROWS = 50_000
@@ -212,8 +218,12 @@ class Build:
         return all(result.skipped for result in self.results)
 
     def commit(self, *, counts: Mapping[str, Any] | None = None, checks: Sequence[Check] = ()) -> Manifest:
-        """Write the manifest; make it current iff all blocking checks passed. Returns it either way."""
+        """Write the manifest; make it current iff all blocking checks passed (and nobody set this version aside, see
+        `current_version`). Returns it either way. Raises `StoreError` if a part that was there has gone since."""
         ordered = sorted(self.results, key=lambda result: result.key)
+        for entry in (e for result in ordered if result.skipped for e in (*result.files, *result.side_files)):
+            if not (self.root / entry.path).exists():
+                raise StoreError(f"{self.asset}: {entry.path} was there and has gone since (collected?); run it again")
         files = [entry for result in ordered for entry in result.files]
         manifest = Manifest(
             asset=self.asset,
@@ -233,8 +243,7 @@ class Build:
         if not path.exists() or path.read_text(encoding="utf-8") != manifest.to_json():
             put_text(path, manifest.to_json())
         if manifest.checks_passed:
-            pointer = {"version": self.version, "data_version": manifest.data_version}
-            put_text(self.root / "current.json", json.dumps(pointer, sort_keys=True))
+            point_built(self.root, self.version, manifest.data_version, put_text)
         return manifest
 
 
@@ -249,7 +258,7 @@ class Store:
         `ImageError`."""
         info = info or read_image(data)
         path = self.home / "screens" / info.sha256[:2] / f"{info.sha256}.{info.ext}"
-        if not path.exists():
+        if not _in_use(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".put-")
             with os.fdopen(handle, "wb") as stream:
@@ -280,12 +289,9 @@ class Store:
         return self.home / "assets" / asset
 
     def current(self, asset: str) -> Manifest | None:
-        """The last version whose checks passed, or None."""
-        root = self.root(asset)
-        pointer = root / "current.json"
-        if not pointer.exists():
-            return None
-        return self.version(asset, json.loads(pointer.read_text())["version"])
+        """The version that others read: the last whose checks passed, or the one that a person chose; or None."""
+        pointer = read_pointer(self.root(asset))
+        return self.version(asset, pointer["version"]) if pointer else None
 
     def screens_of(self, source: str) -> Manifest | None:
         """The manifest with a source's table `screens`: `unified/<source>`, or its gold where that is made from nothing
@@ -300,15 +306,18 @@ class Store:
         """One committed version, passed or not. Raises `StoreError` if there is none."""
         path = self.root(asset) / version / "manifest.json"
         if not path.exists():
-            raise StoreError(f"{asset}: no manifest of version {version}")
+            gone = path.with_name(TOMBSTONE)
+            found = json.loads(gone.read_text(encoding="utf-8")) if gone.exists() else {}
+            more = f"; records of it were taken down, {found['replaced_by']} took its place" if found else ""
+            raise StoreError(f"{asset}: no manifest of version {version}{more}")
         return Manifest.from_json(path.read_text(encoding="utf-8"), self.root(asset))
 
     def require(self, asset: str) -> Manifest:
-        """The current version; `StoreError` if there is none or it lacks `checks_passed`."""
+        """The current version; `StoreError` if there is none, or it lacks `checks_passed` and nobody forced it."""
         manifest = self.current(asset)
         if manifest is None:
             raise StoreError(f"{asset}: nothing committed yet in {self.home}; materialise it first")
-        if not manifest.checks_passed:
+        if not manifest.checks_passed and not read_pointer(manifest.root).get("change", {}).get("forced"):
             failed = ", ".join(check.name for check in manifest.checks if check.blocking and not check.passed)
             raise StoreError(f"{asset} {manifest.version}: refused, checks failed: {failed}")
         return manifest
@@ -326,54 +335,35 @@ class Store:
         """Hold the asset's lock and make a version of it.
 
         The version's name is a digest of what goes in (code, config, inputs, parts), so a rerun of equal inputs
-        is the same version. Raises `StoreError` if another living process holds the lock.
+        is the same version. Raises `StoreError` if another living process holds the lock, or the disk has no room
+        for as much as the last version took.
         """
         root = self.root(asset)
         config_hash = digest(dict(config or {}))
         named = [[spec.key, spec.inputs_digest] for spec in parts]
         version = digest([asset, code_version, config_hash, dict(inputs or {}), sorted(named)])[:16]
-        with self._lock(root):
+        require_space_for_build(self.home, asset, self._last(asset), lambda: _share_missing(root, parts))
+        with writing(self.home, root, version, inputs or {}):
             yield Build(root, asset, code_version, config_hash, inputs or {}, version)
 
-    @contextlib.contextmanager
-    def _lock(self, root: Path) -> Iterator[None]:
-        """One writer per asset: a file with owner and expiry, taken by exclusive creation."""
-        root.mkdir(parents=True, exist_ok=True)
-        path = root / "lock.json"
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "expires": time.time() + LOCK_TTL_S}
-        for _ in range(2):
-            try:
-                with path.open("x") as stream:
-                    json.dump(owner, stream)
-                break
-            except FileExistsError:
-                if not _stale(path):
-                    raise StoreError(f"{root.name}: locked by {path.read_text()}; one writer per asset") from None
-                path.unlink(missing_ok=True)
-        else:
-            raise StoreError(f"{root}: the lock was taken by another writer just now")
+    def _last(self, asset: str) -> Manifest | None:
+        """The current version, for its size; None where what is current is damaged and is to be made again."""
         try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+            return self.current(asset)
+        except StoreError:
+            return None
 
 
-def _stale(path: Path) -> bool:
-    """Whether a lock's owner is dead (same host) or its time is over."""
+def _share_missing(root: Path, parts: Sequence[PartSpec]) -> float:
+    """How much of a version must be made: parts that aren't there, of all (1 if they aren't known beforehand)."""
+    return sum(not _marker(root, spec).exists() for spec in parts) / len(parts) if parts else 1.0
+
+
+def _in_use(path: Path) -> bool:
+    """Whether a file is there; if so it looks new from now on."""
     try:
-        owner = json.loads(path.read_text())
-    except OSError:
-        return True
-    except ValueError:  # being written just now, or its writer was killed in between
-        return time.time() - path.stat().st_mtime > 5
-    if owner["expires"] < time.time():
-        return True
-    if owner["host"] != socket.gethostname():
+        if time.time() - path.stat().st_mtime > TOUCH_AFTER_S:
+            os.utime(path)
+    except FileNotFoundError:
         return False
-    try:
-        os.kill(owner["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return True

@@ -31,6 +31,7 @@ from pipelines.chunks import ChunkWriter
 from pipelines.known_pictures import using
 from pipelines.record_ids import OTHER, REPEAT, RecordIds
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.takedown_list import REASON, taken_of
 from pipelines.tracked import TrackedRaw
 from schemas.ids import canonical_json, digest
 
@@ -129,6 +130,7 @@ class _Part:
         self._store = store
         self._chunks = ChunkWriter(out)
         self._counts = Counts()
+        self._taken = taken_of(store.home, item.source)
 
     def finish(self) -> Counts:
         """Write the rest; all counts."""
@@ -139,13 +141,15 @@ class _Part:
     def batch(self, adapter: BatchAdapter, found: Batch) -> None:
         """Records by column; those whose id must change are mapped alone."""
         decisions = self.ids.check(found.native_ids.to_pylist(), found.contents)
-        for index in sorted(decisions):
-            self._map(adapter.record(found, index), decisions[index], found.native_ids[index].as_py())
-        if decisions:
-            found = found.select(np.setdiff1d(np.arange(len(found)), sorted(decisions)))
+        alone = sorted({*decisions, *(self._taken.natives(found.native_ids) if self._taken else ())})
+        for index in alone:
+            self._map(adapter.record(found, index), decisions.get(index), found.native_ids[index].as_py())
+        if alone:
+            found = found.select(np.setdiff1d(np.arange(len(found)), alone))
         if len(found):
             mapped = _safely_map_batch(adapter, self._raw, found)
-            if mapped is None:
+            taken = mapped and self._taken and self._taken.tables(mapped.steps, mapped.samples, mapped.screens)
+            if mapped is None or taken:
                 for index in range(len(found)):
                     self._map(adapter.record(found, index), None, found.native_ids[index].as_py())
                 self._chunks.may_end()
@@ -179,10 +183,14 @@ class _Part:
             mapped = _safely_map(self._adapter, self._raw, record)
             if decision == REPEAT:
                 raise RecordError("duplicate", f"an exact repeat of record {native_id!r}", items=mapped.items)
+            if self._taken and self._taken.holds(native_id, mapped.steps, mapped.samples, mapped.screens):
+                raise RecordError(REASON, items=mapped.items)
         except RecordError as error:
             self._counts.records_quarantined += 1
             self._counts.items_in += error.items
             reject = Reject("record", error.items, error.reason, error.detail, record.payload)
+            if error.reason == REASON or (self._taken and self._taken.native(native_id)):
+                reject = Reject("record", error.items, REASON, "on the store's takedown list", None)
             self._quarantine(record.file, record.locator, reject)
             return
         if decision == OTHER:

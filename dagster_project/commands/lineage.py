@@ -1,102 +1,179 @@
-"""`vesper lineage CKPT`: manifests followed back to the native files."""
+"""`vesper lineage`: back to the native files, forward to the checkpoints, and what a withdrawal makes stale."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.manifest import Manifest
-from pipelines.store import Store, StoreError
+from dagster_project.lineage.manifests import Manifests, Start, name_of, open_store
+from dagster_project.lineage.origins import Origins, origins
+from dagster_project.lineage.tables import clean, table, tree
 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = (
-        "examples:\n  vesper lineage unified\n  vesper lineage gold/aitw --json\n  vesper lineage out/mid_trained"
+        "examples:\n  vesper lineage unified\n  vesper lineage gold/aitw --json\n  vesper lineage out/mid_trained\n"
+        "  vesper lineage unified --svg lineage.svg\n"
+        "  vesper lineage aitw --forward            which checkpoints it touches\n"
+        "  vesper lineage aitw --withdrawn          what becomes stale without it, and the rebuild plan\n"
+        "  vesper lineage --openlineage events.ndjson"
     )
-    parser.add_argument("checkpoint", metavar="CKPT", help="a checkpoint's name or folder, or any asset key")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
-                        help="the store ($VESPER_HOME)")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="all ancestors as JSON")
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?",
+        help="a checkpoint's name or folder, or any asset key, with @VERSION for another than the current one; with "
+        "--forward or --withdrawn also a dataset, a screen's sha256, task:ID, or an item (step:..., sample:...)",
+    )  # fmt: skip
+    parser.add_argument("--forward", action="store_true", help="which checkpoints NAME touches, row by row")
+    parser.add_argument("--withdrawn", action="store_true", help="what is stale without NAME, and the rebuild plan")
+    add_store(parser)
+    parser.add_argument("--json", action="store_true", help="everything as JSON")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture of the graph")
+    parser.add_argument("--openlineage", type=Path, metavar="FILE",
+                        help="write OpenLineage run events as NDJSON, one a committed manifest (of NAME's ancestry, or "
+                        "of the whole store)")  # fmt: skip
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Print the tree, each ancestor's own ancestors once."""
-    if not (options.data / "assets").is_dir():
-        raise ValueError(f"--data {options.data}: expected a store (a $VESPER_HOME with assets/), found none")
-    store = Store(options.data)
-    name, inputs = start(store, options.checkpoint)
-    if options.json:
-        print(
-            json.dumps(
-                {"asset": name, "inputs": inputs, "ancestors": ancestors(store, inputs)}, indent=1, sort_keys=True
-            )
-        )
-        return 0
-    print(name)
-    for line in tree(store, inputs):
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """`--data`, which store."""
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
+                        help="the store ($VESPER_HOME)")  # fmt: skip
+
+
+def show(lines: Iterable[str], plain: Any, as_json: bool) -> None:
+    """Print an answer as text or as JSON."""
+    if as_json:
+        print(json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False))
+        return
+    for line in lines:
         print(line)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a whole file. Raises `ValueError` if its folder isn't there."""
+    if not path.parent.is_dir() or path.is_dir():
+        raise ValueError(f"{path}: expected a file to write in a folder that exists")
+    path.write_text(text, encoding="utf-8")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answer the question, and write the files that were asked for."""
+    if options.forward and options.withdrawn:
+        raise ValueError("--forward and --withdrawn: give one of them")
+    if options.name is None and not options.openlineage:
+        raise ValueError("expected NAME (a checkpoint, an asset, a dataset ...), or --openlineage FILE")
+    if options.name is None and (options.forward or options.withdrawn or options.svg):
+        raise ValueError("--forward, --withdrawn and --svg need NAME")
+    manifests = Manifests(open_store(options.data))
+    if options.forward or options.withdrawn:
+        if options.openlineage:
+            raise ValueError("--openlineage is written of an ancestry or of the whole store, not forward")
+        return _forward(options, manifests)
+    start = None if options.name is None else manifests.start(options.name)
+    if options.openlineage:
+        _openlineage(options, manifests, start)
+    if start is None:
+        return 0
+    found = origins(manifests, start)
+    show(_back(manifests, start, found), found.plain(), options.json)
+    if options.svg:
+        write_file(options.svg, _picture(manifests, start, found))
     return 0
 
 
-def start(store: Store, checkpoint: str) -> tuple[str, dict[str, str]]:
-    """(what it is called, asset → version of its direct inputs). Raises `ValueError` if it isn't there."""
-    folder = Path(checkpoint)
-    if (folder / "lineage.json").is_file():
-        plain = json.loads((folder / "lineage.json").read_text(encoding="utf-8"))
-        parents = {k: str(v) for k, v in plain.get("parents", {}).items()}
-        return f"{folder} ({plain.get('stage', plain.get('method', 'checkpoint'))})", parents
-    for key in (checkpoint, f"checkpoints/{checkpoint}"):
-        try:
-            manifest = store.current(key)
-        except (ValueError, StoreError):
-            continue
-        if manifest is not None:
-            return f"{key} {manifest.version}", manifest.inputs
-    raise ValueError(
-        f"{checkpoint[:120]!r}: expected a checkpoint folder with lineage.json or a committed asset, found none"
-    )
+def _back(manifests: Manifests, start: Start, found: Origins) -> Iterator[str]:
+    """Datasets, judges and code as tables, then the tree with each ancestor's own ancestors once."""
+    yield found.asset
+    columns = ("records", "items", "quarantined", "gold", "samples", "packed", "trained")
+    rows = [
+        [d.name + ("" if d.current else " (not current)"), d.version, d.role, d.revision, d.licence,
+         *(d.rows.get(name) for name in columns)]
+        for d in found.datasets
+    ]  # fmt: skip
+    yield ""
+    yield f"raw datasets: {len(rows)}"
+    yield from table(("dataset", "version", "role", "revision", "licence", *columns), rows)
+    for one in found.generated:
+        yield (
+            f"generated by Vesper's own loop: {one.verified} of {one.trajectories} trajectories verified in "
+            f"{one.rounds} rounds, {one.samples} samples, {'-' if one.trained is None else one.trained} rows trained"
+        )
+    yield ""
+    yield "judges"
+    judged = [[j.judge, j.model, j.rubric_version, j.verdicts, f"{len(j.assets)} assets"] for j in found.judges]
+    yield from table(("judge", "model", "rubric", "verdicts", "in"), judged)
+    if found.annotators:
+        votes = ", ".join(f"{clean(name)} {number}" for name, number in found.annotators.items())
+        yield f"votes on generated trajectories: {votes}"
+    yield ""
+    yield "code"
+    versions = "; ".join(f"{group} {', '.join(used)}" for group, used in found.code["versions"].items())
+    yield from textwrap.wrap(versions, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+    if found.code["checkpoint"]:
+        told = found.code["checkpoint"]
+        yield "  checkpoint: " + ", ".join(f"{key} {clean(value, 80)}" for key, value in told.items() if value)
+    recorded = ", ".join(found.code["recorded_revisions"]) or "not recorded in the manifests"
+    yield f"  revision: {recorded}; the code that answers here is {found.code['revision_here'] or 'no checkout'}"
+    for name, why in found.missing.items():
+        yield f"{clean(name)}: {clean(why)}"
+    yield ""
+    yield from tree(manifests, start.inputs)
 
 
-def _find(store: Store, asset: str, version: str) -> Manifest | None:
-    try:
-        return store.version(asset, version)
-    except (StoreError, ValueError):  # collected since, or known by its weights' digest only
-        return None
+def _picture(manifests: Manifests, start: Start, found: Origins) -> str:
+    from dagster_project.lineage.picture import Box, draw
+
+    data = {f"raw/{d.name}@{d.version}": d for d in found.datasets}
+    boxes, edges = [], {}
+    for node, manifest in manifests.upstream(start.inputs.items()).items():
+        key = name_of(node)
+        dataset = data.get(key)
+        line = f"{dataset.revision} · {dataset.licence}" if dataset else node[1]
+        hint = json.dumps(manifest.counts, sort_keys=True, ensure_ascii=False) if manifest else "not in this store"
+        boxes.append(Box(key, line, f"{key} {hint}", "" if manifest else "gone"))
+        edges[key] = [name_of(parent) for parent in (manifest.inputs.items() if manifest else ())]
+    boxes.append(Box(start.name, "asked for", start.name, "start"))
+    edges[start.name] = [name_of(parent) for parent in start.inputs.items()]
+    return draw(f"Lineage of {start.name}", boxes, edges)
 
 
-def ancestors(store: Store, inputs: dict[str, str]) -> dict[str, Any]:
-    """`asset@version` → data version, code version and inputs, of everything upstream."""
-    found: dict[str, Any] = {}
-    waiting = list(inputs.items())
-    while waiting:
-        asset, version = waiting.pop()
-        if f"{asset}@{version}" in found:
-            continue
-        manifest = _find(store, asset, version)
-        found[f"{asset}@{version}"] = manifest and {
-            "data_version": manifest.data_version, "code_version": manifest.code_version, "inputs": manifest.inputs
-        }  # fmt: skip
-        waiting += manifest.inputs.items() if manifest else []
-    return found
+def _openlineage(options: argparse.Namespace, manifests: Manifests, start: Start | None) -> None:
+    from dagster_project.lineage.openlineage import run_events
+
+    chosen = manifests.all
+    if start is not None:
+        above = manifests.upstream(start.inputs.items())
+        chosen = [m for m in (*above.values(), start.manifest) if m is not None]
+    lines = [json.dumps(event, sort_keys=True, ensure_ascii=False) for event in run_events(manifests, chosen)]
+    write_file(options.openlineage, "".join(f"{line}\n" for line in lines))
+    if not options.json:
+        print(f"{options.openlineage}: {len(lines)} run events")
 
 
-def tree(store: Store, inputs: dict[str, str], indent: str = "", shown: set[str] | None = None) -> Iterator[str]:
-    """Lines of the tree; an ancestor met again is named without what lies above it."""
-    shown = set() if shown is None else shown
-    for number, (asset, version) in enumerate(sorted(inputs.items())):
-        last = number == len(inputs) - 1
-        manifest, name = _find(store, asset, version), f"{asset}@{version}"
-        more = bool(manifest and manifest.inputs)
-        again = " (above)" if name in shown and more else ""
-        gone = "" if manifest else " (not in this store)"
-        files = f"  {manifest.counts['files']} files" if manifest and asset.startswith("raw/") else ""
-        yield f"{indent}{'└─' if last else '├─'} {asset} {version}{files}{again}{gone}"
-        if manifest and not again:
-            shown.add(name)
-            yield from tree(store, manifest.inputs, indent + ("   " if last else "│  "), shown)
+def _forward(options: argparse.Namespace, manifests: Manifests) -> int:
+    from dagster_project.lineage.forward_text import forward_lines, forward_picture, plan_lines
+    from dagster_project.lineage.subjects import find_subject
+    from dagster_project.lineage.touched import forward
+
+    subject = find_subject(manifests, options.name)
+    found = forward(manifests, subject)
+    plain: dict[str, Any] = found.plain()
+    lines = list(forward_lines(found))
+    made = None
+    if options.withdrawn:
+        from dagster_project import deployment, graph
+        from dagster_project.lineage.rebuild import plan
+
+        made = plan(manifests, subject, graph.stages(deployment.load()))
+        plain["plan"] = made.plain()
+        lines += ["", *plan_lines(made)]
+    show(lines, plain, options.json)
+    if options.svg:
+        write_file(options.svg, forward_picture(manifests, subject, made))
+    return 0

@@ -1,0 +1,111 @@
+"""`vesper promote ASSET[@VERSION]`, `vesper rollback ASSET [--to VERSION]`: which version of an asset others read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipelines.current_version import Change
+
+EXAMPLES = {
+    "promote": "vesper promote unified/aitw --list\n  vesper promote unified/aitw@5f9143db60d540ad\n"
+    '  vesper promote checkpoints/unified --force --reason "the check is wrong, see the log of 3 May"',
+    "rollback": 'vesper rollback gold/aitw --reason "the new judge is too strict"\n'
+    "  vesper rollback gold/aitw --to be6ab347597ff7af",
+}
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = f"examples:\n  {EXAMPLES[command]}"
+    if command == "promote":
+        parser.add_argument("asset", metavar="ASSET[@VERSION]",
+                            help="an asset key; without a version: the newest")  # fmt: skip
+        parser.add_argument("--list", action="store_true", help="show all versions and the journal, change nothing")
+        parser.add_argument("--json", action="store_true", help="the list as JSON")
+    else:
+        parser.add_argument("asset", metavar="ASSET", help="an asset key such as gold/aitw")
+        parser.add_argument("--to", metavar="VERSION", help="default: what was current before")
+    parser.add_argument("--reason", default="", help="why; the journal keeps it")
+    parser.add_argument("--force", action="store_true", help="though blocking checks failed; needs --reason")
+    store_argument(parser)
+    parser.set_defaults(run=promote if command == "promote" else roll_back)
+
+
+def store_argument(parser: argparse.ArgumentParser) -> None:
+    """`--data`: the store that a command works on."""
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
+                        help="the store ($VESPER_HOME)")  # fmt: skip
+
+
+def checked_store(folder: Path) -> Path:
+    """The folder, if it is a store. Raises `ValueError`."""
+    if not (folder / "assets").is_dir():
+        raise ValueError(f"--data {folder}: expected a store (a $VESPER_HOME with assets/), found none")
+    return folder
+
+
+def promote(options: argparse.Namespace) -> int:
+    """Make a version current, or list them."""
+    from pipelines import promotion
+    from pipelines.store import Store
+
+    store = Store(checked_store(options.data))
+    asset, _, version = options.asset.partition("@")
+    if options.list or options.json:
+        return _show(store.home, asset, options.json)
+    _tell(asset, promotion.promote(store, asset, version or None, why=options.reason, force=options.force))
+    return 0
+
+
+def roll_back(options: argparse.Namespace) -> int:
+    """Make an earlier version current."""
+    from pipelines import promotion
+    from pipelines.store import Store
+
+    store = Store(checked_store(options.data))
+    _tell(options.asset, promotion.roll_back(store, options.asset, options.to, why=options.reason, force=options.force))
+    return 0
+
+
+def _tell(asset: str, change: Change) -> None:
+    note = ", though its checks failed" if change.forced else ""
+    was = "was current already" if change.before == change.version else f"before: {change.before or 'none'}"
+    print(f"{asset}: {change.version} {change.action} by {change.who}{note} ({was})")
+
+
+def _show(home: Path, asset: str, as_json: bool) -> int:
+    from pipelines.current_version import read_history
+    from pipelines.promotion import versions
+    from pipelines.store import Store
+
+    store = Store(home)
+    found, history = versions(store, asset), read_history(store.root(asset))
+    if as_json:
+        listed = [
+            {"version": one.manifest.version, "made": _time(one.made), "current": one.current,
+             "set_aside": one.set_aside, "checks_passed": one.manifest.checks_passed,
+             "bytes": one.bytes}
+            for one in found
+        ]  # fmt: skip
+        print(json.dumps({"asset": asset, "versions": listed, "history": list(map(asdict, history))}, indent=1))
+        return 0
+    for one in found:
+        notes = [word for word, holds in (("current", one.current), ("set aside", one.set_aside),
+                                          ("checks failed", not one.manifest.checks_passed)) if holds]  # fmt: skip
+        print(f"{one.manifest.version}  {_time(one.made)}  {one.bytes:>12,} bytes  {', '.join(notes)}".rstrip())
+    for change in history:
+        forced = " (forced)" if change.forced else ""
+        why = f": {change.why}" if change.why else ""
+        print(f"{change.when}  {change.version} {change.action}{forced} by {change.who}{why}")
+    return 0
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,304 @@
+"""What entered and left a corpus between two versions, and why: the fate of each item in the version it isn't in.
+
+Only files that differ are read: what two versions share cancels out by its sha256.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dagster_project.lineage.fates import Fate, Item, World, fates, native_keys
+from dagster_project.lineage.manifests import Manifests, name_of
+from dagster_project.lineage.rows import Tables, isin
+from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
+from pipelines.manifest import FileEntry, Manifest
+from schemas.ids import digest
+
+LEFT, ENTERED, CHANGED = "left", "entered", "changed"
+WORDS = {
+    "source_absent": ("source withdrawn", "new source"),
+    "row_absent": ("native row gone", "new native row"),
+    "quarantined": ("quarantined", "was quarantined"),
+    "rejected": ("judged", "was judged"),
+    "pending": ("waits for a verdict", "waited for a verdict"),
+    "derived_otherwise": ("derived otherwise", "derived otherwise"),
+    "renumbered": ("another step now", "was another step"),
+    "not_gold": ("not gold", "wasn't gold"),
+    "other_split": ("another split", "was in another split"),
+    "contaminated": ("contaminated", "was contaminated"),
+    "unsafe": ("unsafe", "was unsafe"),
+    "without_picture": ("picture missing", "picture was missing"),
+    "held_out_picture": ("shows a held-out picture", "showed a held-out picture"),
+    "duplicate": ("duplicate", "was a duplicate"),
+    "not_drawn": ("not drawn", "wasn't drawn"),
+    "not_packed": ("not packed", "wasn't packed"),
+    "no_mixture": ("no mixture", "no mixture before"),
+    "trained": ("moved", "moved"),
+}
+"""Kind of fate → how it is said of what left, and of what entered."""
+_CONTENT = {"steps": ["action_text", "instruction", "step_instruction", "split", "screenshot_sha256", "target_box",
+                      "thought", "conclusion"],
+            "samples": ["messages", "answer", "split", "images", "target_boxes", "objective"]}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An item that left, entered or changed; `reason` is that of `WORDS`, `detail` the deciding stage's words."""
+
+    id: str
+    source: str
+    direction: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The answer of `vesper diff`. `before`, `after`: the versions compared; `inputs`: what lies above them and isn't
+    the same, {asset: [version before or None, after or None]}."""
+
+    before: list[str]
+    after: list[str]
+    shared_files: int
+    changes: list[Change]
+    inputs: dict[str, list[str | None]] = field(default_factory=dict)
+    code: dict[str, list[str]] = field(default_factory=dict)
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Changes by direction, reason and source, with how many and a few ids; the largest first."""
+        found: dict[tuple[str, str, str, str], list[Change]] = {}
+        for change in self.changes:
+            word = brief(change.detail) if change.reason not in ("duplicate", "was a duplicate") else ""
+            found.setdefault((change.direction, change.reason, word, change.source), []).append(change)
+        return [
+            {"direction": key[0], "reason": key[1], "words": key[2], "source": key[3], "items": len(changes),
+             "examples": [change.id for change in changes[:3]], "detail": changes[0].detail}
+            for key, changes in sorted(found.items(), key=lambda pair: (pair[0][0], -len(pair[1]), pair[0]))
+        ]  # fmt: skip
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON, without the single items."""
+        plain = asdict(self)
+        del plain["changes"]
+        totals = {word: sum(c.direction == word for c in self.changes) for word in (LEFT, ENTERED, CHANGED)}
+        return {**plain, **totals, "groups": self.groups()}
+
+
+def brief(detail: str) -> str:
+    """The rule in a stage's words: `unrepaired: blank_box: the box ...` → `unrepaired: blank_box`. Ids, which differ
+    from item to item, are left out."""
+    parts = detail.split(": ")
+    if len(parts) == 1:
+        return "" if any(char in detail for char in "/@:") or len(detail) > 40 else detail
+    return ": ".join(parts[: 2 if len(parts) > 2 else 1])[:60]
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """`content` tells whether an item is the same; `name` is what it is called in its version."""
+
+    source: str
+    content: str
+    name: str
+
+
+def compare(manifests: Manifests, before: str, after: str) -> Diff:
+    """Two versions of shards, a mixture, a gold, unified or raw asset, or two checkpoints (their mixtures, else their
+    shards). Raises `ValueError` if one isn't there, or they can't be compared."""
+    old, new = corpus(manifests, before), corpus(manifests, after)
+    if old[0].asset != new[0].asset:
+        raise ValueError(
+            f"{before[:80]!r} is {old[0].asset}, {after[:80]!r} is {new[0].asset}: expected two versions of one asset, "
+            "or two checkpoints"
+        )
+    asset = old[0].asset
+    shared = {_mark(unit) for m in old for unit in _units(m)} & {_mark(unit) for m in new for unit in _units(m)}
+    members = _reader(asset)
+    there = _all(members(manifests, manifest, shared) for manifest in old)
+    here = _all(members(manifests, manifest, shared) for manifest in new)
+    left = {there[key].name: there[key] for key in sorted(there.keys() - here.keys())}
+    entered = {here[key].name: here[key] for key in sorted(here.keys() - there.keys())}
+    worlds = World.of(manifests, *old), World.of(manifests, *new)
+    changes = _explained(manifests, asset, worlds, left, LEFT)
+    changes += _explained(manifests, asset, (worlds[1], worlds[0]), entered, ENTERED)
+    for key in sorted(there.keys() & here.keys()):
+        changes += _changed(asset, there[key], here[key])
+    before_after = [[name_of((manifest.asset, manifest.version)) for manifest in side] for side in (old, new)]
+    return Diff(before_after[0], before_after[1], len(shared), changes, *_above(*worlds))
+
+
+def corpus(manifests: Manifests, word: str) -> list[Manifest]:
+    """What `word` trains on: the asset itself, or a checkpoint's mixtures (else its shards)."""
+    start = manifests.start(word)
+    if start.manifest is not None and not start.manifest.asset.startswith("checkpoints/"):
+        _reader(start.manifest.asset)
+        return [start.manifest]
+    above = manifests.upstream(start.inputs.items())
+    for asset in (MIXTURE, SHARDS):
+        found = [manifest for node, manifest in sorted(above.items()) if node[0] == asset and manifest is not None]
+        if found:
+            return found
+    raise ValueError(f"{word[:120]!r}: nothing that it was trained on is in this store")
+
+
+def _changed(asset: str, before: _Member, after: _Member) -> list[Change]:
+    """How an item that both versions hold differs; nothing if it doesn't."""
+    if before.content != after.content:
+        repeats = f"{before.content} → {after.content}" if asset == MIXTURE else ""
+        word = "other repeats" if repeats else "other content"
+        return [Change(after.name, after.source, CHANGED, word, repeats)]
+    if before.name != after.name:
+        return [Change(after.name, after.source, CHANGED, "another number", f"was {before.name}")]
+    return []
+
+
+_Read = Callable[[Manifests, Manifest, set[str]], dict[str, _Member]]
+
+
+def _reader(asset: str) -> _Read:
+    group = asset.partition("/")[0]
+    if asset in (SHARDS, HELDOUT):
+        return _packed
+    if asset == MIXTURE:
+        return _mixed
+    if group in ("gold", "unified"):
+        return _items
+    if group == "raw":
+        return _files
+    raise ValueError(
+        f"{asset}: expected shards, a mixture, a gold, unified or raw asset, or a checkpoint; its rows are no corpus"
+    )
+
+
+def _units(manifest: Manifest) -> list[FileEntry | dict[str, Any]]:
+    """What two versions can share whole: files; of a mixture its shards with the rows taken of them."""
+    if manifest.asset == MIXTURE:
+        return list(manifest.read("mixture", columns=["shard", "sha256", "rows", "repeats"]).to_pylist())
+    if manifest.asset.startswith("raw/"):
+        return []
+    table = "index" if manifest.asset in (SHARDS, HELDOUT) else None
+    return [e for e in manifest.files if e.table == table or (table is None and e.table in ("steps", "samples"))]
+
+
+def _mark(unit: FileEntry | dict[str, Any]) -> str:
+    return unit.sha256 if isinstance(unit, FileEntry) else digest(unit)
+
+
+def _all(parts: Iterable[dict[str, _Member]]) -> dict[str, _Member]:
+    found: dict[str, _Member] = {}
+    for part in parts:
+        found |= part
+    return found
+
+
+def _packed(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _Member]:
+    found = {}
+    for entry in manifest.files:
+        if entry.table == "index" and entry.sha256 not in shared:
+            table = pq.read_table(manifest.root / entry.path, columns=["sample_id", "source"])
+            for name, source in zip(table["sample_id"].to_pylist(), table["source"].to_pylist(), strict=True):
+                found[name] = _Member(source, "", name)
+    return found
+
+
+def _mixed(manifests: Manifests, mixture: Manifest, shared: set[str]) -> dict[str, _Member]:
+    """Samples that the mixture takes, with how often; of shards that both mixtures take alike nothing is read."""
+    shards = manifests.find((SHARDS, mixture.inputs.get(SHARDS, "")))
+    if shards is None:
+        raise ValueError(f"{name_of((mixture.asset, mixture.version))}: its shards aren't in this store any more")
+    taken = {row["shard"]: row for row in _units(mixture) if isinstance(row, dict) and _mark(row) not in shared}
+    columns = ["sample_id", "source", "shard", "row"]
+    rows = Tables([shards], "index").where(columns, isin("shard", sorted(taken))) if taken else []
+    repeats = {shard: dict(zip(row["rows"], row["repeats"], strict=True)) for shard, row in taken.items()}
+    return {
+        row["sample_id"]: _Member(row["source"], str(repeats[row["shard"]][row["row"]]), row["sample_id"])
+        for _, row in rows
+        if row["row"] in repeats[row["shard"]]
+    }
+
+
+def _items(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _Member]:
+    """Samples by id; steps by the native action that they are, so that a new number makes no new step."""
+    source = manifest.asset.partition("/")[2]
+    found = {}
+    for entry in manifest.files:
+        if entry.table not in _CONTENT or entry.sha256 in shared:
+            continue
+        content = _CONTENT[entry.table]
+        ids = ["sample_id"] if entry.table == "samples" else ["episode_id", "step_index", "provenance"]
+        table = pq.read_table(manifest.root / entry.path, columns=[*ids, *content])
+        if entry.table == "steps":
+            rows = table.filter(pc.is_valid(table["action_text"])).to_pylist()
+            keys = native_keys(rows)
+            for row in rows:
+                step = (row["episode_id"], row["step_index"])
+                name = f"step:{source}/{step[0]}/{step[1]}"
+                found[str(keys[step])] = _Member(source, digest({key: row[key] for key in content}), name)
+        else:
+            for row in table.to_pylist():
+                found[row["sample_id"]] = _Member(source, digest({key: row[key] for key in content}), row["sample_id"])
+    return found
+
+
+def _files(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _Member]:
+    listing = json.loads(manifest.file("files.json").read_text(encoding="utf-8"))
+    source = manifest.asset.partition("/")[2]
+    return {str(e["path"]): _Member(source, str(e["sha256"]), str(e["path"])) for e in listing}
+
+
+def _explained(
+    manifests: Manifests, asset: str, worlds: tuple[World, World], members: Mapping[str, _Member], direction: str
+) -> list[Change]:
+    """Why items of the first world (by name) aren't in the second."""
+    side = 0 if direction == LEFT else 1
+    names = sorted(members)
+    if asset.startswith("raw/"):
+        word = ("file gone", "new file")[side]
+        return [Change(name, members[name].source, direction, word, "") for name in names]
+    own, other = worlds
+    found = fates(manifests, other, own, _described(own, names, members), _stop(asset))
+    return [
+        Change(name, members[name].source, direction, WORDS[fate.kind][side], fate.detail)
+        for name in names
+        if (fate := found.get(name, Fate("not_gold")))
+    ]
+
+
+def _stop(asset: str) -> str:
+    return SHARDS if asset == HELDOUT else asset
+
+
+def _described(own: World, names: Sequence[str], members: Mapping[str, _Member]) -> list[Item]:
+    """The items with their parents and pictures, as the world that holds them says."""
+    items = {name: Item(name, members[name].source) for name in names}
+    by_source: dict[str, list[str]] = {}
+    for name in names:
+        if not items[name].is_step:
+            by_source.setdefault(members[name].source, []).append(name)
+    columns = ["sample_id", "source", "parents", "images", "split"]
+    for source, ids in by_source.items():
+        asset = f"gold/{source}" if own.get(f"gold/{source}") else f"unified/{source}"
+        for _, row in own.table(asset, "samples").where(columns, isin("sample_id", ids)):
+            items[row["sample_id"]] = Item(
+                row["sample_id"], source, tuple(row["parents"]), tuple(row["images"]), row["split"]
+            )
+    return list(items.values())
+
+
+def _above(old: World, new: World) -> tuple[dict[str, list[str | None]], dict[str, list[str]]]:
+    """Versions that differ above two corpora, and code versions that differ."""
+    inputs: dict[str, list[str | None]] = {}
+    code: dict[str, list[str]] = {}
+    for asset in sorted(old.manifests.keys() | new.manifests.keys()):
+        one, other = old.get(asset), new.get(asset)
+        if one is None or other is None or one.version != other.version:
+            inputs[asset] = [one.version if one else None, other.version if other else None]
+        if one and other and one.code_version != other.code_version:
+            code[asset] = [one.code_version, other.code_version]
+    return inputs, code

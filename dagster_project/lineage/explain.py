@@ -1,0 +1,283 @@
+"""One item from its native row to the checkpoints that trained on it: what each stage decided, in its own words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from dagster_project.lineage.fates import KINDS, Fate, Item, World, fates
+from dagster_project.lineage.identify import Identity, current, identify
+from dagster_project.lineage.manifests import Manifests
+from dagster_project.lineage.origins import licence_of, revision_of
+from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds
+from dagster_project.lineage.subjects import find_subject
+from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
+from pipelines.mixture import DUPLICATES
+from pipelines.removed import CONTAMINATION, SAFETY
+
+VERDICT = [
+    "item_id", "round", "score", "alignment", "reachability", "disposition", "reason", "confidence", "judge", "model",
+    "rubric_version",
+]  # fmt: skip
+STEP = [
+    "source", "episode_id", "step_index", "split", "platform", "instruction", "action_text", "screenshot_sha256",
+    "native_action", "provenance",
+]  # fmt: skip
+SAMPLE = [
+    "sample_id", "source", "split", "platform", "objective", "images", "answer", "licence", "parents", "provenance",
+]  # fmt: skip
+GENERATED = "generated"
+Answer = dict[str, Any]
+
+
+def explain(manifests: Manifests, word: str, native: bool = False) -> Answer:
+    """What is known of an item in the current versions. With `native`, its record is read back from the raw files.
+    Raises `ValueError` if there is no such item."""
+    found = identify(manifests, word)
+    world = World.current(manifests)
+    if found.kind == "quarantined":
+        return _quarantined(world, found)
+    rows = _rows(world, found)
+    unified, gold = rows.get("unified", []), rows.get("gold", [])
+    names = _names(found, [*unified, *gold])
+    answer: Answer = {"item": found.item_id, "kind": found.kind, "source": found.source}
+    answer["native"] = _origin(world, found, unified or gold, names, native)
+    answer["row"] = [_shown(row) for row in unified or gold]
+    answer["verdicts"] = _verdicts(world, found.source, names)
+    answer["gold"] = _gold(world, found, gold, names)
+    answer["trajectory"] = _trajectory(manifests, found)
+    answer["hygiene"] = _hygiene(world, names)
+    answer |= _corpus(manifests, world, found)
+    return answer
+
+
+def _quarantined(world: World, found: Identity) -> Answer:
+    rows = [{**row, "native": plain_json(row["native"])} for row in found.rows]
+    return {
+        "item": found.item_id, "kind": found.kind, "source": found.source,
+        "native": [_raw_file(world, found.source, str(row["file"]), str(row["record"])) for row in found.rows],
+        "quarantine": rows, "checkpoints": [], "gold": {"fate": "quarantined"},
+    }  # fmt: skip
+
+
+def _rows(world: World, found: Identity) -> dict[str, list[Row]]:
+    """The item's rows in `unified` and in `gold`."""
+    if found.kind == "sample":
+        table, columns, where = "samples", SAMPLE, pc.field("sample_id") == found.key
+    else:
+        table, columns = "steps", STEP
+        rest = found.key.partition("/")[2]
+        episode, _, index = rest.rpartition("/")
+        where = pc.field("episode_id") == rest
+        if found.kind == "step":
+            where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
+    rows = {}
+    for group in ("unified", "gold"):
+        got = [row for _, row in world.table(f"{group}/{found.source}", table).where(columns, where)]
+        rows[group] = sorted(got, key=lambda row: row.get("step_index", 0))
+    return rows
+
+
+def _names(found: Identity, rows: list[Row]) -> list[str]:
+    """Ids of the item, of its steps or its parents, and of their episodes: what stages after mapping speak of."""
+    names = {found.item_id}
+    for row in rows:
+        if found.kind == "sample":
+            names |= set(row["parents"])
+        else:
+            names.add(f"step:{row['source']}/{row['episode_id']}/{row['step_index']}")
+    episodes = {"episode:" + n.removeprefix("step:").rpartition("/")[0] for n in names if n.startswith("step:")}
+    return sorted(names | episodes)
+
+
+def _shown(row: Row) -> Row:
+    return {key: plain_json(value) if key in ("provenance", "native_action") else value for key, value in row.items()}
+
+
+def _origin(world: World, found: Identity, rows: list[Row], names: list[str], native: bool) -> list[Answer]:
+    """Where the item's native rows lie; of a derived sample those of its parents."""
+    told = [plain_json(row["provenance"]) or {} for row in rows]
+    if found.kind == "sample" and told and not told[0].get("file"):
+        steps = [name for name in names if name.startswith("step:")]
+        told = [p for name in steps for p in _provenance(world, found.source, name)]
+        samples = [name.removeprefix("sample:") for name in names if name.startswith("sample:")]
+        told += [p for name in samples for p in _sample_provenance(world, found.source, name) if p.get("file")]
+    origins = []
+    keys = ("record",) if found.source == GENERATED else ("file", "locator", "record", "native_index")
+    for one in {tuple(str(t.get(key)) for key in keys): t for t in told if t.get("file")}.values():
+        place: Answer
+        if found.source == GENERATED:
+            place = {"asset": "generation/trajectories", "file": "trajectories.jsonl", "place": one.get("record")}
+        else:
+            place = _raw_file(world, found.source, str(one["file"]), str(one.get("locator", "")))
+        rules = {key: one[key] for key in ("rules", "lossy", "gap_at", "image_missing") if one.get(key)}
+        place |= {"record": one.get("record"), "native_index": one.get("native_index"), **rules}
+        if native:
+            place["row"] = native_record(world, found.source, str(one["file"]), str(one.get("locator", "")))
+        origins.append(place)
+    return origins
+
+
+def _provenance(world: World, source: str, name: str) -> list[Mapping[str, Any]]:
+    episode, _, index = name.partition("/")[2].rpartition("/")
+    where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
+    for group in ("unified", "gold"):
+        rows = world.table(f"{group}/{source}", "steps").where(["provenance"], where)
+        if rows:
+            return [plain_json(row["provenance"]) or {} for _, row in rows]
+    return []
+
+
+def _sample_provenance(world: World, source: str, name: str) -> list[Mapping[str, Any]]:
+    rows = world.table(f"unified/{source}", "samples").where(["provenance"], pc.field("sample_id") == name)
+    return [plain_json(row["provenance"]) or {} for _, row in rows]
+
+
+def _raw_file(world: World, source: str, file: str, place: str) -> Answer:
+    """A native file as `raw/<source>` lists it; without digest where it doesn't (it left the folder since)."""
+    raw = world.get(f"raw/{source}")
+    answer: Answer = {"file": file, "place": place, "asset": f"raw/{source}", "licence": licence_of(source)}
+    if raw is None:
+        return answer
+    answer |= {"version": raw.version, "revision": revision_of(raw)}
+    listing = json.loads(raw.file("files.json").read_text(encoding="utf-8"))
+    return answer | next(({k: e[k] for k in ("sha256", "bytes")} for e in listing if e["path"] == file), {})
+
+
+def native_record(world: World, source: str, file: str, place: str) -> Any:
+    """A record as its adapter reads it from the raw files; pictures as digests. Reads its part up to it. Raises
+    `ValueError` if the source has no adapter or no files here, or the record isn't there any more."""
+    from dagster_project import deployment
+    from pipelines import sources
+    from pipelines.adapter import Raw, Record
+    from schemas.ids import canonical_json
+
+    adapter = sources.registry().get(source)
+    if adapter is None:
+        raise ValueError(f"--native: {source} has no adapter; its rows are Vesper's own")
+    settings = deployment.load()
+
+    def folder(name: str) -> Path:
+        return settings.native_folder(name) or world.store.home / "raw" / name
+
+    raw = Raw(folder(source), {name: folder(name) for name in adapter.descriptor.companions})
+    for part in adapter.parts(raw) if raw.root.is_dir() else ():
+        if file in part:
+            for record in adapter.records(raw, part):
+                if record.file == file and record.locator == place:
+                    return plain_json(canonical_json(record.payload if isinstance(record, Record) else record.native))
+    raise ValueError(f"--native: raw/{source}: no record at {place!r} of {file!r} in the native files as they are now")
+
+
+def _verdicts(world: World, source: str, names: Iterable[str]) -> list[Row]:
+    """All verdicts, first round first; by which judge, under which rubric."""
+    where = isin("item_id", with_rounds(names))
+    rows = [
+        {**row, "asset": asset}
+        for asset in (f"verdicts/{source}", f"gold/{source}")
+        for _, row in world.table(asset, "verdicts").where(VERDICT, where)
+    ]
+    return sorted(rows, key=lambda row: (row["round"], row["item_id"]))
+
+
+def _gold(world: World, found: Identity, gold: list[Row], names: list[str]) -> Answer:
+    """Kept, rewritten, reconstructed, or rejected and why."""
+    where = isin("item_id", with_rounds(n for n in names if n.startswith(found.kind) or not gold))
+    rejects = [
+        row for _, row in world.table(f"gold/{found.source}", "rejects").where(["item_id", "reason", "score"], where)
+    ]
+    repairs = [r for row in gold for r in (plain_json(row["provenance"]) or {}).get("repairs", [])]
+    if gold:
+        fate = "gold" if not repairs else "gold after " + ", ".join(map(str, repairs))
+    elif rejects:
+        fate = "rejected"
+    else:
+        fate = "not gold" if world.get(f"gold/{found.source}") else "no gold yet"
+    after = [_shown(row) for row in gold if (plain_json(row["provenance"]) or {}).get("repairs")]
+    return {
+        "fate": fate,
+        "after": after,
+        "rejects": sorted(rejects, key=lambda row: row["item_id"]),
+        "repairs": repairs,
+    }
+
+
+def _trajectory(manifests: Manifests, found: Identity) -> list[Answer]:
+    """Of a generated item: the task, the policy, and what the annotators said."""
+    if found.source != GENERATED or found.kind == "sample":
+        return []
+    rest = found.key.partition("/")[2]
+    name = rest if found.kind == "episode" else rest.rpartition("/")[0]
+    tables = Tables(current(manifests, "generation/verified/"), "trajectories")
+    columns = ["trajectory_id", "task_id", "policy", "outcome", "verified", "reason", "failure_kind", "votes"]
+    rows = tables.where(columns, pc.field("trajectory_id") == name)
+    return [{**row, "votes": plain_json(row["votes"]), "asset": sorted(tables.versions([p]))[0][0]} for p, row in rows]
+
+
+def _hygiene(world: World, names: list[str]) -> Answer:
+    """What the stages that see all sources found: evaluation data, safety, duplicates both ways."""
+    wanted = isin("item_id", names)
+    answer: Answer = {}
+    for key, asset, table, columns in (
+        ("contamination", CONTAMINATION, "quarantine", ["item_id", "reason", "suite", "suite_item", "because"]),
+        ("evaluation_hits", CONTAMINATION, "hits", ["item_id", "suite", "suite_item", "kind", "measure", "threshold"]),
+        ("safety", SAFETY, "quarantine", ["item_id", "reason"]),
+        ("safety_findings", SAFETY, "findings", ["item_id", "rule", "kind", "field", "detail"]),
+        ("duplicate_of", DUPLICATES, "displaced", ["item_id", "kept", "similarity", "reason"]),
+    ):
+        answer[key] = [row for _, row in world.table(asset, table).where(columns, wanted)]
+    columns = ["item_id", "kept", "similarity", "reason"]
+    rows = world.table(DUPLICATES, "displaced").where(columns, isin("kept", names))
+    answer["displaces"] = [row for _, row in rows]
+    return {key: value for key, value in answer.items() if value}
+
+
+def _corpus(manifests: Manifests, world: World, found: Identity) -> Answer:
+    """Samples, shards and rows, the mixture's repeats, why a sample doesn't train, and the checkpoints."""
+    try:
+        subject = find_subject(manifests, found.item_id)
+    except ValueError:  # rejected before any row of it was written
+        return {"samples": 0, "shards": [], "fates": {}, "checkpoints": [], "evaluations": []}
+    items = _items(world, found.source, subject.samples or frozenset())
+    here = places(manifests, frozenset(item.id for item in items))
+    mixture, shards = world.get(MIXTURE), world.get(SHARDS)
+    training = (shards.asset, shards.version) if shards else None
+    drawn = chosen(mixture, here) if mixture else {}
+    packed = [
+        {"sample_id": p.sample_id, "shard": f"{p.shards[0]}/{_folder(manifests, p.shards, p.shard)}", "row": p.row,
+         "version": p.shards[1], "repeats": drawn.get(p.sample_id, 0) if p.shards == training else None}
+        for p in here if manifests.is_current(p.shards)
+    ]  # fmt: skip
+    decided = fates(manifests, world, world, items)
+    reached = forward(manifests, subject)
+    return {
+        "samples": len(items), "shards": sorted(packed, key=lambda row: (row["shard"], row["row"])),
+        "fates": {name: _plain(fate) for name, fate in sorted(decided.items())},
+        "checkpoints": reached.plain()["checkpoints"], "evaluations": [t.asset for t in reached.evaluations],
+    }  # fmt: skip
+
+
+def _plain(fate: Fate) -> Answer:
+    return {"kind": fate.kind, "meaning": KINDS[fate.kind], "detail": fate.detail}
+
+
+def _folder(manifests: Manifests, node: tuple[str, str], shard: str) -> str:
+    """Where a shard lies below its asset (an unchanged one in an older version's folder)."""
+    manifest = manifests.find(node)
+    paths = (entry.path for entry in manifest.files) if manifest else ()
+    return next((path for path in paths if path.rpartition("/")[2] == shard), shard)
+
+
+def _items(world: World, source: str, samples: frozenset[str]) -> list[Item]:
+    """The current gold samples among `samples`, as items to look up."""
+    where = isin("sample_id", sorted(samples))
+    columns = ["sample_id", "source", "parents", "images", "split"]
+    rows = world.table(f"gold/{source}", "samples").where(columns, where) if samples else []
+    return [
+        Item(r["sample_id"], r["source"], tuple(r["parents"]), tuple(r["images"]), r["split"])
+        for _, r in sorted(rows, key=lambda found: found[1]["sample_id"])
+    ]

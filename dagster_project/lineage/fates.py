@@ -1,0 +1,390 @@
+"""Why an item is (or isn't) in a corpus: the first stage that kept it out, with that stage's own words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dagster_project.lineage.manifests import Manifests
+from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds, without_round
+from dagster_project.lineage.touched import MIXTURE, SHARDS, Place, chosen, places
+from pipelines.manifest import Manifest
+from pipelines.mixture import DUPLICATES
+from pipelines.removed import CONTAMINATION, SAFETY, Removed, removed_items
+from pipelines.store import Store
+
+KINDS = {
+    "trained": "in the mixture",
+    "source_absent": "its source isn't there",
+    "row_absent": "no such native row",
+    "quarantined": "quarantined when it was mapped",
+    "rejected": "rejected by judge or repair",
+    "pending": "waits for a verdict",
+    "derived_otherwise": "other samples are derived from its row",
+    "renumbered": "its native row is another step",
+    "not_gold": "its row isn't gold",
+    "other_split": "not in the train split",
+    "contaminated": "held by an evaluation suite",
+    "unsafe": "unsafe",
+    "without_picture": "a picture is missing",
+    "held_out_picture": "shows a held-out picture",
+    "duplicate": "a duplicate of what is kept",
+    "not_drawn": "packed, not drawn by the mixture's rates",
+    "not_packed": "not packed yet",
+    "no_mixture": "packed, and there is no mixture",
+}
+"""Kind of fate → what it means; the stages in the order of the graph."""
+
+
+NativeKey = tuple[str, int | None, int]
+"""(episode, native index or None, which of its steps)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of an item: one of `KINDS`, and the words of the stage that decided."""
+
+    kind: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A sample or step to be looked up. `parents`: the item ids that it was derived from, without versions."""
+
+    id: str
+    source: str
+    parents: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    split: str = ""
+
+    @property
+    def is_step(self) -> bool:
+        """Steps go by `step:...`, samples by their bare id."""
+        return self.id.startswith("step:")
+
+
+@dataclass
+class World:
+    """One version of each asset: what a corpus was made from, or what is current."""
+
+    store: Store
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+
+    @classmethod
+    def current(cls, manifests: Manifests) -> World:
+        """What consumers read now."""
+        found = {asset: manifests.current(asset) for asset in manifests.pointers}
+        return cls(manifests.store, {asset: manifest for asset, manifest in found.items() if manifest is not None})
+
+    @classmethod
+    def of(cls, manifests: Manifests, *made: Manifest) -> World:
+        """What some versions were made from, themselves included; of several versions of an asset the nearest."""
+        found: dict[str, Manifest] = {manifest.asset: manifest for manifest in made}
+        for manifest in made:
+            found |= {n[0]: m for n in manifest.inputs.items() if (m := manifests.find(n)) and n[0] not in found}
+        for node, above in sorted(manifests.upstream(n for m in made for n in m.inputs.items()).items()):
+            if above is not None:
+                found.setdefault(node[0], above)
+        return cls(manifests.store, found)
+
+    def get(self, asset: str) -> Manifest | None:
+        """The version of an asset; None if this corpus has none."""
+        return self.manifests.get(asset)
+
+    def table(self, asset: str, name: str) -> Tables:
+        """A table of it; empty if there is none."""
+        manifest = self.get(asset)
+        return Tables([manifest] if manifest else [], name)
+
+    def removed(self, asset: str) -> Removed:
+        """What `hygiene/contamination` or `hygiene/safety` keeps out here."""
+        manifest = self.get(asset)
+        return Removed() if manifest is None else removed_items(_Pinned(self.store, manifest), asset)
+
+
+class _Pinned(Store):
+    """A store whose current version of one asset is the one of a world."""
+
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        super().__init__(store.home)
+        self._manifest = manifest
+
+    def current(self, asset: str) -> Manifest | None:
+        return self._manifest if asset == self._manifest.asset else super().current(asset)
+
+
+def fates(
+    manifests: Manifests, world: World, own: World, items: Sequence[Item], stop: str = MIXTURE
+) -> dict[str, Fate]:
+    """What becomes of each item in `world`; `own` is the world that the items come from. `stop`: the asset whose rows
+    count as being in (the mixture; shards; a gold or unified asset)."""
+    by_source: dict[str, list[Item]] = {}
+    for item in items:
+        by_source.setdefault(item.source, []).append(item)
+    found: dict[str, Fate] = {}
+    left: list[Item] = []
+    for source, mine in sorted(by_source.items()):
+        early = _before_gold(world, own, source, mine, stop)
+        found |= early
+        left += [item for item in mine if item.id not in early]
+    if left and stop in (SHARDS, MIXTURE):
+        found |= _after_gold(manifests, world, left, stop)
+    return found
+
+
+def _before_gold(world: World, own: World, source: str, items: list[Item], stop: str) -> dict[str, Fate]:
+    """Fates of the samples that aren't gold (or unified) rows of this source, and of steps, which the caller knows to
+    be absent: by the same number another native action may go. Samples that are there get none."""
+    gold, unified = world.get(f"gold/{source}"), world.get(f"unified/{source}")
+    if gold is None and unified is None:
+        return {item.id: Fate("source_absent", source) for item in items}
+    asset = stop if stop.partition("/")[0] in ("gold", "unified") else f"gold/{source}"
+    there = _samples(world, asset, [item.id for item in items if not item.is_step])
+    lost = [item for item in items if item.is_step or item.id not in there]
+    if not lost:
+        return {}
+    names = {name for item in lost for name in _names(item)}
+    now = _now(world, own, source, names)
+    there_now = {name for name in now.values() if name is not None}
+    golden = _steps(world, f"gold/{source}", there_now)
+    rejected = {row["item_id"]: row["reason"] for row in _by_id(world, f"gold/{source}", "rejects", "reason", names)}
+    rejected |= {r["item_id"]: r["reason"] for r in _by_id(world, f"gold/{source}", "rejects", "reason", there_now)}
+    waiting = {row["item_id"] for row in _by_id(world, f"verdicts/{source}", "pending", "item_id", there_now)}
+    missing = {name for name, found in now.items() if found is None}
+    quarantine = _quarantine(world, own, source, missing) if unified is not None else {}
+    return {item.id: _fate(item, now, golden, rejected, waiting, quarantine, unified is None) for item in lost}
+
+
+def _fate(
+    item: Item, now: Mapping[str, str | None], golden: set[str], rejected: Mapping[str, str], waiting: set[str],
+    quarantine: Mapping[str, str], unmapped: bool,
+) -> Fate:  # fmt: skip
+    """The first stage that an item's native rows didn't pass. `unmapped`: the source has no `unified`."""
+    names = _names(item)
+    there = [found for name in names if (found := now[name]) is not None]
+    told = ", ".join(names[:2])
+    for name in names:
+        if name in quarantine:
+            return Fate("quarantined", quarantine[name])
+    for name in there or (names if unmapped else ()):
+        if name in rejected:
+            return Fate("rejected", rejected[name])
+    if not there:
+        return Fate("row_absent", told)
+    if any(name in waiting for name in there):
+        return Fate("pending")
+    if there != names and len(there) == len(names):
+        return Fate("renumbered", f"{told} is {', '.join(there[:2])} there")
+    return Fate("derived_otherwise" if any(name in golden for name in there) else "not_gold", told)
+
+
+def _now(world: World, own: World, source: str, names: Iterable[str]) -> dict[str, str | None]:
+    """Native items by the names that they have in `own` → their names in `world`, None where they aren't mapped.
+
+    A step's number counts what was mapped before it, so the same native action can be another step in another version.
+    """
+    asset = f"unified/{source}" if world.get(f"unified/{source}") else f"gold/{source}"
+    steps = {step_key(name): name for name in names if name.startswith("step:")}
+    there = _samples(world, asset, _bare(names))
+    found: dict[str, str | None] = {
+        name: name if name.removeprefix("sample:") in there else None for name in names if not name.startswith("step:")
+    }
+    episodes = {episode for episode, _ in steps}
+    mine = _native_keys(own, asset if own.get(asset) else f"gold/{source}", episodes)
+    other = {key: step for step, key in _native_keys(world, asset, episodes).items()}
+    for step, name in steps.items():
+        place = other.get(mine.get(step, (step[0], None, step[1])))
+        found[name] = None if place is None else f"step:{source}/{place[0]}/{place[1]}"
+    return found
+
+
+def _native_keys(world: World, asset: str, episodes: set[str]) -> dict[tuple[str, int], NativeKey]:
+    """(episode, number) of steps → which native action each is."""
+    columns = ["episode_id", "step_index", "provenance"]
+    where = isin("episode_id", sorted(episodes))
+    rows = [row for _, row in world.table(asset, "steps").where(columns, where)] if episodes else []
+    return native_keys(rows)
+
+
+def native_keys(rows: Iterable[Row]) -> dict[tuple[str, int], NativeKey]:
+    """Rows of steps → (episode, number) → (episode, native index, which of the steps that this native action became);
+    a step whose provenance has no index goes by its number."""
+    seen: dict[tuple[str, object], int] = {}
+    found: dict[tuple[str, int], NativeKey] = {}
+    for row in sorted(rows, key=lambda row: (row["episode_id"], row["step_index"])):
+        step = (row["episode_id"], row["step_index"])
+        told = plain_json(row["provenance"])
+        index = told.get("native_index") if isinstance(told, dict) else None
+        if not isinstance(index, int):
+            found[step] = (step[0], None, step[1])
+            continue
+        number = seen.get((step[0], index), 0)
+        seen[step[0], index] = number + 1
+        found[step] = (step[0], index, number)
+    return found
+
+
+def _names(item: Item) -> list[str]:
+    """The native items that an item stands on: itself, or its parents."""
+    if item.is_step:
+        return [item.id]
+    return [parent for parent in item.parents if parent.startswith(("step:", "sample:"))] or [f"sample:{item.id}"]
+
+
+def _bare(names: Iterable[str]) -> list[str]:
+    return [name.removeprefix("sample:") for name in names if name.startswith("sample:")]
+
+
+def _samples(world: World, asset: str, ids: Iterable[str]) -> set[str]:
+    wanted = sorted(set(ids))
+    rows = world.table(asset, "samples").where(["sample_id"], isin("sample_id", wanted)) if wanted else []
+    return {row["sample_id"] for _, row in rows}
+
+
+def step_key(name: str) -> tuple[str, int]:
+    """`step:<source>/<episode>/<number>` → (episode, number)."""
+    episode, _, index = name.partition("/")[2].rpartition("/")
+    return episode, int(index)
+
+
+def _steps(world: World, asset: str, names: Iterable[str]) -> set[str]:
+    """Which of `step:...` are rows of an asset."""
+    keys = {step_key(name): name for name in names if name.startswith("step:")}
+    if not keys:
+        return set()
+    where = isin("episode_id", sorted({episode for episode, _ in keys}))
+    rows = world.table(asset, "steps").where(["episode_id", "step_index"], where)
+    return {keys[key] for _, row in rows if (key := (row["episode_id"], row["step_index"])) in keys}
+
+
+def _by_id(world: World, asset: str, table: str, column: str, names: Iterable[str]) -> list[Row]:
+    """Rows of a table by `item_id`; an episode's row stands for its steps."""
+    wanted = set(names)
+    episodes: dict[str, list[str]] = {}
+    for name in wanted:
+        if name.startswith("step:"):
+            episodes.setdefault("episode:" + name.removeprefix("step:").rpartition("/")[0], []).append(name)
+    rows = world.table(asset, table).where(
+        list(dict.fromkeys(["item_id", column])), isin("item_id", with_rounds(wanted | set(episodes)))
+    )
+    found = []
+    for _, row in rows:
+        row["item_id"] = without_round(row["item_id"])
+        found += [{**row, "item_id": name} for name in episodes.get(row["item_id"], [])]
+        found.append(row)
+    return sorted(found, key=lambda row: row["item_id"] not in wanted)
+
+
+def _quarantine(world: World, own: World, source: str, names: set[str]) -> dict[str, str]:
+    """Native items that aren't mapped in `world` → why, found by the native record that they came from in `own`."""
+    origin: dict[str, Mapping[str, object]] = {}
+    keys = {step_key(name): name for name in names if name.startswith("step:")}
+    if keys:
+        where = isin("episode_id", sorted({episode for episode, _ in keys}))
+        for _, row in own.table(f"unified/{source}", "steps").where(["episode_id", "step_index", "provenance"], where):
+            if (key := (row["episode_id"], row["step_index"])) in keys:
+                origin[keys[key]] = plain_json(row["provenance"]) or {}
+    ids = _bare(names)
+    if ids:
+        where = isin("sample_id", sorted(ids))
+        for _, row in own.table(f"unified/{source}", "samples").where(["sample_id", "provenance"], where):
+            origin[f"sample:{row['sample_id']}"] = plain_json(row["provenance"]) or {}
+    if not origin:
+        return {}
+    files = sorted({str(told.get("file", "")) for told in origin.values()})
+    columns = ["file", "record", "reason", "detail", "native"]
+    rows = [row for _, row in world.table(f"unified/{source}", "quarantine").where(columns, isin("file", files))]
+    found: dict[str, str] = {}
+    for name, told in origin.items():
+        for row in rows:
+            if quarantine_holds(row, told):
+                found[name] = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
+                break
+    return found
+
+
+def quarantine_holds(row: Row, told: Mapping[str, object]) -> bool:
+    """Whether a quarantine row is of the native item that a provenance names."""
+    if row["file"] != told.get("file"):
+        return False
+    native = plain_json(row["native"])
+    if isinstance(native, dict) and "record" in native and "native_index" in native:
+        return native["record"] == told.get("record") and native["native_index"] == told.get("native_index")
+    record = told.get("record")
+    return row["record"] == told.get("locator") or (record is not None and json.dumps(record) in row["native"])
+
+
+def _after_gold(manifests: Manifests, world: World, items: list[Item], stop: str) -> dict[str, Fate]:
+    """Fates of gold samples: left out of the shards, or of the mixture."""
+    shards, mixture = world.get(SHARDS), world.get(MIXTURE)
+    here: list[Place] = []
+    if shards is not None:
+        all_places = places(manifests, frozenset(item.id for item in items), (SHARDS,))
+        here = [place for place in all_places if place.shards == (shards.asset, shards.version)]
+    packed = {place.sample_id for place in here}
+    drawn = chosen(mixture, here) if mixture is not None else {}
+    displaced = _displaced(world, items)
+    contaminated, unsafe = world.removed(CONTAMINATION), world.removed(SAFETY)
+    found = {}
+    for item in items:
+        if item.id in packed:
+            found[item.id] = _mixed(item, stop, mixture, drawn, displaced)
+        elif shards is None:
+            found[item.id] = Fate("not_packed")
+        elif item.split not in ("", "train"):
+            found[item.id] = Fate("other_split", item.split)
+        elif contaminated.holds(item.id, item.parents):
+            found[item.id] = Fate("contaminated", _words(world, CONTAMINATION, item))
+        elif unsafe.holds(item.id, item.parents):
+            found[item.id] = Fate("unsafe", _words(world, SAFETY, item))
+        else:
+            found[item.id] = Fate("held_out_picture" if item.images else "without_picture", ", ".join(item.images[:1]))
+    return found
+
+
+def _mixed(
+    item: Item, stop: str, mixture: Manifest | None, drawn: Mapping[str, int], displaced: Mapping[str, str]
+) -> Fate:
+    if stop == SHARDS:
+        return Fate("trained", "packed")
+    if item.id in drawn:
+        return Fate("trained", f"{drawn[item.id]} times an epoch")
+    if item.id in displaced:
+        return Fate("duplicate", displaced[item.id])
+    return Fate("no_mixture") if mixture is None else Fate("not_drawn")
+
+
+def _displaced(world: World, items: list[Item]) -> dict[str, str]:
+    """Samples that are duplicates, or whose episode is one → of what, and how alike."""
+    names: dict[str, list[str]] = {}
+    for item in items:
+        for name in (f"sample:{item.id}", *_episodes(item)):
+            names.setdefault(name, []).append(item.id)
+    rows = world.table(DUPLICATES, "displaced").where(
+        ["item_id", "kept", "similarity", "reason"], isin("item_id", sorted(names))
+    )
+    return {
+        sample: f"{row['reason']} of {row['kept']}" + _alike(row["similarity"])
+        for _, row in rows
+        for sample in names[row["item_id"]]
+    }
+
+
+def _alike(similarity: float | None) -> str:
+    return "" if similarity is None else f", similarity {similarity:.3f}"
+
+
+def _episodes(item: Item) -> set[str]:
+    steps = (parent for parent in item.parents if parent.startswith("step:"))
+    return {"episode:" + parent.removeprefix("step:").rpartition("/")[0] for parent in steps}
+
+
+def _words(world: World, asset: str, item: Item) -> str:
+    """The reason that a hygiene stage wrote down."""
+    names = sorted({f"sample:{item.id}", *item.parents, *_episodes(item)})
+    columns = ["item_id", "reason", *(["suite", "because"] if asset == CONTAMINATION else [])]
+    rows = world.table(asset, "quarantine").where(columns, isin("item_id", names))
+    said = [" ".join(str(row[name]) for name in columns[1:] if row.get(name)) for _, row in rows]
+    return "; ".join(sorted(set(said)))

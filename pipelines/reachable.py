@@ -1,0 +1,208 @@
+"""What of a store is still needed: versions that others read, all that these were made from, and their pictures.
+
+Roots are the current version of each asset, its last N whose checks passed, what `feedback/` promoted, what a build in
+progress reads or writes, and what is younger than the safety age. From a root one follows the inputs of its manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.asset_locks import Holder, holder
+from pipelines.current_version import read_pointer
+from pipelines.manifest import FileEntry, Manifest, StoreError
+from pipelines.store import TOMBSTONE, Store
+
+VERSION = re.compile(r"[0-9a-f]{16}")
+_SHA256 = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_TEXTS = frozenset({".csv", ".html", ".journal", ".json", ".jsonl", ".md", ".sqlite", ".sqlite-wal", ".txt"})
+"""Files that may name a picture in plain bytes."""
+_BATCH_ROWS = 16_384
+
+
+@dataclass
+class Asset:
+    """An asset's folder as it was found."""
+
+    key: str
+    root: Path
+    manifests: dict[str, Manifest]
+    made: dict[str, float]
+    """Version → when its manifest was written, seconds since 1970."""
+    current: str | None
+    holder: Holder | None
+    kept: dict[str, str] = field(default_factory=dict)
+    """Version → why it is needed."""
+
+    @property
+    def files(self) -> set[Path]:
+        """All that a needed version names."""
+        entries = (e for version in self.kept for e in _entries(self.manifests[version]))
+        return {self.root / entry.path for entry in entries}
+
+
+def _entries(manifest: Manifest) -> Iterator[FileEntry]:
+    yield from manifest.files
+    yield from manifest.side_files
+
+
+def find_assets(store: Store) -> dict[str, Asset]:
+    """All assets of a store by key. Raises `StoreError` if a manifest or pointer can't be read."""
+    found = {}
+    for root in sorted(_roots(store.home / "assets")):
+        key = root.relative_to(store.home / "assets").as_posix()
+        paths = {path.parent.name: path for path in root.glob("*/manifest.json")}
+        manifests = {version: _read(path, root) for version, path in paths.items()}
+        made = {version: path.stat().st_mtime for version, path in paths.items()}
+        found[key] = Asset(key, root, manifests, made, read_pointer(root).get("version"), holder(root))
+    return found
+
+
+def _roots(folder: Path) -> Iterator[Path]:
+    """Folders of assets: those that hold versions, finished parts or a pointer."""
+    if not folder.is_dir():
+        return
+    inner = [path for path in folder.iterdir() if path.is_dir()]
+    own = [path for path in inner if VERSION.fullmatch(path.name) or path.name == "parts"]
+    if own or (folder / "current.json").exists():
+        yield folder
+    for path in inner:
+        if path not in own:
+            yield from _roots(path)
+
+
+def files_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """All files below an asset's folder, without those of assets within it."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = Path(entry.path)
+            if entry.is_file(follow_symlinks=False):
+                yield path, entry.stat(follow_symlinks=False)
+            elif entry.is_dir(follow_symlinks=False) and (VERSION.fullmatch(entry.name) or entry.name == "parts"):
+                for inner, _, names in os.walk(path):
+                    for name in names:
+                        yield Path(inner, name), Path(inner, name).lstat()
+
+
+def _read(path: Path, root: Path) -> Manifest:
+    try:
+        return Manifest.from_json(path.read_text(encoding="utf-8"), root)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{path}: expected a manifest, found {error}; repair it first") from None
+
+
+def mark(store: Store, assets: Mapping[str, Asset], keep: int, min_age_s: float) -> None:
+    """Fill `kept` of all assets."""
+    waiting = list(_roots_of_need(store, assets, keep, time.time() - min_age_s))
+    while waiting:
+        key, version, why = waiting.pop(0)
+        asset = assets.get(key)
+        if asset is None:
+            continue
+        version = _in_place_of(asset, version)
+        if version in asset.kept or version not in asset.manifests:
+            continue
+        asset.kept[version] = why
+        inputs = asset.manifests[version].inputs
+        waiting += [(name, value, f"made {key}@{version[:8]}") for name, value in inputs.items()]
+
+
+def _in_place_of(asset: Asset, version: str) -> str:
+    """The version that stands for one of which records were taken down."""
+    while version not in asset.manifests and VERSION.fullmatch(version):
+        gone = asset.root / version / TOMBSTONE
+        if not gone.is_file():
+            break
+        version = str(json.loads(gone.read_text(encoding="utf-8"))["replaced_by"])
+    return version
+
+
+def _roots_of_need(
+    store: Store, assets: Mapping[str, Asset], keep: int, before: float
+) -> Iterator[tuple[str, str, str]]:
+    """(asset, version, why)"""
+    for key, asset in assets.items():
+        if asset.current is not None:
+            yield key, asset.current, "current"
+    for key, version in _promoted(store.home / "feedback"):
+        yield key, version, "promoted as feedback"
+    for key, asset in assets.items():
+        if asset.holder is not None:
+            yield key, asset.holder.version, "being built"
+            for name, version in asset.holder.inputs.items():
+                yield name, version, f"read by the build of {key}"
+        newest = sorted(asset.manifests, key=lambda version: (asset.made[version], version), reverse=True)
+        passed = 0
+        for version in newest:
+            if asset.made[version] >= before:
+                yield key, version, "young"
+            if passed < keep:
+                yield key, version, f"one of the last {keep}"
+            passed += asset.manifests[version].checks_passed
+
+
+def _promoted(folder: Path) -> Iterator[tuple[str, str]]:
+    """(asset, version) named by any promoted manifest: consumers pin these by digest."""
+    for path in sorted(folder.glob("*/*/manifest.json")):
+        try:
+            plain = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise StoreError(f"{path}: expected JSON, found {error}; repair it first") from None
+        for name, version in plain.get("rounds", {}).items():
+            yield f"generation/verified/{name}", str(version)
+        yield from ((str(name), str(version)) for name, version in plain.get("inputs", {}).items())
+
+
+def named_screens(paths: Iterable[Path]) -> set[str]:
+    """sha256 (hex) of all that looks like one in tables and plain texts: a superset of the pictures they name. Raises
+    `StoreError` for a file that can't be read: what it names isn't known then."""
+    found: set[str] = set()
+    for path in paths:
+        try:
+            if path.suffix == ".parquet":
+                found |= _in_table(path)
+            elif path.suffix in _TEXTS:
+                found |= {match.decode() for match in _SHA256.findall(path.read_bytes())}
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(f"{path}: can't be read, so which pictures it needs isn't known: {error}") from error
+    return found
+
+
+def _in_table(path: Path) -> set[str]:
+    file = pq.ParquetFile(path)
+    leaves = [file.schema.column(place) for place in range(len(file.schema))]
+    texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]  # the pictures in shards aren't read
+    found: set[str] = set()
+    if not texts:
+        return found
+    for batch in file.iter_batches(_BATCH_ROWS, columns=texts):
+        for column in batch.columns:
+            for leaf in _leaves(column):
+                whole = pc.unique(leaf.filter(pc.match_substring_regex(leaf, "[0-9a-f]{64}")))
+                for text in whole.to_pylist():
+                    found |= {match.decode() for match in _SHA256.findall(text.encode())}
+    return found
+
+
+def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+    """The text leaves of a column, whatever it nests."""
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield from _leaves(column.flatten())
+    elif pa.types.is_struct(kind):
+        for inner in column.flatten():
+            yield from _leaves(inner)
+    elif pa.types.is_dictionary(kind):
+        yield from _leaves(column.dictionary)
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        yield column.filter(column.is_valid())

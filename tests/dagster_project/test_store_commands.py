@@ -1,0 +1,90 @@
+"""`vesper promote | rollback | gc | takedown` on a store: what they print, change and return."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from goldmaker import gold
+
+from dagster_project import cli
+from pipelines.shards import build_shards
+from pipelines.store import Check, PartSpec, Store
+from pipelines.takedown_list import NAME
+
+
+def _commit(store: Store, content: str, *, passed: bool = True) -> str:
+    spec = PartSpec("one", content)
+    with store.build("gold/x", code_version="1", parts=[spec]) as build:
+        build.run_part(spec, lambda out: out.bytes("a.txt", content.encode()))
+        return build.commit(checks=[Check("good", passed, "", "")]).version
+
+
+def test_promote_list_roll_back_and_collect(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, bad = _commit(store, "a"), _commit(store, "b"), _commit(store, "c", passed=False)
+    data = ["--data", str(store.home)]
+    assert cli.main(["rollback", "gold/x", "--reason", "b is worse", *data]) == 0
+    assert f"gold/x: {a} rolled back by" in capsys.readouterr().out
+    assert cli.main(["promote", f"gold/x@{bad}", *data]) == 2
+    assert "blocking checks failed: good" in capsys.readouterr().err
+    assert cli.main(["promote", f"gold/x@{bad}", "--force", "--reason", "for once", *data]) == 0
+    assert "though its checks failed" in capsys.readouterr().out and store.require("gold/x").version == bad
+    assert cli.main(["promote", "gold/x", "--json", *data]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {one["version"]: one["current"] for one in listed["versions"]} == {a: False, b: False, bad: True}
+    assert [one["why"] for one in listed["history"]][-2:] == ["b is worse", "for once"]
+    for path in store.home.rglob("*"):
+        os.utime(path, (time.time() - 3 * 86400,) * 2)
+    assert cli.main(["gc", "--keep", "1", *data]) == 0
+    told = capsys.readouterr().out
+    assert "dry run: nothing was changed" in told and len(list(store.root("gold/x").glob("*/manifest.json"))) == 3
+    assert cli.main(["gc", "--keep", "1", "--delete", "--json", *data]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["deleted"] and len(plan["assets"]["gold/x"]["dropped"]) >= 1
+    assert {path.parent.name for path in store.root("gold/x").glob("*/manifest.json")} >= {bad}
+
+
+def test_takedown_tells_what_went_and_proves_it(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold(store, count=4)
+    build_shards(store, ["toy"])
+    notes = tmp_path / "withdrawn.csv"
+    notes.write_text("id,reason\nepisode:toy/e0001,a person asked\nrecord:toy/unknown,too\n")
+    data = ["--data", str(store.home)]
+    assert cli.main(["takedown", str(notes), *data]) == 0
+    told = capsys.readouterr().out
+    assert "2 ids remembered" in told and "not in this store, left out from now on: record:toy/unknown" in told
+    assert "verified: nothing of it is left" in told and "mid_training/shards@" in told
+    assert cli.main(["takedown", "--verify", *data]) == 0
+    (store.home / "kept.jsonl").write_text('{"item_id": "step:toy/e0001/2"}\n')
+    capsys.readouterr()
+    assert cli.main(["takedown", "--verify", "--json", *data]) == 1
+    assert json.loads(capsys.readouterr().out)["left"] == [{"place": "kept.jsonl", "what": "its name"}]
+    assert (store.home / NAME).exists()
+
+
+BAD = {
+    "promote without a store": ["promote", "gold/x", "--data", "empty"],
+    "promote an unknown asset": ["promote", "gold/x", "--data", "store"],
+    "rollback of nothing": ["rollback", "../x", "--data", "store"],
+    "gc keeps nothing": ["gc", "--keep", "0", "--data", "store"],
+    "takedown of no list": ["takedown", "--data", "store"],
+    "takedown of a strange list": ["takedown", "list.csv", "--data", "store"],
+}
+
+
+@pytest.mark.parametrize("arguments", BAD.values(), ids=BAD.keys())
+def test_bad_input_is_one_line(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "store" / "assets").mkdir(parents=True)
+    (tmp_path / "list.csv").write_text("id,reason\n../x,y\n")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert len(told) == 1 and told[0].startswith(f"vesper {arguments[0]}: ") and len(told[0]) > 30
