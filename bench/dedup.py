@@ -47,7 +47,7 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 
 def _real(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     from bench.dedup_texts import texts
-    from quality.embedding import Embedder
+    from quality.duplicates.embedding import Embedder
 
     listed = texts(count)
     home = os.environ.get("VESPER_HOME")
@@ -168,7 +168,7 @@ def _kib(name: str) -> int:
 def _main(kind: str, path: str, threshold: float, out: str) -> None:
     import faiss
 
-    from quality.neighbours import cosines, similar_pairs
+    from quality.duplicates.neighbours import cosines, similar_pairs
 
     faiss.omp_set_num_threads(1)
     vectors = np.load(path)

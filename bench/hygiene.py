@@ -39,7 +39,7 @@ def rows(count: int = 1_000_000, subset: int = SUBSET) -> list[dict[str, Any]]:
     A flat search compares every pair, so its time grows with the square of the number: it is measured on the subset,
     where the pairs must agree, and scaled. A ratio is how often faster ours is.
     """
-    from quality.screen_hashes import near_pairs_within
+    from quality.duplicates.screen_hashes import near_pairs_within
 
     whole = hashes(count)
     part = whole[np.random.default_rng(1).choice(count, min(subset, count), replace=False)]

@@ -54,14 +54,14 @@ def server(latency_s: float, jitter_s: float) -> Iterator[str]:
 
 
 def _requests(count: int, word: str = "question") -> list[Any]:
-    from quality.model_client import Request
-    from quality.openai_judge import _ALIGNMENT, STEP_RUBRIC, TEMPLATE_VERSION
+    from quality.judges.openai_judge import _ALIGNMENT, STEP_RUBRIC, TEMPLATE_VERSION
+    from quality.model_client.client import Request
 
     return [Request(TEMPLATE_VERSION, STEP_RUBRIC, f"{word} {k}", (), _ALIGNMENT) for k in range(count)]
 
 
 def _ours(url: str, count: int, turn: int) -> float:
-    from quality.model_client import ModelClient
+    from quality.model_client.client import ModelClient
 
     requests = _requests(count)
     with tempfile.TemporaryDirectory() as folder:

@@ -34,7 +34,7 @@ def human_verdicts(store: StoreResource) -> dg.DataVersion:
 @dg.op(description="People's answers become feedback/human_verdicts; the judge in use is asked about them once.")
 def promote(context: dg.OpExecutionContext, store: StoreResource, judge: JudgeResource) -> None:
     """Promote and tell the asset's new version."""
-    from quality.judges import build_judge
+    from quality.judges.registry import build_judge
 
     given = work(store, judge)
     made = review.promote(given.store, build_judge(judge_config(given)))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from pipelines.manifest import Manifest
 from pipelines.store import Store
-from quality.judge import route
+from quality.judges.judge import route
 from schemas.ids import item_sample, item_step
 
 INK, ACCENT, PALE, MIDDLE = "#33415c", "#d1495b", "#9db4c0", "#edae49"

@@ -67,7 +67,7 @@ def _source(store: Store, name: str) -> dict[str, Any] | None:
         "loss": counts["losses"],
     }
     if store.current(f"verdicts/{name}") and store.current(f"gold/{name}"):
-        from quality.fidelity import fidelity
+        from quality.refinement.fidelity import fidelity
 
         row["fidelity"] = fidelity(store, name, store.home / "raw" / "_truth" / f"{name}.jsonl").as_json()
         row["gold_samples"] = store.require(f"gold/{name}").counts.get("samples")

@@ -33,13 +33,13 @@ from generators.walks import (
     until_it_lasts,
     without_loops,
 )
-from quality.questions import Request, data_block
+from quality.judges.questions import Request, data_block
 from schemas.action_types import Type
 from schemas.actions import Action
 from schemas.ids import canonical_json, digest
 
 if TYPE_CHECKING:
-    from quality.model_client import ModelClient
+    from quality.model_client.client import ModelClient
 
 Writer = Callable[[str], str]
 """Prompt → instruction."""

@@ -22,7 +22,7 @@ import pyarrow as pa
 from generators.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
 from pipelines.removed import Removed, removed_items
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
-from quality.embedding import EMBEDDED, Embedder
+from quality.duplicates.embedding import EMBEDDED, Embedder
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Steps, Tasks
 

@@ -202,7 +202,7 @@ def _shown_by_others(listed: Iterable[Path], taken: Taken) -> set[str]:
 
 
 def text_key(text: str) -> str:
-    """What `quality.embedding` knows a text by."""
+    """What `quality.duplicates.embedding` knows a text by."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 

@@ -21,17 +21,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.prompts import REFUSAL
-from quality.credentials import credential_in
-from quality.evidence import overlap
-from quality.evidence_samples import boxes_of, expression_of, moved_together
+from quality.evidence.pixels import boxes_moved
+from quality.evidence.samples import boxes_of, expression_of, moved_together
+from quality.evidence.steps import overlap
+from quality.evidence.words import plain
 from quality.items import Box, Element, Episode, Item, Part, Sample, Step, make_episode
-from quality.judge import Verdict, code_digest
-from quality.pixels import boxes_moved
-from quality.words import plain
+from quality.judges.judge import Verdict, code_digest
+from quality.safety.credentials import credential_in
 from schemas.actions import CallUser, Finished, Type, Wait
 
 JUDGE = "cleaning"
-VERSION = f"cleaning-1-{code_digest(('cleaning', 'credentials', 'pixels'))}"
+VERSION = f"cleaning-1-{code_digest(('cleaning', 'safety/credentials', 'evidence/pixels'))}"
 SAME_BOX = 0.9
 """Intersection over union from which two boxes are one place."""
 _SECRET_FIELD = re.compile(r"passw|passcode|\bpin\b|\bcvv\b", re.IGNORECASE)

@@ -16,14 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quality.claims import load_claim, risks_of, write_risks
-from quality.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
 from quality.items import Part, ScreenBank, ScreenFolder
-from quality.judge import JudgeError, Verdict, identity
-from quality.judges import JudgeConfig, build_judge, build_rewriter, report_of, requests_sent
-from quality.refine import refine_part
-from quality.verdicts import count as count_verdicts
-from quality.verdicts import judge_part, shares
+from quality.judges.judge import JudgeError, Verdict, identity
+from quality.judges.registry import JudgeConfig, build_judge, build_rewriter, report_of, requests_sent
+from quality.judges.verdicts import count as count_verdicts
+from quality.judges.verdicts import judge_part, shares
+from quality.refinement.claims import load_claim, risks_of, write_risks
+from quality.refinement.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
+from quality.refinement.refine import refine_part
 from schemas.tables import JudgeCosts, Samples, Screens, Steps, Verdicts
 
 

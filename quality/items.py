@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.manifest import Manifest, StoreError
-from quality.pixels import Grey, Shift, grey_full, grey_small, measure_shift
+from quality.evidence.pixels import Grey, Shift, grey_full, grey_small, measure_shift
 from schemas.actions import Action, parse
 from schemas.ids import item_episode, item_sample, item_step
 from schemas.tables import Samples, Screens, Steps
@@ -89,14 +89,14 @@ class Screen:
 
     @property
     def grey(self) -> Grey:
-        """Small grey picture (see `quality.pixels`); kept in a bounded cache."""
+        """Small grey picture (see `quality.evidence.pixels`); kept in a bounded cache."""
         return self._bank.grey(self.sha256)
 
     def grey_full(self) -> Grey:
         return grey_full(self.data())
 
     def shift_to(self, after: Screen, skip_top: float) -> Shift | None:
-        """How the view moved from this screen to another (`quality.pixels.measure_shift`), measured once."""
+        """How the view moved from this screen to another (`quality.evidence.pixels.measure_shift`), measured once."""
         return self._bank.shift(self, after, skip_top)
 
     def data(self) -> bytes:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from pipelines.takedown_list import Taken
 from pipelines.takedown_tables import Needles, matches
-from quality.judge import JudgeError
+from quality.judges.judge import JudgeError
 
 
 @dataclass
@@ -77,7 +77,7 @@ def _forget_vectors(folder: Path, taken: Taken) -> int:
         vectors = np.load(listing.with_suffix(".npy"), mmap_mode="r")
         count += len(keys) - len(stays)
         if stays and len(vectors) == len(keys):
-            from quality.embedding import VectorCache
+            from quality.duplicates.embedding import VectorCache
 
             VectorCache(folder).put([keys[place] for place in stays], np.asarray(vectors[stays]))
         del vectors

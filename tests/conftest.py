@@ -37,10 +37,10 @@ LONGEST_FIRST = (
     "generators/harvesters/test_web_harvest", "generators/harvesters/test_desktop_harvest", "generators/test_defects",
     "generators/desktop/test_desktop_tasks", "dagster_project/test_run_stage",
     "generators/test_failing_policies", "generators/generation/test_rounds", "generators/test_bench_phone_fsm",
-    "generators/test_bench_miniwob", "generators/test_recording", "trainer/staircase/test_run", "quality/test_triggers",
-    "generators/daas/test_gateway_faults", "trainer/test_stages", "trainer/test_serve", "e2e/test_generation",
-    "generators/daas/test_forward_adb", "generators/generation/test_leased_devices", "e2e/test_gateway",
-    "generators/daas/test_cdp_gateway", "pipelines/test_dask", "pipelines/test_add_a_dataset",
+    "generators/test_bench_miniwob", "generators/test_recording", "trainer/staircase/test_run",
+    "quality/safety/test_triggers", "generators/daas/test_gateway_faults", "trainer/test_stages", "trainer/test_serve",
+    "e2e/test_generation", "generators/daas/test_forward_adb", "generators/generation/test_leased_devices",
+    "e2e/test_gateway", "generators/daas/test_cdp_gateway", "pipelines/test_dask", "pipelines/test_add_a_dataset",
 )  # fmt: skip
 """Files that take 5 s and more though they have few tests. A worker that got one of them last would leave the others
 idle; the rest follows by its number of tests, most first."""

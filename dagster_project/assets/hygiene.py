@@ -12,7 +12,8 @@ from pipelines import suites
 from pipelines.adapter import Raw
 from pipelines.manifest import Manifest, StoreError
 from pipelines.shards import ASSET as SHARDS
-from quality import contamination, dedup, fingerprints, screen_owners, shard_scan
+from quality.contamination import contamination, fingerprints, shard_scan
+from quality.duplicates import dedup, screen_owners
 from schemas.tables import Pairs
 
 

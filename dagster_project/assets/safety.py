@@ -8,7 +8,7 @@ from typing import Any
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
 from pipelines.manifest import Manifest
-from quality import safety
+from quality.safety import scan as safety
 
 
 def stage(deployment: Deployment, names: Sequence[str]) -> Stage:

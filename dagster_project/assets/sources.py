@@ -16,8 +16,9 @@ from pipelines import sources as adapters
 from pipelines import suites, unify
 from pipelines.adapter import Descriptor, Raw
 from pipelines.manifest import Manifest
-from quality import gold, verdicts
-from quality.judges import JudgeConfig, asks_a_model
+from quality.judges import verdicts
+from quality.judges.registry import JudgeConfig, asks_a_model
+from quality.refinement import gold
 from schemas.tables import Samples, Steps, Verdicts
 
 PARTS = ("raw", "unified", "verdicts", "gold")
@@ -145,7 +146,7 @@ def _unified(card: Descriptor, work: Work) -> Manifest:
 
 
 def _verdicts(name: str, work: Work) -> Manifest:
-    from quality.judges import build_judge
+    from quality.judges.registry import build_judge
     from quality.review.promote import admit
 
     judge = build_judge(judge_config(work))
@@ -154,7 +155,7 @@ def _verdicts(name: str, work: Work) -> Manifest:
 
 
 def _gold(name: str, work: Work) -> Manifest:
-    from quality.judges import build_judge, build_rewriter
+    from quality.judges.registry import build_judge, build_rewriter
 
     config = judge_config(work)
     return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config))
@@ -173,9 +174,9 @@ def judge_config(work: Work) -> JudgeConfig:
 
 def _client(limits: JudgeLimits) -> dict[str, Any]:
     """Options of the model client."""
-    from quality.prices import Prices
-    from quality.rate_limit import RateLimits
-    from quality.spending import Ceiling
+    from quality.model_client.prices import Prices
+    from quality.model_client.rate_limit import RateLimits
+    from quality.model_client.spending import Ceiling
 
     return {
         "limits": RateLimits(limits.requests_per_minute, limits.tokens_per_minute),

@@ -90,7 +90,7 @@ def _shown(value: Any) -> str:
 @contextlib.contextmanager
 def _parts(options: argparse.Namespace, config: LoopConfig, store: Store) -> Iterator[LoopParts]:
     from generators.generation.loop import LoopParts
-    from quality.model_client import ModelClient
+    from quality.model_client.client import ModelClient
 
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(_pool(options))

@@ -46,11 +46,11 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def bench(options: argparse.Namespace) -> int:
     """Measure judges on a bench; the table goes to the terminal, everything to --out. Raises `ValueError` for bad
     input, `JudgeError` where a judge fails."""
-    from quality import bench_report
-    from quality.judge_bench import measure
-    from quality.judges import build_judge
-    from quality.native_scores import compare_native
-    from quality.prices import Prices
+    from quality.bench import report as bench_report
+    from quality.bench.judge_bench import measure
+    from quality.bench.native_scores import compare_native
+    from quality.judges.registry import build_judge
+    from quality.model_client.prices import Prices
 
     names = list(dict.fromkeys(options.judge or ["rules"]))
     cache = (options.out or _home() / "bench") / "cache" / "judge"

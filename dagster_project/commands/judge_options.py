@@ -9,7 +9,7 @@ from typing import Any
 
 def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """Add the options. `several`: --judge may be given more than once."""
-    from quality.judges import JUDGES
+    from quality.judges.registry import JUDGES
 
     if several:
         parser.add_argument("--judge", action="append", choices=tuple(JUDGES),
@@ -28,7 +28,7 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
 
 def judge_config(options: argparse.Namespace, cache: Path | None, name: str | None = None, **client: Any) -> Any:
     """The `JudgeConfig` of the options, for `name` where several judges were given."""
-    from quality.judges import JudgeConfig
+    from quality.judges.registry import JudgeConfig
 
     named = name or options.judge
     members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}

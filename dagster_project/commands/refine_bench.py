@@ -40,8 +40,8 @@ def bench(options: argparse.Namespace) -> int:
     from generators.judge_bench.accept import own_oracle
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
     from generators.judge_bench.verify import verify
-    from quality.claims import fit_folder, save_claim
     from quality.commands import refine_directory
+    from quality.refinement.claims import fit_folder, save_claim
 
     if options.traces < 1:
         raise ValueError(f"--traces: expected at least 1, found {options.traces}")

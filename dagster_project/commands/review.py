@@ -179,7 +179,7 @@ def queue(options: argparse.Namespace) -> int:
 
 def promote(options: argparse.Namespace) -> int:
     """Answers → feedback/human_verdicts."""
-    from quality.judges import build_judge
+    from quality.judges.registry import build_judge
     from quality.review.promote import promote as promote_store
 
     store = _store(options)

@@ -13,11 +13,11 @@ from typing import Any, Literal, Protocol
 from generators.environments.evaluators import holds as rule_holds
 from generators.generation.contract import Trajectory, Turn
 from generators.generation.tables import episode_of
-from quality.evidence_episode import Habits
-from quality.evidence_goal import left_unconfirmed
+from quality.evidence.episode import Habits
+from quality.evidence.goal import left_unconfirmed
+from quality.evidence.words import entities, held_by_any
 from quality.items import ScreenSource
-from quality.judge import KEEP_FROM, REWRITE_FROM, Judge, JudgeError
-from quality.words import entities, held_by_any
+from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge, JudgeError
 from schemas.action_types import CallUser, Launch, Type
 from schemas.actions import Action
 
@@ -68,7 +68,7 @@ class WorldRule:
 
 
 class JudgeAnnotator:
-    """One of the project's judges (`quality.judges.build_judge`) over the trajectory as an episode.
+    """One of the project's judges (`quality.judges.registry.build_judge`) over the trajectory as an episode.
 
     Its scores lead where they do everywhere: 7 and more completed, 4 to 6 partial, less failed. A judge whose server
     fails gives no vote.

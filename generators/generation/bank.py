@@ -13,8 +13,8 @@ import numpy as np
 from generators.environments.evaluators import holds
 from generators.environments.world import World, WorldError
 from generators.generation.contract import Contract
-from quality.embedding import Embedder
-from quality.neighbours import cosines
+from quality.duplicates.embedding import Embedder
+from quality.duplicates.neighbours import cosines
 
 VOTES = "votes"
 """The rule of a contract without one: no state decides it, annotators do."""

@@ -17,7 +17,7 @@ from generators.environments.world import Place
 from generators.generation.contract import Trajectory
 from generators.generation.ground import Ground, Idea, Name
 from generators.policies.exploration import Exploration, Screen, Way, fingerprint
-from quality.words import entities, plain
+from quality.evidence.words import entities, plain
 from schemas.actions import format
 
 PRIOR = 0.5

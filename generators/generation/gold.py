@@ -16,7 +16,7 @@ from generators.generation.tables import SOURCE
 from pipelines.derive import DERIVE_VERSION, derive_samples
 from pipelines.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.gold import Rejects
+from quality.refinement.gold import Rejects
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Screens, Steps, Trajectories
 

@@ -17,7 +17,7 @@ from generators.generation.verify import VerifyConfig
 from generators.policies.registry import scripted
 from generators.task_pool import STRATA
 from pipelines.store import Store
-from quality.embedding import EMBEDDED
+from quality.duplicates.embedding import EMBEDDED
 
 CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
     f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")
@@ -102,6 +102,6 @@ def embedded_policies(config: LoopConfig) -> PolicyMaker:
 
 def embedded_annotators(store: Store) -> list[Annotator]:
     """The world's rule, the rules judge, and evidence from the UI tree."""
-    from quality.rules import RulesJudge
+    from quality.judges.rules import RulesJudge
 
     return [WorldRule(), JudgeAnnotator(RulesJudge(), store), TreeEvidence(store)]

@@ -17,7 +17,7 @@ from generators.generation.catalogue import PRIOR, Catalogue
 from generators.generation.contract import Contract
 from generators.generation.ground import Ground, Idea
 from generators.generation.proposers import Proposal
-from quality.model_client import ModelClient, Request, data_block
+from quality.model_client.client import ModelClient, Request, data_block
 from schemas.tables import PLATFORMS
 
 PROMPT_VERSION = "propose-1"

@@ -41,7 +41,7 @@ from generators.generation.verify import Verifier
 from generators.task_pool import STRATA
 from pipelines.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.embedding import Embedder
+from quality.duplicates.embedding import Embedder
 from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns
 

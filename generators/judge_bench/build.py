@@ -23,7 +23,7 @@ from generators.judge_bench.grounding_defects import MovedBox, is_off, one_box, 
 from generators.judge_bench.tables import Label, Tables
 from generators.judge_bench.trace import GroundingScreen, Trace
 from generators.judge_bench.worlds import recorders
-from quality.bench_truth import BAND_OF
+from quality.bench.truth import BAND_OF
 from schemas.ids import digest
 
 OPERATORS: dict[str, Operator] = {**STEP_OPERATORS, **EPISODE_OPERATORS}

@@ -11,7 +11,7 @@ from typing import Any
 from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build
 from pipelines.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.judge import Judge, code_digest, identity
+from quality.judges.judge import Judge, code_digest, identity
 from quality.nano.training import TRAINING_VERSION, NanoConfig, train_nano
 from schemas.ids import digest
 
@@ -81,7 +81,7 @@ def train_judge(store: Store, config: NanoConfig | None = None) -> Manifest:
 
 def offline_judge(store: Store, name: str) -> Judge:
     """The rules judge, or the store's nano judge. Raises `StoreError` if that isn't trained."""
-    from quality.judges import JudgeConfig, build_judge
+    from quality.judges.registry import JudgeConfig, build_judge
 
     nano = nano_folder(store.require(NANO)) if name == "nano" else None
     return build_judge(JudgeConfig(name, nano=nano))
@@ -89,15 +89,15 @@ def offline_judge(store: Store, name: str) -> Judge:
 
 def measure_judge(store: Store, name: str) -> Manifest:
     """Figures of a judge on what of the bench is held out, with and without the UI tree, and their pictures."""
-    from quality import bench_report
-    from quality.judge_bench import measure
+    from quality.bench import report as bench_report
+    from quality.bench.judge_bench import measure
 
     bench = store.require(BENCH)
     judge = offline_judge(store, name)
     inputs = {bench.asset: bench.version}
     if name == "nano":
         inputs[NANO] = store.require(NANO).version
-    code = code_digest(("judge_bench", "bench_figures", "bench_rows", "bench_report", "calibration"))
+    code = code_digest(("bench/judge_bench", "bench/figures", "bench/rows", "bench/report", "bench/calibration"))
     spec = PartSpec("figures", digest([code, identity(judge), bench.data_version]))
 
     def run(out: PartWriter) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from generators.judge_bench.trace import GroundingScreen, Trace
 from pipelines.images import read_image
 from pipelines.prompts import grounding_text, messages, point_answer
 from pipelines.tokens import count_tokens
-from quality.bench_truth import Truth
+from quality.bench.truth import Truth
 from schemas.actions import format
 from schemas.coordinates import UNITS, to_unit
 from schemas.ids import canonical_json, digest, item_episode, item_sample, item_step
@@ -27,7 +27,7 @@ LICENCE = "Apache-2.0"
 
 @dataclass(frozen=True)
 class Label:
-    """Truth about one item, without its id (see `quality.bench_truth.Truth`)."""
+    """Truth about one item, without its id (see `quality.bench.truth.Truth`)."""
 
     label: str
     kind: str

@@ -200,6 +200,6 @@ def _true_samples(gold: Sequence[Row], samples: Sequence[Row], truth: Mapping[st
 
 
 def _overlap(one: Sequence[float], two: Sequence[float]) -> float:
-    from quality.evidence import overlap
+    from quality.evidence.steps import overlap
 
     return overlap(tuple(one), tuple(two))  # type: ignore[arg-type]

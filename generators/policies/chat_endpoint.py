@@ -1,7 +1,7 @@
 """A server of /v1/chat/completions as policies ask it: free text out, pictures in, one retry policy, shared limits.
 
-What judges ask (answers of a schema, cached, billed) is `quality.model_client`; the sender, the retry policy and the
-rate limits are the same. Replies of policies are never cached: a sampled reply is no fact.
+What judges ask (answers of a schema, cached, billed) is `quality.model_client.client`; the sender, the retry policy and
+the rate limits are the same. Replies of policies are never cached: a sampled reply is no fact.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.policies.policy import PolicyError
-from quality.model_sender import Sender
-from quality.questions import Garbage, estimate_tokens, read_usage
-from quality.rate_limit import Level, RateLimiter, RateLimits
-from quality.retry import Failure, Retry, sort_failure
+from quality.judges.questions import Garbage, estimate_tokens, read_usage
+from quality.model_client.rate_limit import Level, RateLimiter, RateLimits
+from quality.model_client.retry import Failure, Retry, sort_failure
+from quality.model_client.sender import Sender
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -45,7 +45,7 @@ class Said:
 
 
 class _InMemory:
-    """Levels of rate limits for one process (`quality.rate_limit.Levels`)."""
+    """Levels of rate limits for one process (`quality.model_client.rate_limit.Levels`)."""
 
     def __init__(self) -> None:
         self._levels: dict[str, Level] = {}

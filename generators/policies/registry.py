@@ -92,8 +92,8 @@ def openai(
     from generators.policies.agent_prompt import AgentPrompt
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
-    from quality.rate_limit import RateLimits
-    from quality.retry import Retry
+    from quality.model_client.rate_limit import RateLimits
+    from quality.model_client.retry import Retry
 
     limits = RateLimits(requests_per_minute, tokens_per_minute)
     endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=timeout_s), limits=limits)

@@ -2,7 +2,8 @@
 
 A suite is what a checkpoint is scored on, so nothing of it may train. Its file holds a card and `items`, which reads
 the native files as a stream. A suite never becomes steps or samples: its items are only turned into fingerprints
-(`quality.fingerprints`) that training data is held against. A file whose name starts with `_` is a helper.
+(`quality.contamination.fingerprints`) that training data is held against. A file whose name starts with `_` is a
+helper.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from quality.evidence import Finding, hit, point_of
-from quality.evidence_goal import COMMIT
+from quality.evidence.goal import COMMIT
+from quality.evidence.steps import Finding, hit, point_of
+from quality.evidence.words import entities, held_by_any, plain
 from quality.items import Episode, Step
 from quality.nano.step import Cosine, rule_features
 from quality.nano.transition import NAN, Features
-from quality.words import entities, held_by_any, plain
 from schemas.action_types import CallUser, Finished, Launch, Type
 
 RULES = (

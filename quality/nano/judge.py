@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from quality.embedding import Embedder
-from quality.evidence import Finding
-from quality.evidence_episode import Habits
+from quality.duplicates.embedding import Embedder
+from quality.evidence.episode import Habits
+from quality.evidence.steps import Finding
 from quality.items import Episode, Item, Sample
-from quality.judge import Verdict, code_digest
+from quality.judges.judge import Verdict, code_digest
+from quality.judges.rules import RUBRIC_VERSION, objections
 from quality.nano.head import Head, load_heads
 from quality.nano.look import Cosines, look_at, risks_of, sample_look, sample_texts, texts_of
 from quality.nano.orders import QuietBank, heard
-from quality.rules import RUBRIC_VERSION, objections
 from schemas.ids import digest
 
 _CODE = (
@@ -65,7 +65,7 @@ class NanoJudge:
         )
 
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
-        """Items → verdicts (see `quality.judge.Judge`)."""
+        """Items → verdicts (see `quality.judges.judge.Judge`)."""
         habits = habits or Habits.of([item for item in items if isinstance(item, Episode)])
         banks: dict[int, QuietBank] = {}
         items = [heard(item, banks) for item in items]

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quality.embedding import Embedder
-from quality.evidence import Finding
-from quality.evidence_episode import Habits
-from quality.evidence_samples import expression_of
+from quality.duplicates.embedding import Embedder
+from quality.evidence.episode import Habits
+from quality.evidence.samples import expression_of
+from quality.evidence.steps import Finding
+from quality.evidence.words import plain
 from quality.items import Episode, Sample, Screen, Step
+from quality.judges.rules import Seen, look_at_episode, look_at_sample
 from quality.nano.episode import acted_on, episode_features
 from quality.nano.head import Head, sigmoid
 from quality.nano.sample import sample_features
 from quality.nano.step import Cosine, step_features
 from quality.nano.transition import Features, rival_features, settled, transition_features
-from quality.rules import Seen, look_at_episode, look_at_sample
-from quality.words import plain
 
 MOST_RIVALS = 6
 """Other screens of the episode that the recorded next screen is compared with."""

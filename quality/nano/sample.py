@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from quality.evidence import Finding, overlap
-from quality.evidence_samples import boxes_of, expression_of
+from quality.evidence.pixels import cut_sides, spread_in
+from quality.evidence.samples import boxes_of, expression_of
+from quality.evidence.steps import Finding, overlap
+from quality.evidence.words import named_elements, plain
 from quality.items import Sample
 from quality.nano.step import Cosine, rule_features
 from quality.nano.transition import NAN, Features
-from quality.pixels import cut_sides, spread_in
-from quality.words import named_elements, plain
 
 RULES = (
     "answer_outside", "answer_elsewhere", "blank_box", "box_cuts", "box_misses_named", "box_no_element", "boxes_moved",

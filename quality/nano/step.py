@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from quality.evidence import CONTAINER_SHARE, Finding, hit, overlap, point_of, spread_around
+from quality.evidence.pixels import cut_sides, spread_in
+from quality.evidence.steps import CONTAINER_SHARE, Finding, hit, overlap, point_of, spread_around
+from quality.evidence.words import holds, named_elements, plain
 from quality.items import Element, Step
 from quality.nano.transition import NAN, TRANSITION, Features, transition_features
-from quality.pixels import cut_sides, spread_in
-from quality.words import holds, named_elements, plain
 from schemas.action_types import Type
 
 Cosine = Callable[[str, str], float]

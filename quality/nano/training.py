@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from quality.bench_truth import INTENT
-from quality.calibration import cut_at
-from quality.evidence_episode import Habits
+from quality.bench.calibration import cut_at
+from quality.bench.judge_bench import judged_part, read_truth
+from quality.bench.truth import INTENT
+from quality.evidence.episode import Habits
 from quality.items import Part
-from quality.judge_bench import judged_part, read_truth
 from quality.nano.augment import damaged_copies
 from quality.nano.episode import EPISODE
 from quality.nano.forest import fit_forest

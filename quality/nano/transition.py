@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from quality.evidence import hit, overlap, point_of, skip_top
-from quality.evidence_effects import headings, shared_labels
-from quality.evidence_order import fit
+from quality.evidence.effects import headings, shared_labels
+from quality.evidence.order import fit
+from quality.evidence.pixels import changed_box, changed_share
+from quality.evidence.steps import hit, overlap, point_of, skip_top
+from quality.evidence.words import plain
 from quality.items import Element, Screen, Step
-from quality.pixels import changed_box, changed_share
-from quality.words import plain
 from schemas.action_types import Launch, Scroll, Type, scroll_direction
 
 Features = dict[str, float]

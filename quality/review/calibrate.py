@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from pipelines.manifest import Check
-from quality.calibration import Z95, confusion, weighted_kappa
-from quality.judge import KEEP_FROM, REWRITE_FROM, Verdict
+from quality.bench.calibration import Z95, confusion, weighted_kappa
+from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Verdict
 from quality.review.sampling import base_id
 
 BANDS = {"discard": 0, "reconstruct": 0, "rewrite": 1, "keep": 2}

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from quality.judge import route
+from quality.judges.judge import route
 from quality.review.queue import OpenQueue
 from quality.review.trajectories import Trajectory
 from quality.review.verdict_store import DECISIONS, HumanVerdict, ReviewError, VerdictStore, check_name

@@ -30,7 +30,7 @@ from quality.items import (
     make_samples,
     part_keys,
 )
-from quality.judge import code_digest
+from quality.judges.judge import code_digest
 from quality.review.sampling import (
     Candidate,
     Cell,

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from quality.items import Episode, Row, Sample, provenance
-from quality.judge import KEEP_FROM, REWRITE_FROM
+from quality.judges.judge import KEEP_FROM, REWRITE_FROM
 
 ACTIONS = (
     "Click", "Scroll", "Finished", "Type", "Wait", "PressBack", "PressHome", "PressEnter", "Launch", "Hover",

@@ -132,7 +132,7 @@ def test_what_was_judged_carries_the_rule(store: Store, tmp_path: Path) -> None:
     import pyarrow as pa
     from corpusmaker import commit
 
-    from quality.gold import Rejects
+    from quality.refinement.gold import Rejects
 
     light_source(store, tmp_path, "alpha", 1)
     gold = store.require("gold/alpha")

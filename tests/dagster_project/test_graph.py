@@ -279,7 +279,9 @@ def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: 
 def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> None:
     from generators import task_pool
     from pipelines import mixture, shards, unify
-    from quality import dedup, gold, verdicts
+    from quality.duplicates import dedup
+    from quality.judges import verdicts
+    from quality.refinement import gold
     from trainer.stages import CODE_VERSION
 
     said = {key: stage.code_version for key, stage in stages.items()}

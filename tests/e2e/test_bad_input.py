@@ -22,10 +22,10 @@ from webnative import demo, png, press, web_action, web_episode, write
 
 from dagster_project import cli
 from pipelines.store import Store, StoreError
-from quality import model_client
-from quality.rules import RulesJudge
-from quality.spending import JudgeBook
-from quality.verdicts import judge_source
+from quality.judges.rules import RulesJudge
+from quality.judges.verdicts import judge_source
+from quality.model_client import client as model_client
+from quality.model_client.spending import JudgeBook
 
 HOME_KEY = {"step_id": 0, "length": 1, "code": 6}
 

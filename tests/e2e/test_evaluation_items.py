@@ -22,8 +22,8 @@ from pipelines.mixture import build_mixture
 from pipelines.shards import build_shards
 from pipelines.store import Store, StoreError
 from pipelines.unify import unify_source
-from quality.contamination import find_contamination
-from quality.shard_scan import scan_shards
+from quality.contamination.contamination import find_contamination
+from quality.contamination.shard_scan import scan_shards
 from schemas.tables import Steps
 
 SUITE = "screenspot_pro"

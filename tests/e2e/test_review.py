@@ -19,13 +19,13 @@ from generators.browser import BrowserMissing, find_chromium
 from pipelines.adapter import Raw
 from pipelines.store import Store
 from pipelines.unify import unify_source
-from quality.gold import build_gold
+from quality.judges.rules import RulesJudge
+from quality.judges.verdicts import judge_source
+from quality.refinement.gold import build_gold
+from quality.refinement.rewrite import ProofRewriter
 from quality.review.agreement import agreement, cohen_kappa
 from quality.review.queue import ASSET
 from quality.review.verdict_store import VerdictStore, answers_path
-from quality.rewrite import ProofRewriter
-from quality.rules import RulesJudge
-from quality.verdicts import judge_source
 from schemas.ids import digest
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from generators.judge_bench.own_pages import OwnPages
 from generators.judge_bench.trace import Trace, perform, reached
 from generators.judge_bench.verify import verify
 from generators.judge_bench.worlds import recorders
-from quality.bench_truth import BAND_OF, EPISODE_DEFECTS, LABELS
+from quality.bench.truth import BAND_OF, EPISODE_DEFECTS, LABELS
 from quality.commands import read_directory
 from schemas.actions import parse
 

@@ -27,7 +27,7 @@ from generators.task_pool import (
 )
 from generators.task_sampling import FrontierSampler, TaskPool
 from pipelines.store import Store, StoreError
-from quality.embedding import Embedder
+from quality.duplicates.embedding import Embedder
 from schemas.tables import Samples, Steps, Tasks
 
 

@@ -8,12 +8,12 @@ import pytest
 from PIL import Image, ImageDraw
 
 from quality.cleaning import JUDGE, clean
-from quality.credentials import credential_in
 from quality.items import Part
-from quality.refine import refine_part
-from quality.rewrite import ProofRewriter
-from quality.rules import RulesJudge
-from quality.verdicts import judge_part
+from quality.judges.rules import RulesJudge
+from quality.judges.verdicts import judge_part
+from quality.refinement.refine import refine_part
+from quality.refinement.rewrite import ProofRewriter
+from quality.safety.credentials import credential_in
 from schemas.actions import CallUser, Click, Finished, Type, Wait
 from schemas.tables import Samples, Screens, Steps
 

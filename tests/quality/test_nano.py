@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.calibration import auroc
+from quality.bench.calibration import auroc
 from quality.nano.head import load_heads, save_heads
 from quality.nano.judge import NanoJudge
 from quality.nano.orders import without_orders

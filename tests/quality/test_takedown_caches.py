@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from pipelines.takedown import text_key
 from pipelines.takedown_list import Entry, Taken
-from quality import embedding
-from quality.embedding import VectorCache
-from quality.questions import Usage
+from quality.duplicates import embedding
+from quality.duplicates.embedding import VectorCache
+from quality.judges.questions import Usage
+from quality.model_client.spending import Ceiling, JudgeBook, today
 from quality.review.verdict_store import VerdictStore
-from quality.spending import Ceiling, JudgeBook, today
 from quality.takedown_caches import forget
 
 SHA = "ab" * 32

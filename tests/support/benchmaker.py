@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from quality.bench_truth import BAND_OF, Truth
-from quality.evidence_episode import Habits
+from quality.bench.truth import BAND_OF, Truth
+from quality.evidence.episode import Habits
 from quality.items import Item, Sample
-from quality.judge import Cost, Verdict
+from quality.judges.judge import Cost, Verdict
 from schemas.actions import Click, Finished
 from schemas.tables import Samples, Screens, Steps
 

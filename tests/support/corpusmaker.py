@@ -21,10 +21,10 @@ from pipelines.rawdata import register_raw
 from pipelines.shards import build_shards
 from pipelines.store import Check, PartSpec, Store
 from pipelines.unify import unify_source
-from quality.dedup import DISPLACED
-from quality.gold import build_gold
-from quality.judges import JudgeConfig, build_judge, build_rewriter
-from quality.verdicts import judge_source
+from quality.duplicates.dedup import DISPLACED
+from quality.judges.registry import JudgeConfig, build_judge, build_rewriter
+from quality.judges.verdicts import judge_source
+from quality.refinement.gold import build_gold
 from schemas.ids import digest, item_step
 from schemas.tables import Tasks, Verdicts
 

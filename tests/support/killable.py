@@ -44,17 +44,17 @@ def unified(home: Path, on_event: Any = None) -> Any:
 
 def verdicts(home: Path, on_event: Any = None) -> Any:
     from pipelines.store import Store
-    from quality.rules import RulesJudge
-    from quality.verdicts import judge_source
+    from quality.judges.rules import RulesJudge
+    from quality.judges.verdicts import judge_source
 
     return judge_source(Store(home), "aitz", RulesJudge())
 
 
 def gold(home: Path, on_event: Any = None) -> Any:
     from pipelines.store import Store
-    from quality.gold import build_gold
-    from quality.rewrite import ProofRewriter
-    from quality.rules import RulesJudge
+    from quality.judges.rules import RulesJudge
+    from quality.refinement.gold import build_gold
+    from quality.refinement.rewrite import ProofRewriter
 
     return build_gold(Store(home), "aitz", RulesJudge(), ProofRewriter())
 

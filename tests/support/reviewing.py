@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from pipelines.store import Check, PartSpec, Store
-from quality.judge import Verdict
+from quality.judges.judge import Verdict
 from schemas.actions import Drag, format
 from schemas.tables import Samples, Steps, Verdicts
 
@@ -71,7 +71,7 @@ def judged_store(home: Path, scores: dict[str, int | None], gold: list[str], cou
 
 
 def _rejects() -> pa.Table:
-    from quality.gold import Rejects
+    from quality.refinement.gold import Rejects
 
     return Rejects.schema.empty_table()
 

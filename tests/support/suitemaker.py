@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 from pipelines.adapter import Raw
 from pipelines.prompts import grounding_text, messages
 from pipelines.store import Manifest, Store
-from quality.fingerprints import build_fingerprints
+from quality.contamination.fingerprints import build_fingerprints
 from schemas.actions import Click, Finished
 from schemas.tables import Samples, Screens, Steps
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from typing import Any
 
-from quality.retry import sort_failure
+from quality.model_client.retry import sort_failure
 
 KEY_VARIABLE = "VLLM_API_KEY"
 """vLLM's own variable for the key of `/v1` and `/inference`."""

@@ -102,7 +102,7 @@ class EndpointAnswers:
         extra: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         from generators.policies.chat_endpoint import ChatEndpoint
-        from quality.retry import Retry
+        from quality.model_client.retry import Retry
 
         if workers < 1:
             raise ValueError(f"endpoint: expected 1 or more workers, found {workers}")

@@ -19,9 +19,9 @@ from generators.generation.contract import Contract
 from generators.generation.ground import Ground, Idea, Name, open_ground
 from generators.generation.openai_proposer import OpenAIProposer
 from generators.generation.proposers import Proposed, propose, shares
-from quality.embedding import EMBEDDED, Embedder
-from quality.model_client import ModelClient, Retry
-from quality.neighbours import cosines
+from quality.duplicates.embedding import EMBEDDED, Embedder
+from quality.duplicates.neighbours import cosines
+from quality.model_client.client import ModelClient, Retry
 
 QUOTAS = {"easy": 8, "medium": 3, "hard": 1}
 

@@ -15,7 +15,7 @@ from generators.generation.journal import Journal
 from generators.generation.scheduling import run_all
 from generators.generation.verify import Verifier, VerifyConfig, decide
 from pipelines.store import Store
-from quality.judges import JudgeConfig, build_judge
+from quality.judges.registry import JudgeConfig, build_judge
 from schemas.action_types import CallUser, Click, Finished, LongPress
 
 

@@ -15,8 +15,8 @@ from generators.policies.agent_prompt import AgentPrompt, template, template_dig
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling, picture
 from generators.policies.openai_agent import OpenAIAgent
 from generators.policies.policy import PolicyError, Said, View
-from quality.rate_limit import RateLimits
-from quality.retry import Retry
+from quality.model_client.rate_limit import RateLimits
+from quality.model_client.retry import Retry
 from schemas.action_types import Click, Finished, PressEnter, Scroll, Type
 
 QUICK = Retry(attempts=4, base_s=0.01, cap_s=0.02, timeout_s=5, deadline_s=20)

@@ -26,7 +26,7 @@ from generators.policies.plan_guides import RecordedStep
 from generators.policies.policy import Decision, PolicyError, View
 from generators.policies.propose_and_judge import ModelJudge, ProposeAndJudge, RuleJudge
 from generators.policies.registry import POLICIES, build_policy, guide_for, with_demonstrations, with_proposals
-from quality.retry import Retry
+from quality.model_client.retry import Retry
 from schemas.action_types import Click, Finished, Type
 from schemas.actions import Action
 

@@ -1,0 +1,313 @@
+"""`hygiene/contamination`: training items that evaluation data holds too, found in gold and put into quarantine.
+
+Everything with split `train` in the gold of all sources is held against the fingerprints of the suites and test splits
+(`quality.contamination.fingerprints`), whatever a source says of itself: a set that ships evaluation items is caught by
+its content.
+
+| kind | a training item is hit if | goes |
+|---|---|---|
+| image | its picture has the bytes of an evaluation picture | every sample and step on that picture |
+| phash | the pictures' hashes differ in <= 6 bits and `quality.duplicates.looks` sees one screen | the same |
+| ngram | its instruction has the words, or 80 % of the 8-word runs, of an evaluation's | the sample, or whole episode |
+| embedding | cosine >= 0.95, literals and polarity equal | the same |
+
+Words count on their own from 6 content words on (`quality.contamination.text_prints`). With fewer they count together
+with the app (4 content words), or with the place: the target of a grounding sample lies on the item's target, and the
+screens' hashes are within 12 bits. "close" alone hits nothing. An episode most of whose pictures are hit is the same
+recording: it goes whole. The texts of single steps of a test split ("tap the search bar") aren't tasks: their pictures
+alone count.
+
+Thresholds were measured on 1,350 rendered screens of a handful of page templates: of 1,305 pairs within 6 bits, the
+looks leave 14, pages that differ in one digit or star. Of copies as JPEG (quality 30 to 90), as WebP, at half size and
+at a third of the size, 99 to 100 % are found. Not found: a picture cut by more than 1 % of its height, in another theme
+or language, a text translated or told in quite other words. Cosines of paraphrases measured 0.935 to 0.987, of one
+template with another slot at most 0.87. With 80 pictures and 20 goals of that corpus planted as a suite, all were
+caught, one other picture was hit (two digits differ), and no other episode.
+
+A part of the result is one gold part, so a changed part is searched alone. Pictures of at most `MAX_PAIRS` hits are
+drawn side by side, spread over suites and kinds; the tables list every hit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.images import ImageError, read_image
+from pipelines.removed import CONTAMINATION
+from pipelines.store import Build, Check, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
+from quality.contamination.fingerprints import subject
+from quality.contamination.pair_pictures import draw_pairs
+from quality.contamination.suite_index import KINDS, Asked, Match, MatchConfig, SuiteIndex
+from quality.contamination.text_prints import text_print
+from quality.duplicates.embedding import Embedder
+from quality.duplicates.looks import LookBook
+from quality.items import part_keys
+from schemas.ids import digest, item_episode, item_sample, item_step
+from schemas.tables import Samples, Screens, Steps
+
+ASSET = CONTAMINATION
+CODE_VERSION = "2"
+MAX_PAIRS = 200
+
+HITS = pa.schema(
+    [("item_id", pa.string()), ("source", pa.string()), ("suite", pa.string()), ("suite_item", pa.string()),
+     ("kind", pa.string()), ("measure", pa.float32()), ("threshold", pa.float32())]
+)  # fmt: skip
+"""Each training item once a suite and kind. `measure`, `threshold`: bits for image and phash, else a similarity."""
+QUARANTINE = pa.schema(
+    [("item_id", pa.string()), ("source", pa.string()), ("reason", pa.string()), ("suite", pa.string()),
+     ("suite_item", pa.string()), ("because", pa.string()), ("text", pa.string()), ("picture_sha256", pa.string())]
+)  # fmt: skip
+"""What may not train, each item once. `reason` is the kind of its first hit, `recording` for an episode most of whose
+pictures are hit, or `episode` for what goes with its episode, which `because` names. `text` is what it asked."""
+
+_STEPS = ["source", "episode_id", "step_index", "split", "app", "instruction", "screenshot_sha256"]
+_SAMPLES = ["sample_id", "source", "split", "objective", "images", "messages", "answer", "target_boxes", "parents"]
+
+
+def find_contamination(
+    store: Store, sources: Sequence[str], suites: Sequence[str], config: MatchConfig | None = None, *,
+    max_pairs: int = MAX_PAIRS,
+) -> Manifest:  # fmt: skip
+    """Gold of all `sources` against the fingerprints of all `suites` → tables hits, quarantine, pairs; `pairs/*.png`.
+
+    Suites without fingerprints are passed over and listed in the counts (`absent`); one that has some is searched for
+    even if `suites` doesn't name it. Raises `StoreError` if a source has no gold.
+    """
+    config = config or MatchConfig()
+    manifests = {source: store.require(f"gold/{source}") for source in sources}
+    embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
+    index = SuiteIndex(store, suites, config, embedder)
+    plain = {**config.plain(), "max_pairs": max_pairs}
+    base = [CODE_VERSION, index.identity]
+    specs = {
+        (source, key): PartSpec(f"{source}-{key}", digest([base, files.get("steps"), files.get("samples")]))
+        for source, manifest in manifests.items() for key, files in part_keys(manifest).items()
+    }  # fmt: skip
+    read = [*manifests.values(), *index.manifests.values()]
+    with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs={m.asset: m.version for m in read},
+                     parts=list(specs.values())) as build:  # fmt: skip
+        scan = Scan(store, index)
+        for (source, key), spec in specs.items():
+            build.run_part(spec, lambda out, source=source, key=key: scan.part(out, manifests[source], key))  # type: ignore[misc]
+        parts = list(build.results)
+        hits = _read(build, parts, "hits", HITS)
+        _draw(build, store, index, hits, _read(build, parts, "quarantine", QUARANTINE), max_pairs)
+        return _commit(build, parts, index, hits)
+
+
+def _read(build: Build, parts: Sequence[PartResult], table: str, schema: pa.Schema) -> pa.Table:
+    paths = [build.root / entry.path for part in parts for entry in part.files if entry.table == table]
+    return pa.concat_tables([pq.read_table(path) for path in paths] or [schema.empty_table()])
+
+
+def _commit(build: Build, parts: Sequence[PartResult], index: SuiteIndex, hits: pa.Table) -> Manifest:
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.counts)
+    by_suite = Counter(zip(hits["suite"].to_pylist(), hits["kind"].to_pylist(), strict=True))
+    told = {suite: {kind: by_suite[suite, kind] for kind in KINDS if by_suite[suite, kind]} for suite in index.present}
+    share = counts["removed_samples"] / max(counts["samples"], 1)
+    checks = [
+        Check("every item that is hit is in quarantine", counts["hit_items"] == counts["hit_quarantined"],
+              str(counts["hit_quarantined"]), str(counts["hit_items"])),
+        Check("training data is left", counts["samples"] == 0 or share < 1, f"{share:.1%} of the samples removed",
+              "less than all"),
+        Check("most training data is left", share <= 0.5, f"{share:.1%} of the samples removed", "at most half",
+              blocking=False),
+        Check("every suite has fingerprints", not index.absent, f"none of: {', '.join(index.absent) or '-'}",
+              "fingerprints of each", blocking=False),
+    ]  # fmt: skip
+    return build.commit(
+        counts={**counts, "hits": hits.num_rows, "suites": told, "absent": index.absent}, checks=checks
+    )  # fmt: skip
+
+
+class Scan:
+    """Gold parts against the index."""
+
+    def __init__(self, store: Store, index: SuiteIndex) -> None:
+        self._store = store
+        self._index = index
+        self._looks = LookBook(store.home / "cache" / "looks", store.screen_bytes)
+        self._screens: dict[str, dict[str, tuple[int, float]]] = {}
+
+    def part(self, out: PartWriter, gold: Manifest, key: str) -> dict[str, int]:
+        """Write a part's hits and its quarantine."""
+        source = gold.asset.split("/", 1)[1]
+        steps = _rows(gold, key, "steps", _STEPS, Steps.schema)
+        samples = _rows(gold, key, "samples", _SAMPLES, Samples.schema)
+        shas = {row["screenshot_sha256"] for row in steps} | {sha for row in samples for sha in row["images"]}
+        screens, unread = self._hashes(source, shas - {None})
+        shown = self._index.match_pictures({sha: value for sha, (value, _) in screens.items()}, self._looks)
+        found = {**_goal_hits(self._index, steps), **self._sample_hits(samples, screens)}
+        for name, sha in _pictured(steps, samples):
+            if sha in shown:
+                found.setdefault(name, []).extend(shown[sha])
+        quarantine = _quarantine(steps, samples, found)
+        rows = [_hit(name, source, match) for name, matches in sorted(found.items()) for match in _once(matches)]
+        out.table("hits", pa.Table.from_pylist(rows, schema=HITS))
+        out.table("quarantine", pa.Table.from_pylist(quarantine, schema=QUARANTINE))
+        held = {row["item_id"] for row in quarantine}
+        return {
+            "steps": len(steps), "samples": len(samples), "pictures": len(screens), "pictures_unread": unread,
+            "pictures_hit": len(shown), "hit_items": len(found), "hit_quarantined": len(held & found.keys()),
+            "removed_samples": sum(name.startswith("sample:") for name in held),
+            "removed_steps": sum(name.startswith("step:") for name in held),
+            "removed_episodes": sum(name.startswith("episode:") for name in held),
+        }  # fmt: skip
+
+    def _hashes(self, source: str, shas: set[str]) -> tuple[dict[str, tuple[int, float]], int]:
+        """sha256 → (phash, width / height), by the source's screens or the picture; how many can't be read."""
+        if source not in self._screens:
+            unified = self._store.screens_of(source)
+            columns = ["screenshot_sha256", "phash", "width_px", "height_px"]
+            rows = unified.read("screens", Screens.schema, columns).to_pylist() if unified is not None else []
+            self._screens[source] = {
+                row["screenshot_sha256"]: (row["phash"], row["width_px"] / row["height_px"]) for row in rows
+            }
+        known, unread = self._screens[source], 0
+        for sha in sorted(shas - known.keys()):
+            try:
+                info = read_image(self._store.screen_bytes(sha))
+            except (StoreError, ImageError):
+                unread += 1
+                continue
+            known[sha] = (info.phash, info.width_px / info.height_px)
+        return {sha: known[sha] for sha in sorted(shas) if sha in known}, unread
+
+    def _sample_hits(
+        self, samples: Sequence[Mapping[str, Any]], screens: Mapping[str, tuple[int, float]]
+    ) -> dict[str, list[Match]]:
+        asked = [asked_of(row, [screens.get(sha) for sha in row["images"]]) for row in samples]
+        told = [(row, one) for row, one in zip(samples, asked, strict=True) if one is not None]
+        matches = self._index.match_texts([one for _, one in told])
+        return {item_sample(row["sample_id"]): found
+                for (row, _), found in zip(told, matches, strict=True) if found}  # fmt: skip
+
+
+def asked_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> Asked | None:
+    """What a sample asks, with its first picture's (phash, shape); None if nothing.
+
+    Where its prompt says nothing of its own ("What is at [x,y]?"), the answer counts if it is one line: it may be an
+    evaluation instruction turned round."""
+    text = subject(row["messages"])
+    if not text and row["objective"] == "perception" and "\n" not in row["answer"]:
+        text = row["answer"]
+    if not text:
+        return None
+    phash, shape = screens[0] if screens and screens[0] is not None else (None, None)
+    boxes = tuple(tuple(box) for box in row["target_boxes"] or ()) if row["objective"] == "grounding" else ()
+    point = _point(row["answer"]) if row["objective"] == "grounding" else None
+    return Asked(text_print(text), None, phash, shape, boxes, point)
+
+
+def _point(answer: str) -> tuple[float, float] | None:
+    numbers = answer.strip().removeprefix("[").removesuffix("]").split(",")
+    try:
+        x, y = (float(number) for number in numbers)
+    except ValueError:
+        return None
+    return (x, y) if x >= 0 and y >= 0 else None
+
+
+def _rows(manifest: Manifest, key: str, table: str, columns: list[str], schema: pa.Schema) -> list[dict[str, Any]]:
+    """Training rows of a part's table."""
+    for path in manifest.paths(table):
+        if path.name == f"part-{key}.{table}.parquet" and schema is not None:
+            return list(pq.read_table(path, columns=columns, filters=[("split", "==", "train")]).to_pylist())
+    return []
+
+
+def _goal_hits(index: SuiteIndex, steps: Sequence[Mapping[str, Any]]) -> dict[str, list[Match]]:
+    """Episodes whose instruction is an evaluation's."""
+    goals = {item_episode(row["source"], row["episode_id"]): (row["instruction"], row["app"]) for row in steps}
+    names = sorted(goals)
+    matches = index.match_texts([Asked(text_print(goals[name][0]), goals[name][1]) for name in names])
+    return {name: found for name, found in zip(names, matches, strict=True) if found}
+
+
+def _pictured(steps: Sequence[Mapping[str, Any]], samples: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(item, picture) of all steps and samples."""
+    shown = [(item_step(r["source"], r["episode_id"], r["step_index"]), r["screenshot_sha256"]) for r in steps]
+    return shown + [(item_sample(row["sample_id"]), sha) for row in samples for sha in row["images"]]
+
+
+def _once(matches: Sequence[Match]) -> list[Match]:
+    """The first match of each suite and kind."""
+    return list({(m.suite, m.kind): m for m in reversed(matches)}.values())[::-1]
+
+
+def _hit(name: str, source: str, match: Match) -> dict[str, Any]:
+    return {"item_id": name, "source": source, "suite": match.suite, "suite_item": match.item, "kind": match.kind,
+            "measure": match.measure, "threshold": match.threshold}  # fmt: skip
+
+
+def _quarantine(
+    steps: Sequence[Mapping[str, Any]], samples: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[Match]]
+) -> list[dict[str, Any]]:
+    """What goes: all that is hit; episodes by text or as recordings, with all their steps and samples."""
+    rows: dict[str, dict[str, Any]] = {}
+
+    def put(name: str, source: str, reason: str, match: Match | None, because: str | None, text: str, sha: Any) -> None:
+        rows.setdefault(name, {
+            "item_id": name, "source": source, "reason": reason, "suite": match.suite if match else None,
+            "suite_item": match.item if match else None, "because": because, "text": text, "picture_sha256": sha,
+        })  # fmt: skip
+
+    episodes: dict[str, list[Mapping[str, Any]]] = {}
+    for row in steps:
+        episodes.setdefault(item_episode(row["source"], row["episode_id"]), []).append(row)
+    gone: dict[str, Match] = {}
+    for name, listed in sorted(episodes.items()):
+        shown = [step for row in listed if row["screenshot_sha256"] is not None for step in [_step(row)]]
+        hit = [step for step in shown if step in found]
+        first = listed[0]
+        if name in found:
+            gone[name] = found[name][0]
+            put(name, first["source"], gone[name].kind, gone[name], None, first["instruction"],
+                first["screenshot_sha256"])  # fmt: skip
+        elif 2 * len(hit) > len(shown):
+            gone[name] = found[hit[0]][0]
+            put(name, first["source"], "recording", gone[name], hit[0], first["instruction"],
+                first["screenshot_sha256"])  # fmt: skip
+        for row in listed:
+            step = _step(row)
+            match = found[step][0] if step in found else gone.get(name)
+            if match is not None:
+                reason, because = (match.kind, None) if step in found else ("episode", name)
+                put(step, row["source"], reason, match, because, row["instruction"], row["screenshot_sha256"])
+    for row in samples:
+        name = item_sample(row["sample_id"])
+        parents = (p.removeprefix("step:").rpartition("/")[0] for p in row["parents"] if p.startswith("step:"))
+        episode = next((e for e in (f"episode:{p}" for p in parents) if e in gone), None)
+        match = found[name][0] if name in found else gone.get(episode or "")
+        if match is not None:
+            reason, because = (match.kind, None) if name in found else ("episode", episode)
+            text, sha = subject(row["messages"]), row["images"][0] if row["images"] else None
+            put(name, row["source"], reason, match, because, text, sha)
+    return [rows[name] for name in sorted(rows)]
+
+
+def _step(row: Mapping[str, Any]) -> str:
+    return item_step(row["source"], row["episode_id"], row["step_index"])
+
+
+def _draw(build: Build, store: Store, index: SuiteIndex, hits: pa.Table, quarantine: pa.Table, max_pairs: int) -> None:
+    """The part `pairs`: pictures of the first hits of each (suite, kind) in turn, `max_pairs` at most."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in hits.sort_by([(name, "ascending") for name in ("suite", "kind", "item_id")]).to_pylist():
+        groups.setdefault((row["suite"], row["kind"]), []).append(row)
+    turns = [row for turn in range(max_pairs) for group in groups.values() for row in group[turn : turn + 1]]
+    chosen = turns[:max_pairs]
+    wanted = pa.array(sorted({row["item_id"] for row in chosen}), pa.string())
+    drawn = quarantine.filter(pc.is_in(quarantine["item_id"], wanted)).to_pylist()
+    shown = {row["item_id"]: row for row in drawn}
+    spec = PartSpec("pairs", digest([CODE_VERSION, index.identity, chosen, [shown[r["item_id"]] for r in chosen]]))
+    build.run_part(spec, lambda out: draw_pairs(out, store, index, chosen, shown))

@@ -1,0 +1,313 @@
+"""`fingerprints/<suite>`: what is kept of evaluation data, so that training data can be held against it.
+
+Two kinds of evaluation data: suites that exist for scoring only (`pipelines.suites`, from native files), and the test
+splits of sources that also train (from `unified/<source>`). Neither leaves here as a row anyone could train on: kept
+are the words of the instruction, hashes, the target's box, the picture's look and a small thumbnail,
+which is what a person needs to see beside a hit. A picture shared by many items is kept once.
+
+Tables: `items`, `pictures`, `thumbs` (not hashed: an encoder's bytes change with its version), and `rejects` (native
+rows that are no item, with the reason).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from pipelines.adapter import Raw
+from pipelines.images import ImageError, open_image, phash
+from pipelines.prompts import prompt_text, template
+from pipelines.rawdata import FileHashes, list_raw
+from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.suites import BadRow, SuiteItem, get
+from quality.contamination.text_prints import VERSION as TEXT_VERSION
+from quality.contamination.text_prints import TextPrint, shingles, text_print
+from quality.duplicates.looks import VERSION as LOOK_VERSION
+from quality.duplicates.looks import look
+from quality.items import part_keys
+from schemas.ids import digest, item_episode, item_sample, item_step
+
+CODE_VERSION = f"2.{TEXT_VERSION}.{LOOK_VERSION}"
+SPLIT_SOURCES = ("aitz", "android_control", "gui_odyssey", "mind2web", "multimodal_mind2web")
+"""Sources whose test split is an evaluation suite of its own."""
+THUMB_PX = 480
+THUMB_QUALITY = 60
+FLUSH_PICTURES = 256
+
+ITEMS = pa.schema(
+    [("item_id", pa.string()), ("scope", pa.string()), ("language", pa.string()), ("app", pa.string()),
+     ("words", pa.string()), ("weight", pa.float32()), ("latin", pa.bool_()), ("literals", pa.list_(pa.string())),
+     ("shingles", pa.list_(pa.uint64())), ("box", pa.list_(pa.float32())), ("points", pa.list_(pa.float32())),
+     ("picture_sha256", pa.string()), ("picture", pa.string()), ("notes", pa.list_(pa.string()))]
+)  # fmt: skip
+"""`scope`: target (one place on the screen), goal (an episode's instruction) or step (a screen of an episode, whose
+text is no task of its own). `words` is the normalised instruction. `points` is x, y, x, y, ..."""
+PICTURES = pa.schema(
+    [("sha256", pa.string()), ("phash", pa.uint64()), ("width_px", pa.int32()), ("height_px", pa.int32()),
+     ("cells", pa.binary())]
+)  # fmt: skip
+"""`cells` is the look (`quality.duplicates.looks`)."""
+THUMBS = pa.schema([("sha256", pa.string()), ("thumb", pa.binary())])
+"""`thumb` is a small WebP."""
+REJECTS = pa.schema([("file", pa.string()), ("locator", pa.string()), ("reason", pa.string()), ("detail", pa.string())])
+
+
+def asset_of(suite: str) -> str:
+    """Key of a suite's fingerprints; that of a source's test split is `asset_of(split_name(source))`."""
+    return f"fingerprints/{suite}"
+
+
+def split_name(source: str) -> str:
+    """The name under which a source's test split stands among the suites."""
+    return f"{source}_test"
+
+
+def suite_names(sources: Iterable[str] = SPLIT_SOURCES) -> list[str]:
+    """All suites that training data is held against: the registered ones, then test splits."""
+    from pipelines.suites import registry
+
+    return [*registry(), *(split_name(source) for source in sources)]
+
+
+def build_fingerprints(store: Store, suite: str, raw: Raw) -> Manifest:
+    """Native files of a registered suite → `fingerprints/<suite>`.
+
+    Raises `ValueError` for an unknown suite or an empty folder. Files that didn't change are not read again.
+    """
+    registered = get(suite)
+    names = list_raw(raw)
+    if not names:
+        raise ValueError(f"{asset_of(suite)}: expected native files of {registered.card.title}, found none")
+    hashes = FileHashes(store.home / "cache" / "raw" / f"{suite}.json")
+    listing = [[name, hashes.sha256(raw.path(name))] for name in names]
+    hashes.save()
+    spec = PartSpec("all", digest([CODE_VERSION, listing]))
+    known = store.current(f"raw/{suite}")
+    inputs = {known.asset: known.version} if known is not None else {}
+    with store.build(asset_of(suite), code_version=CODE_VERSION, config={"suite": suite}, inputs=inputs,
+                     parts=[spec]) as build:  # fmt: skip
+        build.run_part(spec, lambda out: _write(out, "all", registered.items(raw)))
+        return _commit(build, suite)
+
+
+def build_split_fingerprints(store: Store, source: str) -> Manifest:
+    """Rows of the test split of `unified/<source>` → `fingerprints/<source>_test`, one part a unified part.
+
+    Raises `StoreError` if the source isn't unified. A source without test rows gives an empty asset, which says so.
+    """
+    unified = store.require(f"unified/{source}")
+    specs = {key: PartSpec(key, digest([CODE_VERSION, files])) for key, files in part_keys(unified).items()}
+    inputs = {unified.asset: unified.version}
+    suite = split_name(source)
+    with store.build(asset_of(suite), code_version=CODE_VERSION, config={"source": source, "split": "test"},
+                     inputs=inputs, parts=list(specs.values())) as build:  # fmt: skip
+        for key, spec in specs.items():
+            build.run_part(spec, lambda out, key=key: _write(out, key, _split_items(store, unified, key)))  # type: ignore[misc]
+        return _commit(build, suite, may_be_empty=True)
+
+
+def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest:
+    counts: Counter[str] = Counter()
+    for result in build.results:
+        counts.update({key: value for key, value in result.counts.items() if isinstance(value, int)})
+    reasons: Counter[str] = Counter()
+    for result in build.results:
+        reasons.update(result.counts["reasons"])
+    shown = counts["items"] - counts["without_picture"]
+    checks = [
+        Check("there are items", counts["items"] > 0, str(counts["items"]), "at least 1", blocking=not may_be_empty),
+        Check("every row is an item or has a reason", counts["items"] + counts["rejected"] == counts["read"],
+              f"{counts['items']} + {counts['rejected']}", str(counts["read"])),
+        Check("most rows are items", 2 * counts["rejected"] <= counts["read"], f"{counts['rejected']} rejected",
+              f"at most half of {counts['read']}"),
+        Check("pictures are there", 10 * shown >= 9 * counts["items"], f"{shown} of {counts['items']} items",
+              "nine of ten", blocking=False),
+    ]  # fmt: skip
+    return build.commit(counts={"suite": suite, **counts, "reasons": dict(sorted(reasons.items()))}, checks=checks)
+
+
+Made = tuple[dict[str, Any], bytes | None]
+"""A row of `items`, and its picture."""
+
+
+def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | Made]) -> dict[str, Any]:
+    """Stream items into tables; pictures are written as they come and never held all at once."""
+    rows: list[dict[str, Any]] = []
+    rejects: list[dict[str, str]] = []
+    counts: Counter[str] = Counter(items=0, rejected=0, read=0, without_picture=0)
+    seen: Counter[str] = Counter()
+    with _PictureWriter(out, key) as pictures:
+        for item in found:
+            counts["read"] += 1
+            if isinstance(item, BadRow):
+                rejects.append({"file": item.file, "locator": item.locator, "reason": item.reason,
+                                "detail": item.detail[:400]})  # fmt: skip
+                continue
+            row, data = _suite_row(item) if isinstance(item, SuiteItem) else item
+            if data is not None:
+                row["picture_sha256"], wrong = pictures.add(data)
+                row["notes"] = [*row["notes"], *([wrong] if wrong else [])]
+            counts["without_picture"] += row["picture_sha256"] is None
+            seen[row["item_id"]] += 1
+            if seen[row["item_id"]] > 1:
+                row["item_id"] += f"#{seen[row['item_id']]}"
+            rows.append(row)
+        counts["pictures"] = pictures.count
+    counts["items"], counts["rejected"] = len(rows), len(rejects)
+    out.table("items", pa.Table.from_pylist(sorted(rows, key=lambda row: row["item_id"]), schema=ITEMS))
+    out.table("rejects", pa.Table.from_pylist(rejects, schema=REJECTS))
+    notes = Counter(note for row in rows for note in row["notes"])
+    return {**counts, "reasons": {**Counter(reject["reason"] for reject in rejects), **notes}}
+
+
+class _PictureWriter:
+    """Writes the tables `pictures` and `thumbs` in pieces, each picture once."""
+
+    def __init__(self, out: PartWriter, key: str) -> None:
+        self._path = out.path(f"part-{key}.pictures.parquet", table="pictures")
+        self._thumb_path = out.path(f"part-{key}.thumbs.parquet", table="thumbs", hashed=False)
+        self._rows: list[dict[str, Any]] = []
+        self._thumbs: list[dict[str, Any]] = []
+        self._seen: dict[str, str | None] = {}
+        self.count = 0
+
+    def __enter__(self) -> _PictureWriter:
+        self._writer = pq.ParquetWriter(self._path, PICTURES, compression="zstd")
+        self._thumb_writer = pq.ParquetWriter(self._thumb_path, THUMBS, compression="none")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._flush()
+        self._writer.close()
+        self._thumb_writer.close()
+
+    def add(self, data: bytes) -> tuple[str | None, str | None]:
+        """(sha256, None), or (None, reason) for bytes that are no usable picture."""
+        sha = hashlib.sha256(data).hexdigest()
+        if sha not in self._seen:
+            try:
+                image = open_image(data)
+                self._rows.append(_picture_row(sha, image))
+                self._thumbs.append({"sha256": sha, "thumb": _thumb(image)})
+                self._seen[sha] = None
+                self.count += 1
+            except ImageError as error:
+                self._seen[sha] = error.reason
+            if len(self._rows) >= FLUSH_PICTURES:
+                self._flush()
+        wrong = self._seen[sha]
+        return (sha, None) if wrong is None else (None, wrong)
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(pa.Table.from_pylist(self._rows, schema=PICTURES))
+            self._thumb_writer.write_table(pa.Table.from_pylist(self._thumbs, schema=THUMBS))
+        self._rows, self._thumbs = [], []
+
+
+def _picture_row(sha: str, image: Image.Image) -> dict[str, Any]:
+    return {"sha256": sha, "phash": phash(image), "width_px": image.width, "height_px": image.height,
+            "cells": look(image).to_bytes()}  # fmt: skip
+
+
+def _thumb(image: Image.Image) -> bytes:
+    small = image.copy()
+    small.thumbnail((THUMB_PX, THUMB_PX))
+    buffer = io.BytesIO()
+    small.save(buffer, "WEBP", quality=THUMB_QUALITY)
+    return buffer.getvalue()
+
+
+def _suite_row(item: SuiteItem) -> tuple[dict[str, Any], bytes | None]:
+    points = [number for point in item.points for number in point]
+    row = item_row(item.id, item.scope, text_print(item.instruction), box=item.box, points=points,
+                   language=item.language, app=item.app, picture=item.picture, notes=item.notes)  # fmt: skip
+    return row, item.data
+
+
+def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[str, Any]:
+    """A row of `items`; what is left out is null or empty."""
+    box = more.get("box")
+    return {
+        "item_id": identity, "scope": scope, "language": more.get("language"), "app": more.get("app"),
+        "words": text.plain, "weight": text.weight, "latin": text.latin, "literals": sorted(text.literals),
+        "shingles": shingles(text.words), "box": None if box is None else [float(v) for v in box],
+        "points": [float(v) for v in more.get("points") or ()], "picture_sha256": more.get("sha"),
+        "picture": more.get("picture"), "notes": list(more.get("notes") or ()),
+    }  # fmt: skip
+
+
+# --- test splits ------------------------------------------------------------------------------------------------------
+_STEP_COLUMNS = ["episode_id", "step_index", "split", "language", "app", "instruction", "screenshot_sha256",
+                 "target_box", "source"]  # fmt: skip
+
+
+def _split_items(store: Store, unified: Manifest, key: str) -> Iterator[tuple[dict[str, Any], bytes | None]]:
+    """Items of one unified part's test rows: each episode's goal, each of its screens, each native sample."""
+    for row in _part_rows(unified, key, "steps", _STEP_COLUMNS):
+        goal = text_print(row["instruction"])
+        common = {"language": row["language"], "app": row["app"]}
+        name = item_step(row["source"], row["episode_id"], row["step_index"])
+        if row["step_index"] == 0 or row["first"]:
+            yield item_row(item_episode(row["source"], row["episode_id"]), "goal", goal, **common), _bytes(store, row)
+        if row["screenshot_sha256"] is not None:
+            yield item_row(name, "step", text_print(""), box=row["target_box"], **common), _bytes(store, row)
+    columns = ["sample_id", "split", "images", "messages", "objective", "target_boxes"]
+    for row in _part_rows(unified, key, "samples", columns):
+        boxes = row["target_boxes"] or [None]
+        for place, sha in enumerate(row["images"] or [None]):
+            name = item_sample(row["sample_id"]) + (f"/{place}" if place else "")
+            text = text_print(subject(row["messages"]))
+            scope = "target" if row["objective"] == "grounding" else "goal"
+            yield item_row(name, scope, text, box=boxes[0]), _bytes(store, {"screenshot_sha256": sha})
+
+
+def _part_rows(manifest: Manifest, key: str, table: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Test rows of a part's table, in order; `first` marks the first row of an episode."""
+    paths = [path for path in manifest.paths(table) if path.name == f"part-{key}.{table}.parquet"]
+    before = None
+    for path in paths:
+        for row in pq.read_table(path, columns=list(columns), filters=[("split", "==", "test")]).to_pylist():
+            row["first"] = row.get("episode_id") != before
+            before = row.get("episode_id")
+            yield row
+
+
+def _bytes(store: Store, row: Mapping[str, Any]) -> bytes | None:
+    if row["screenshot_sha256"] is None:
+        return None
+    try:
+        return store.screen_bytes(row["screenshot_sha256"])
+    except StoreError:  # a row whose picture was lost is still held against by its words
+        return None
+
+
+def subject(messages: str) -> str:
+    """What a prompt is about, without the wording that all prompts of a kind share; empty if that is all there is."""
+    text = prompt_text(messages)
+    for pattern in _patterns():
+        if (found := pattern.fullmatch(text)) is not None:
+            named = found.groupdict()
+            return (named.get("goal") or named.get("expression") or "").strip()
+    return text.strip()
+
+
+_TEMPLATES = ("navigation_no_thinking", "navigation", "plan", "caption", "region", "perception_point",
+              "perception_list", "grounding")  # fmt: skip
+_SLOT = re.compile(r"\\\{(\w+)\\\}")
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """The templates as patterns: a slot is a group of its name."""
+    patterns = (_SLOT.sub(r"(?P<\1>.*?)", re.escape(template(name).strip())) for name in _TEMPLATES)
+    return tuple(re.compile(rf"{pattern}\s*", re.DOTALL) for pattern in patterns)

@@ -1,0 +1,152 @@
+"""`hygiene/shard_scan`: the packed shards, read as a trainer reads them, must hold nothing of an evaluation suite.
+
+This doesn't ask what `hygiene/contamination` removed. It takes the picture bytes and prompts that stand in the shards,
+hashes them anew and looks for them among the fingerprints, by the same measures (but for the app of an episode, which
+isn't packed). A leak from anywhere, such as a row written into a shard by other hands, fails its blocking check, and
+`pipelines.mixture` refuses shards that haven't passed. One part a shard file, so only new shards are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.images import ImageError, open_image, phash
+from pipelines.mixture import SCAN
+from pipelines.shards import ASSET as SHARDS
+from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from quality.contamination.contamination import HITS, asked_of
+from quality.contamination.suite_index import Match, MatchConfig, SuiteIndex
+from quality.duplicates.embedding import Embedder
+from quality.duplicates.looks import Look, look
+from schemas.ids import digest, item_sample
+
+ASSET = SCAN
+CODE_VERSION = "2"
+LEAKS = HITS.insert(1, pa.field("shard", pa.string()))
+_COLUMNS = ["sample_id", "source", "objective", "images", "messages", "answer", "target_boxes"]
+
+
+def scan_shards(
+    store: Store, suites: Sequence[str], config: MatchConfig | None = None, *, shards: str = SHARDS
+) -> Manifest:
+    """Every packed row against the fingerprints of `suites` → table `leaks`, which must be empty to pass.
+
+    Suites without fingerprints are passed over and listed in the counts. Raises `StoreError` without shards.
+    """
+    config = config or MatchConfig()
+    source = store.require(shards)
+    index = SuiteIndex(store, suites, config, Embedder(config.model, cache=store.home / "cache" / "embeddings"))
+    entries = {entry.path.rpartition("/")[2]: entry for entry in source.files if entry.table == "shard"}
+    base = [CODE_VERSION, index.identity]
+    specs = {name: PartSpec(name.removesuffix(".parquet"), digest([base, entry.sha256]))
+             for name, entry in entries.items()}  # fmt: skip
+    inputs = {m.asset: m.version for m in (source, *index.manifests.values())}
+    with store.build(ASSET, code_version=CODE_VERSION, config=config.plain(), inputs=inputs,
+                     parts=list(specs.values())) as build:  # fmt: skip
+        counts: Counter[str] = Counter(rows=0, pictures=0, leaks=0, leaked_pictures=0, leaked_texts=0, unreadable=0)
+        for name, spec in specs.items():
+            path = source.root / entries[name].path
+            result = build.run_part(spec, lambda out, path=path, name=name: _scan(out, index, path, name))  # type: ignore[misc]
+            counts.update(result.counts)
+        packed = sum(entry.rows or 0 for entry in entries.values())
+        checks = [
+            Check("no evaluation picture in the shards", counts["leaked_pictures"] == 0,
+                  f"{counts['leaked_pictures']} rows", "0"),
+            Check("no evaluation instruction in the shards", counts["leaked_texts"] == 0,
+                  f"{counts['leaked_texts']} rows", "0"),
+            Check("every packed row was read", counts["rows"] == packed and counts["unreadable"] == 0,
+                  f"{counts['rows']} rows, {counts['unreadable']} pictures unreadable", f"{packed} rows, 0"),
+            Check("there is something to look for", bool(index.present) or not suites,
+                  f"fingerprints of {len(index.present)} of {len(suites)} suites", "at least one", blocking=False),
+        ]  # fmt: skip
+        return build.commit(counts={**counts, "present": index.present, "absent": index.absent}, checks=checks)
+
+
+def rescan_shards(store: Store, suites: Sequence[str], config: MatchConfig | None = None) -> list[Check]:
+    """The checks of `scan_shards`."""
+    return scan_shards(store, suites, config).checks
+
+
+def _scan(out: PartWriter, index: SuiteIndex, path: Any, shard: str) -> dict[str, int]:
+    """One shard file, a row group at a time."""
+    counts: Counter[str] = Counter()
+    leaks: list[dict[str, Any]] = []
+    seen: dict[str, list[Match]] = {}
+    pictures = _Pictures()
+    for rows in _groups(path):
+        new = pictures.add(rows)
+        found = index.match_pictures(new, pictures)
+        seen.update({sha: found.get(sha, []) for sha in new})
+        asked = [asked_of(row, [pictures.facts(sha) for sha in row["shas"]]) for row in rows]
+        texts = iter(index.match_texts([one for one in asked if one is not None]))
+        for row, one in zip(rows, asked, strict=True):
+            shown = [match for sha in row["shas"] for match in seen.get(sha, ())]
+            told = next(texts) if one is not None else []
+            counts["rows"] += 1
+            counts["leaked_pictures"] += bool(shown)
+            counts["leaked_texts"] += bool(told)
+            leaks += [_leak(row, shard, match) for match in (*shown, *told)]
+    counts["leaks"], counts["pictures"], counts["unreadable"] = len(leaks), len(seen), pictures.unreadable
+    leaks.sort(key=lambda leak: (leak["item_id"], leak["suite"], leak["kind"]))
+    out.table("leaks", pa.Table.from_pylist(leaks, schema=LEAKS))
+    return dict(counts)
+
+
+def _leak(row: Mapping[str, Any], shard: str, match: Match) -> dict[str, Any]:
+    return {"item_id": item_sample(row["sample_id"]), "shard": shard, "source": row["source"], "suite": match.suite,
+            "suite_item": match.item, "kind": match.kind, "measure": match.measure,
+            "threshold": match.threshold}  # fmt: skip
+
+
+def _groups(path: Any) -> Iterator[list[dict[str, Any]]]:
+    """Row groups as dicts; `images` stays, `shas` names each picture by its bytes."""
+    with pq.ParquetFile(path) as file:
+        for group in range(file.metadata.num_row_groups):
+            rows = file.read_row_group(group, columns=_COLUMNS, use_threads=False).to_pylist()
+            for row in rows:
+                row["shas"] = [hashlib.sha256(image["bytes"] or b"").hexdigest() for image in row["images"]]
+            yield rows
+
+
+class _Pictures:
+    """The pictures of a shard: hash and shape of all, and looks where they are asked for (as `LookBook` gives them).
+
+    Rows are ordered by picture, so a picture that opens a row group may have closed the one before; it is decoded once.
+    """
+
+    def __init__(self) -> None:
+        self.unreadable = 0
+        self._facts: dict[str, tuple[int, float] | None] = {}
+        self._bytes: dict[str, bytes] = {}
+
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        """Take up a row group; returns sha256 → phash of the pictures that are new."""
+        self._bytes = {sha: image["bytes"] or b"" for row in rows
+                       for sha, image in zip(row["shas"], row["images"], strict=True)}  # fmt: skip
+        new: dict[str, int] = {}
+        for sha, data in self._bytes.items():
+            if sha in self._facts:
+                continue
+            try:
+                decoded = open_image(data)
+            except ImageError:
+                self._facts[sha] = None
+                self.unreadable += 1
+                continue
+            new[sha] = phash(decoded)
+            self._facts[sha] = (new[sha], decoded.width / decoded.height)
+        return new
+
+    def get(self, shas: Iterable[str]) -> dict[str, Look]:
+        """Looks of pictures of the row group at hand."""
+        return {sha: look(open_image(self._bytes[sha])) for sha in sorted(set(shas))}
+
+    def facts(self, sha: str) -> tuple[int, float] | None:
+        """(phash, width / height) of a picture; None if it can't be read."""
+        return self._facts[sha]

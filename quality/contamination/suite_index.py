@@ -1,0 +1,294 @@
+"""All evaluation fingerprints at once, and what of some training pictures and texts they match.
+
+One index serves the search for contamination (`quality.contamination.contamination`) and the scan of the packed shards
+(`quality.contamination.shard_scan`): both must judge alike, but they read different things.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.store import Manifest, Store
+from quality.contamination.fingerprints import ITEMS, PICTURES, asset_of
+from quality.contamination.text_prints import (
+    APP_WEIGHT,
+    CONTAINMENT,
+    COSINE,
+    TEXT_WEIGHT,
+    TextPrint,
+    same_meaning,
+    shingles,
+)
+from quality.contamination.text_prints import VERSION as TEXT_VERSION
+from quality.duplicates.embedding import EMBEDDED, Embedder
+from quality.duplicates.looks import VERSION as LOOK_VERSION
+from quality.duplicates.looks import Look, one_screen
+from quality.duplicates.neighbours import cosines
+from quality.duplicates.screen_hashes import hamming, near_pairs
+from quality.evidence.words import holds, plain
+from schemas.coordinates import contains
+
+KINDS = ("image", "phash", "ngram", "embedding")
+VECTOR_BLOCK = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class MatchConfig:
+    """Thresholds of what counts as evaluation data; enters the config of all that uses the index.
+
+    `phash_radius` bits between perceptual hashes make a candidate, the pictures decide (`quality.duplicates.looks`);
+    `place_radius` bits are allowed where the words and the place on the screen are the same too.
+    """
+
+    phash_radius: int = 6
+    place_radius: int = 12
+    text_weight: float = TEXT_WEIGHT
+    app_weight: float = APP_WEIGHT
+    containment: float = CONTAINMENT
+    cosine: float = COSINE
+    model: str = EMBEDDED
+
+    def plain(self) -> dict[str, Any]:
+        """For a config hash: the settings, and the versions of the ways of comparing."""
+        return {**asdict(self), "texts": TEXT_VERSION, "looks": LOOK_VERSION}
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A suite's item that something matches. `measure`: bits for phash, else a similarity in 0..1."""
+
+    suite: str
+    item: str
+    kind: str
+    measure: float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A training text and what is known beside it: app, the picture's hash and shape, the target in 0..1000."""
+
+    text: TextPrint
+    app: str | None = None
+    phash: int | None = None
+    shape: float | None = None
+    boxes: tuple[tuple[float, ...], ...] = ()
+    point: tuple[float, float] | None = None
+
+
+class LookSource(Protocol):
+    """Where looks of training pictures come from: `quality.duplicates.looks.LookBook`, or the pictures of a shard."""
+
+    def get(self, shas: Iterable[str]) -> dict[str, Look]:
+        """Looks by sha256; a picture that can't be read has none."""
+
+
+def stored_suites(store: Store) -> list[str]:
+    """Suites that have fingerprints in the store, sorted."""
+    root = store.home / "assets" / "fingerprints"
+    return sorted(path.parent.name for path in root.glob("*/current.json"))
+
+
+class SuiteIndex:
+    """Fingerprints of the given suites and of all others that the store has: what is known of is always held against.
+
+    `present` and `absent` say which of them there are.
+    """
+
+    def __init__(
+        self, store: Store, suites: Sequence[str], config: MatchConfig, embedder: Embedder | None = None
+    ) -> None:
+        self.config = config
+        names = list(dict.fromkeys([*suites, *stored_suites(store)]))
+        found = {suite: store.current(asset_of(suite)) for suite in names}
+        self.manifests: dict[str, Manifest] = {suite: m for suite, m in found.items() if m is not None}
+        self.present = list(self.manifests)
+        self.absent = [suite for suite in names if suite not in self.manifests]
+        self._embedder = embedder or Embedder(config.model, cache=store.home / "cache" / "embeddings")
+        self._items: list[dict[str, Any]] = []
+        self._places: dict[tuple[str, str], int] = {}
+        self._exact: dict[str, list[int]] = {}
+        self._runs: dict[int, list[int]] = {}
+        self._of_picture: dict[str, list[int]] = {}
+        self._read_items()
+        self._read_pictures()
+        self._vectors: np.ndarray | None = None
+
+    @property
+    def identity(self) -> Any:
+        """All that a result depends on beside the training data: settings, model, and the suites' data."""
+        return [self.config.plain(), self._embedder.identity, {s: m.data_version for s, m in self.manifests.items()}]
+
+    def item(self, suite: str, item: str) -> dict[str, Any]:
+        """A row of a suite's `items`. Raises `KeyError`."""
+        return self._items[self._places[suite, item]]
+
+    def thumbs(self, shas: Iterable[str]) -> dict[str, bytes]:
+        """The small pictures kept of some evaluation pictures, read in one pass."""
+        wanted = pa.array(sorted(set(shas)), pa.string())
+        found: dict[str, bytes] = {}
+        for manifest in self.manifests.values():
+            for path in manifest.paths("thumbs"):
+                with pq.ParquetFile(path) as file:
+                    for batch in file.iter_batches(256, columns=["sha256", "thumb"]):
+                        chosen = batch.filter(pc.is_in(batch["sha256"], wanted))
+                        found.update(zip(chosen["sha256"].to_pylist(), chosen["thumb"].to_pylist(), strict=True))
+        return found
+
+    def _read_items(self) -> None:
+        for suite, manifest in self.manifests.items():
+            for row in manifest.read("items", ITEMS).sort_by("item_id").to_pylist():
+                place = len(self._items)
+                row["suite"], row["literals"] = suite, frozenset(row["literals"])
+                self._items.append(row)
+                self._places[suite, row["item_id"]] = place
+                if row["words"]:
+                    self._exact.setdefault(row["words"], []).append(place)
+                if row["weight"] >= self.config.text_weight:
+                    for run in row["shingles"]:
+                        self._runs.setdefault(run, []).append(place)
+                if row["picture_sha256"] is not None:
+                    self._of_picture.setdefault(row["picture_sha256"], []).append(place)
+
+    def _read_pictures(self) -> None:
+        seen: dict[str, tuple[int, Look]] = {}
+        for manifest in self.manifests.values():
+            columns = ["sha256", "phash", "width_px", "height_px", "cells"]
+            for row in manifest.read("pictures", PICTURES, columns).to_pylist():
+                shown = Look.from_bytes(row["cells"], row["width_px"], row["height_px"])
+                seen.setdefault(row["sha256"], (row["phash"], shown))
+        self._shas = sorted(sha for sha in seen if sha in self._of_picture)
+        self._hashes = np.array([seen[sha][0] for sha in self._shas], np.uint64)
+        self._looks = {sha: seen[sha][1] for sha in self._shas}
+        self._hash_of = dict(zip(self._shas, self._hashes.tolist(), strict=True))
+
+    # --- pictures -----------------------------------------------------------------------------------------------------
+    def match_pictures(self, hashes: Mapping[str, int], looks: LookSource) -> dict[str, list[Match]]:
+        """sha256 → phash of training pictures → what each matches: one item (the first) of each suite."""
+        shas = sorted(hashes)
+        pairs: dict[str, dict[str, int]] = {sha: {sha: 0} for sha in shas if sha in self._hash_of}
+        queries = np.array([hashes[sha] for sha in shas], np.uint64)
+        rows, columns, distances = near_pairs(queries, self._hashes, self.config.phash_radius)
+        near = [(shas[i], self._shas[j], int(d)) for i, j, d in zip(rows, columns, distances, strict=True)]
+        near = [(mine, other, d) for mine, other, d in near if mine != other]
+        known = looks.get(mine for mine, _, _ in near)
+        for mine, other, distance in near:
+            if mine in known and one_screen(known[mine], self._looks[other]):
+                pairs.setdefault(mine, {})[other] = distance
+        return {sha: self._picture_matches(sha, found) for sha, found in sorted(pairs.items())}
+
+    def _picture_matches(self, sha: str, found: Mapping[str, int]) -> list[Match]:
+        best: dict[str, tuple[int, int, str]] = {}
+        for other, distance in found.items():
+            for place in self._of_picture[other]:
+                row = self._items[place]
+                rank = (0 if other == sha else 1 + distance, place, row["item_id"])
+                if row["suite"] not in best or rank < best[row["suite"]]:
+                    best[row["suite"]] = rank
+        return [
+            Match(suite, item, "phash" if rank else "image", float(max(rank - 1, 0)),
+                  float(self.config.phash_radius if rank else 0))
+            for suite, (rank, _, item) in sorted(best.items())
+        ]  # fmt: skip
+
+    # --- texts --------------------------------------------------------------------------------------------------------
+    def match_texts(self, asked: Sequence[Asked]) -> list[list[Match]]:
+        """For each text what it matches, one item of each suite: by equal words, shared shingles, or vectors."""
+        near = self._by_vector({one.text.plain: one.text for one in asked})
+        return [self._text_matches(one, near.get(one.text.plain, ())) for one in asked]
+
+    def _text_matches(self, one: Asked, near: Iterable[tuple[int, float]]) -> list[Match]:
+        best: dict[str, tuple[int, float, int, Match]] = {}
+
+        def add(place: int, kind: str, measure: float, threshold: float) -> None:
+            row = self._items[place]
+            rank = (KINDS.index(kind), -measure, place)
+            if row["suite"] not in best or rank < best[row["suite"]][:3]:
+                best[row["suite"]] = (*rank, Match(row["suite"], row["item_id"], kind, measure, threshold))
+
+        for place in self._exact.get(one.text.plain, ()):
+            if self._tells(one, self._items[place]):
+                add(place, "ngram", 1.0, self.config.containment)
+        for place, share in self._by_shingles(one.text):
+            add(place, "ngram", share, self.config.containment)
+        for place, value in near:
+            add(place, "embedding", value, self.config.cosine)
+        return [best[suite][3] for suite in sorted(best)]
+
+    def _tells(self, one: Asked, row: Mapping[str, Any]) -> bool:
+        """Whether equal words are enough: long ones are, short ones with the app or the place on a like screen."""
+        if row["scope"] == "step":
+            return False
+        if one.text.weight >= self.config.text_weight:
+            return True
+        if one.app and row["app"] and plain(one.app) == plain(row["app"]):
+            return one.text.weight >= self.config.app_weight
+        return row["scope"] == "target" and self._same_place(one, row) and self._like_screen(one, row)
+
+    def _same_place(self, one: Asked, row: Mapping[str, Any]) -> bool:
+        if row["box"]:
+            return any(overlap(box, row["box"]) >= 0.5 for box in one.boxes) or (
+                one.point is not None and contains(row["box"], one.point)
+            )
+        return False
+
+    def _like_screen(self, one: Asked, row: Mapping[str, Any]) -> bool:
+        other = row["picture_sha256"]
+        if other is None or one.phash is None or one.shape is None or other not in self._looks:
+            return False
+        look = self._looks[other]
+        if look.is_plain or abs(one.shape - look.width_px / look.height_px) > 0.02 * one.shape:
+            return False
+        bits = hamming(np.array([one.phash], np.uint64), np.array([self._hash_of[other]], np.uint64))
+        return int(bits[0]) <= self.config.place_radius
+
+    def _by_shingles(self, text: TextPrint) -> list[tuple[int, float]]:
+        if text.weight < self.config.text_weight:
+            return []
+        shared: Counter[int] = Counter()
+        for run in shingles(text.words):
+            shared.update(self._runs.get(run, ()))
+        found = []
+        for place, count in sorted(shared.items()):
+            row = self._items[place]
+            share = count / len(row["shingles"])
+            if share >= self.config.containment and all(holds(text.plain, literal) for literal in row["literals"]):
+                found.append((place, round(share, 6)))
+        return found
+
+    def _by_vector(self, texts: Mapping[str, TextPrint]) -> dict[str, list[tuple[int, float]]]:
+        """Plain text → (item, cosine) of at least the threshold, decided in float64 on the two vectors alone."""
+        ours = sorted(flat for flat, text in texts.items() if text.latin and text.weight >= self.config.text_weight)
+        theirs = [n for n, row in enumerate(self._items) if row["latin"] and row["weight"] >= self.config.text_weight]
+        if not ours or not theirs:
+            return {}
+        if self._vectors is None:
+            self._vectors = self._embedder.encode(self._items[n]["words"] for n in theirs)
+        vectors = self._embedder.encode(ours)
+        found: dict[str, list[tuple[int, float]]] = {}
+        for start in range(0, len(ours), VECTOR_BLOCK):
+            block = vectors[start : start + VECTOR_BLOCK]
+            rows, columns = np.nonzero(block @ self._vectors.T >= self.config.cosine - 1e-4)
+            values = cosines(block[rows], self._vectors[columns])
+            for i, j, value in zip(rows, columns, values, strict=True):
+                text, row = texts[ours[start + i]], self._items[theirs[j]]
+                if value >= self.config.cosine and same_meaning(text, row["words"].split(), row["literals"]):
+                    found.setdefault(text.plain, []).append((theirs[j], round(float(value), 6)))
+        return found
+
+
+def overlap(left: Sequence[float], right: Sequence[float]) -> float:
+    """Intersection over union of two boxes; 0 where both are empty."""
+    width = min(left[2], right[2]) - max(left[0], right[0])
+    height = min(left[3], right[3]) - max(left[1], right[1])
+    shared = max(width, 0.0) * max(height, 0.0)
+    whole = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (left, right)) - shared
+    return shared / whole if whole > 0 else 0.0

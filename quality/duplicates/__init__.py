@@ -1,0 +1,1 @@
+"""What is there twice: texts by meaning, screenshots and episodes by their hashes, one owner each."""

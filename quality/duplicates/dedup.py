@@ -1,0 +1,352 @@
+"""Semantic duplicates: which items say the same thing about the same thing, and which one of them stays.
+
+Two items are duplicates iff they agree on a **key** and their texts' cosine similarity is at least T:
+
+| item | text | key: equal in |
+|---|---|---|
+| episode | its instruction | split, platform, literals, first picture (perceptual hash), actions (points by cell) |
+| sample | its prompt | split, platform, literals, objective, pictures (sha256), answer |
+
+Where `hygiene/screens` (`quality.duplicates.screen_owners`) has a version, a near copy of another source's screen
+counts as that screen in both keys, and its pairs of episodes that are one recording are duplicates too, whatever they
+are told.
+
+The key is what keeps data that only *sounds* alike. "Set an alarm for 7:30" and "set an alarm for 7:35" are near one
+another for an embedding, so the literals of a text (numbers and quoted words) must be equal; a thousand recordings of
+one instruction on other screens are a thousand lessons. Instructions alone are compared too, within a platform:
+`instruction_pairs` says how much a corpus repeats itself, and `episodes_by="instruction"` makes that the rule for
+episodes. Splits are never compared with one another here; leaks between them are contamination, a stage of its own.
+
+`keep` is greedy in the total order (source priority, -score, item_id): an item goes iff one that stays before it is
+its duplicate. Nothing is merged transitively (A~B, B~C keeps A and C), and it is recomputed from the pairs, so it is
+a pure function of the set: in whatever order items were added, and a withdrawn source revives what it had displaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.prompts import prompt_text
+from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store
+from quality.duplicates.dedup_files import dedup_file
+from quality.duplicates.embedding import EMBEDDED, Embedder, normalise
+from quality.duplicates.neighbours import check_threshold, cosines, keep, similar_pairs
+from quality.duplicates.screen_owners import ASSET as SCREENS
+from quality.duplicates.screen_owners import canonical_screens, recording_pairs
+from schemas.ids import digest, item_episode, item_sample
+from schemas.tables import Pairs
+
+__all__ = ["Item", "dedup_file", "find_duplicates", "item_pairs", "keep", "literals"]
+
+ASSET = "hygiene/duplicates"
+CODE_VERSION = "2"
+DEFAULT_THRESHOLD = 0.8
+"""Lower than a bare text comparison could afford: the key already asks for one screen, one answer, equal literals.
+all-MiniLM-L6-v2 puts "Remove the mail with the subject ..." and "Delete the message ..." at 0.805."""
+POINT_CELL = 50
+"""Units of 0..1000: points of two recordings count as one place if they lie in one cell of this size."""
+
+KEEP = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("score", pa.int8())])
+DISPLACED = pa.schema(
+    [("item_id", pa.string()), ("source", pa.string()), ("kept", pa.string()), ("similarity", pa.float32()),
+     ("reason", pa.string())]
+)  # fmt: skip
+"""`kept` is the item it yields to; `reason` is `duplicate`, `recording` for an episode told in other words, or
+`episode` for a sample of a displaced episode; `similarity` is then that of the steps, or null."""
+TEXTS = pa.schema([("text_id", pa.string()), ("platform", pa.string()), ("text", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An episode or sample as far as duplicates are concerned."""
+
+    id: str
+    source: str
+    platform: str
+    text: str
+    key: str
+    score: int | None = None
+    priority: int = 0
+    episodes: tuple[str, ...] = ()
+    """Of a sample: the episodes it was derived from."""
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """The total order of `keep`: a lower priority number, then a higher score, then the id."""
+        return self.priority, -(self.score if self.score is not None else -1), self.id
+
+    @property
+    def text_id(self) -> str:
+        """Texts are compared within a platform, so the platform is part of their identity."""
+        return digest([self.platform, normalise(self.text)])[:32]
+
+
+def find_duplicates(
+    store: Store,
+    sources: Sequence[str],
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    model: str = EMBEDDED,
+    priority: Mapping[str, int] | None = None,
+    episodes_by: Literal["trace", "instruction"] = "trace",
+) -> Manifest:
+    """Gold of all `sources` → `hygiene/duplicates` with tables pairs, keep, displaced, instruction_pairs, texts.
+
+    `priority` maps source → number, lower stays (default: the place in `sources`). Vectors come from the store's
+    cache and instruction pairs from the last version where its model and threshold were the same, so only new texts
+    are embedded, and compared with all. Neither changes a byte of the result.
+
+    Raises `StoreError` if a source has no gold, `ValueError` for a threshold outside (0, 1].
+    """
+    check_threshold(threshold)
+    manifests = {source: store.require(f"gold/{source}") for source in sources}
+    ranks = {source: (priority or {}).get(source, place) for place, source in enumerate(sources)}
+    embedder = Embedder(model, cache=store.home / "cache" / "embeddings")
+    config = {
+        "threshold": threshold, "model": embedder.identity, "priority": ranks, "episodes_by": episodes_by,
+    }  # fmt: skip
+    judged = {source: found for source in sources if (found := store.current(f"verdicts/{source}")) is not None}
+    looks = {source: found for source in sources if (found := store.screens_of(source)) is not None}
+    screens = store.current(SCREENS)
+    read = [*manifests.values(), *judged.values(), *looks.values(), *([screens] if screens is not None else [])]
+    inputs = {manifest.asset: manifest.version for manifest in read}
+    data = {manifest.asset: manifest.data_version for manifest in read}
+    spec = PartSpec("all", digest([CODE_VERSION, config, data]))
+    before = store.current(ASSET)
+    with store.build(ASSET, code_version=CODE_VERSION, config=config, inputs=inputs, parts=[spec]) as build:
+
+        def make(out: PartWriter) -> dict[str, Any]:
+            copies = canonical_screens(screens)
+            items = _read_items(manifests, judged, looks, ranks, episodes_by, copies)
+            return _write(out, items, threshold, embedder, before, recording_pairs(screens))
+
+        result = build.run_part(spec, make)
+        return _commit(build, result.counts)
+
+
+def _commit(build: Build, counts: Mapping[str, Any]) -> Manifest:
+    whole = counts["kept"] + counts["displaced"]
+    checks = [
+        Check("every item is kept or displaced once", whole == counts["items"], str(whole), str(counts["items"])),
+        Check("no two kept items are duplicates", counts["kept_pairs"] == 0, str(counts["kept_pairs"]), "0"),
+        Check("something is kept", counts["kept"] > 0 or counts["items"] == 0, str(counts["kept"]), "at least 1"),
+    ]  # fmt: skip
+    return build.commit(counts=dict(counts), checks=checks)
+
+
+def _write(
+    out: PartWriter, items: list[Item], threshold: float, embedder: Embedder, before: Manifest | None,
+    recordings: Sequence[tuple[str, str, float]],
+) -> dict[str, Any]:  # fmt: skip
+    pairs = item_pairs(items, threshold, embedder)
+    told = {(left, right) for left, right, _ in pairs}
+    known = {item.id for item in items}
+    recorded = [pair for pair in recordings if pair[:2] not in told and {*pair[:2]} <= known]
+    pairs = [*pairs, *recorded]
+    seen_alike = {frozenset(pair[:2]) for pair in recorded}
+    kept, displaced, follow = decide(items, pairs)
+    similarity = {frozenset((left, right)): value for left, right, value in pairs}
+    by_id = {item.id: item for item in items}
+    rows: list[dict[str, Any]] = [
+        {"item_id": name, "source": by_id[name].source, "kept": winner,
+         "similarity": similarity[frozenset((name, winner))],
+         "reason": "recording" if frozenset((name, winner)) in seen_alike else "duplicate"}
+        for name, winner in displaced.items()
+    ]  # fmt: skip
+    rows += [
+        {"item_id": name, "source": by_id[name].source, "kept": winner, "similarity": None, "reason": "episode"}
+        for name, winner in follow.items()
+    ]
+    standing = set(kept)
+    out.table("pairs", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in sorted(pairs)))
+    kept_rows = [{"item_id": n, "source": by_id[n].source, "score": by_id[n].score} for n in sorted(kept)]
+    out.table("keep", pa.Table.from_pylist(kept_rows, schema=KEEP))
+    rows.sort(key=lambda row: row["item_id"])
+    out.table("displaced", pa.Table.from_pylist(rows, schema=DISPLACED))
+    counts = _instructions(out, items, threshold, embedder, before)
+    return {
+        **counts, "items": len(items), "pairs": len(pairs), "recordings": len(recorded),
+        "kept": len(kept), "displaced": len(rows),
+        "displaced_episodes": sum(row["item_id"].startswith("episode:") for row in rows),
+        "displaced_samples": sum(row["item_id"].startswith("sample:") for row in rows),
+        "kept_pairs": sum(left in standing and right in standing for left, right, _ in pairs),
+    }  # fmt: skip
+
+
+def decide(
+    items: Sequence[Item], pairs: Sequence[tuple[str, str, float]]
+) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """(kept, displaced item → its winner, sample → the episode that its own episode yields to).
+
+    Episodes first: a sample of a displaced episode goes with it *before* samples are compared, or it could take
+    another sample down and then leave itself.
+    """
+    ids = [(left, right) for left, right, _ in pairs]
+    stay, displaced = keep({i.id: i.order for i in items if i.id.startswith("episode:")}, ids)
+    samples = [item for item in items if not item.id.startswith("episode:")]
+    follow = {item.id: displaced[episode] for item in samples for episode in item.episodes if episode in displaced}
+    kept, gone = keep({item.id: item.order for item in samples if item.id not in follow}, ids)
+    return [*stay, *kept], {**displaced, **gone}, follow
+
+
+def _instructions(
+    out: PartWriter, items: list[Item], threshold: float, embedder: Embedder, before: Manifest | None
+) -> dict[str, Any]:
+    """Instruction texts of episodes against one another within a platform; pairs known from `before` are taken over."""
+    texts = {i.text_id: (i.platform, normalise(i.text)) for i in items if i.id.startswith("episode:")}
+    old_ids: set[str] = set()
+    rows: list[tuple[str, str, float]] = []
+    if before is not None and _same_measure(before, threshold, embedder):
+        old_ids = set(before.read("texts", TEXTS)["text_id"].to_pylist()) & texts.keys()
+        columns = before.read("instruction_pairs", Pairs.schema).to_pydict()
+        known = zip(columns["left"], columns["right"], columns["similarity"], strict=True)
+        rows = [(left, right, value) for left, right, value in known if left in old_ids and right in old_ids]
+    for platform in sorted({platform for platform, _ in texts.values()}):
+        mine = sorted(name for name, (where, _) in texts.items() if where == platform)
+        ordered = [n for n in mine if n in old_ids] + [n for n in mine if n not in old_ids]
+        new_from = sum(name in old_ids for name in ordered)
+        if new_from == len(ordered):
+            continue
+        vectors = embedder.encode(texts[name][1] for name in ordered)
+        for i, j, value in zip(*similar_pairs(vectors, threshold, new_from=new_from), strict=True):
+            left, right = sorted((ordered[i], ordered[j]))
+            rows.append((left, right, float(value)))
+    listed = [{"text_id": name, "platform": texts[name][0], "text": texts[name][1]} for name in sorted(texts)]
+    out.table("texts", pa.Table.from_pylist(listed, schema=TEXTS))
+    rows.sort(key=lambda row: row[:2])
+    pairs = Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in rows)
+    out.table("instruction_pairs", pairs)
+    out.bytes("measure.json", digest(_measure(threshold, embedder)).encode(), hashed=False)
+    return {"instructions": len(texts), "instruction_pairs": len(rows)}
+
+
+def _measure(threshold: float, embedder: Embedder) -> list[Any]:
+    return [CODE_VERSION, threshold, embedder.identity]
+
+
+def _same_measure(before: Manifest, threshold: float, embedder: Embedder) -> bool:
+    return before.file("measure.json").read_text() == digest(_measure(threshold, embedder))
+
+
+_POINT = re.compile(r"\((\d+),(\d+)\)")
+_LITERAL = re.compile(r"\d+(?:[.,:/-]\d+)*|\"[^\"]*\"|\u201c[^\u201d]*\u201d|(?<!\w)'[^']*'(?!\w)")
+
+
+def literals(text: str) -> list[str]:
+    """Numbers and quoted words of a text, casefolded and sorted: texts that differ in them mean different things."""
+    return sorted(match.strip("\"'\u201c\u201d").casefold() for match in _LITERAL.findall(text))
+
+
+def item_pairs(items: Sequence[Item], threshold: float, embedder: Embedder) -> list[tuple[str, str, float]]:
+    """All (left, right, similarity), left < right, among items of one key; only texts that meet are embedded."""
+    groups: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.platform, item.key), []).append(item)
+    meeting = [sorted(group, key=lambda item: item.id) for group in groups.values() if len(group) > 1]
+    wordings = [{normalise(item.text) for item in group} for group in meeting]
+    texts = sorted(set().union(*(words for words in wordings if len(words) > 1)))
+    row = {text: place for place, text in enumerate(texts)}
+    vectors = embedder.encode(texts)
+    candidates = [(a, b) for group in meeting for a, b in combinations(group, 2)]
+    similarity = np.ones(len(candidates))
+    unequal = [n for n, (a, b) in enumerate(candidates) if normalise(a.text) != normalise(b.text)]
+    left = [row[normalise(candidates[n][0].text)] for n in unequal]
+    right = [row[normalise(candidates[n][1].text)] for n in unequal]
+    if unequal:
+        similarity[unequal] = cosines(vectors[left], vectors[right])
+    return [
+        (a.id, b.id, float(value))
+        for (a, b), value in zip(candidates, similarity, strict=True)
+        if value >= round(threshold, 12)
+    ]
+
+
+def _read_items(
+    manifests: Mapping[str, Manifest], judged: Mapping[str, Manifest], looks: Mapping[str, Manifest],
+    ranks: Mapping[str, int], episodes_by: str, copies: Mapping[str, str],
+) -> list[Item]:  # fmt: skip
+    items: list[Item] = []
+    hashes = _phashes(looks, copies)
+    for source, manifest in manifests.items():
+        scores = {**_scores(judged.get(source)), **_scores(manifest)}
+        items += _episodes(source, manifest, hashes, scores, ranks[source], episodes_by)
+        items += _samples(source, manifest, scores, ranks[source], copies)
+    return items
+
+
+def _phashes(looks: Mapping[str, Manifest], copies: Mapping[str, str]) -> dict[str, int]:
+    """sha256 → perceptual hash of all screens; of a near copy that of the screen it yields to."""
+    from schemas.tables import Screens
+
+    found: dict[str, int] = {}
+    for manifest in looks.values():
+        seen = manifest.read("screens", Screens.schema, ["screenshot_sha256", "phash"])
+        found.update(zip(seen["screenshot_sha256"].to_pylist(), seen["phash"].to_pylist(), strict=True))
+    return found | {sha: found[owner] for sha, owner in copies.items() if owner in found}
+
+
+def _scores(manifest: Manifest | None) -> dict[str, int]:
+    """item_id → score of its latest round (round 0 lies in `verdicts/<source>`, later ones in gold)."""
+    if manifest is None or not manifest.paths("verdicts"):
+        return {}
+    table = manifest.read("verdicts", columns=["item_id", "round", "score"]).sort_by("round")
+    columns = zip(table["item_id"].to_pylist(), table["score"].to_pylist(), strict=True)
+    return {name: score for name, score in columns if score is not None}
+
+
+def _episodes(
+    source: str, manifest: Manifest, looks: Mapping[str, int], scores: Mapping[str, int], rank: int, episodes_by: str
+) -> list[Item]:
+    from schemas.tables import Steps
+
+    columns = ["episode_id", "step_index", "split", "platform", "instruction", "screenshot_sha256", "action_text"]
+    steps = manifest.read("steps", Steps.schema, columns).sort_by(
+        [("episode_id", "ascending"), ("step_index", "ascending")]
+    )
+    episodes: dict[str, list[dict[str, Any]]] = {}
+    for row in steps.to_pylist():
+        episodes.setdefault(row["episode_id"], []).append(row)
+    items = []
+    for episode_id, rows in episodes.items():
+        first = rows[0]
+        sha = first["screenshot_sha256"]
+        trace = [looks.get(sha, sha), [coarse(row["action_text"]) for row in rows]] if episodes_by == "trace" else []
+        if episodes_by == "trace" and sha is None:
+            trace.append(episode_id)  # without a picture nobody can say that two episodes are one
+        name = item_episode(source, episode_id)
+        key = digest(["episode", first["split"], literals(first["instruction"]), *trace])
+        items.append(Item(name, source, first["platform"], first["instruction"], key, scores.get(name), rank))
+    return items
+
+
+def coarse(action_text: str | None) -> str | None:
+    """An action with its points rounded down to cells: what two recordings of one deed share."""
+    if action_text is None:
+        return None
+    return _POINT.sub(lambda m: f"({int(m[1]) // POINT_CELL},{int(m[2]) // POINT_CELL})", action_text)
+
+
+def _samples(
+    source: str, manifest: Manifest, scores: Mapping[str, int], rank: int, copies: Mapping[str, str]
+) -> list[Item]:
+    from schemas.tables import Samples
+
+    columns = ["sample_id", "split", "platform", "objective", "images", "messages", "answer", "parents"]
+    items = []
+    for row in manifest.read("samples", Samples.schema, columns).to_pylist():
+        name = item_sample(row["sample_id"])
+        text, shown = prompt_text(row["messages"]), row["images"] or [row["sample_id"]]
+        shown = [copies.get(sha, sha) for sha in shown]
+        key = digest(["sample", row["split"], literals(text), row["objective"], shown, row["answer"]])
+        score = scores.get(name, min((scores[p] for p in row["parents"] if p in scores), default=None))
+        steps = (p.removeprefix("step:").rpartition("/")[0] for p in row["parents"] if p.startswith("step:"))
+        episodes = tuple(f"episode:{step}" for step in steps) if row["objective"] == "navigation" else ()
+        items.append(Item(name, source, row["platform"], text, key, score, rank, episodes))
+    return items

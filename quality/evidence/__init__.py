@@ -1,0 +1,1 @@
+"""What can be known of a step, an episode or a sample without a model."""

@@ -1,0 +1,179 @@
+"""Evidence from what an action leads to: the next screen belongs to another element, or to another kind of action.
+
+Each function looks at one step and its next screen (see `evidence` for what a `Finding` is). Nothing here knows what a
+page means: it compares headings with labels, and where pixels change with where the point is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from quality.evidence.pixels import changed_box, changed_share
+from quality.evidence.steps import CONTAINER_SHARE, POINT_MARGIN, Finding, hit, is_bare, overlap, point_of, skip_top
+from quality.evidence.words import plain
+from quality.items import Element, Screen, Step
+from schemas.action_types import Scroll
+
+HEADING_FROM, HEADING_TO = 0.0, 180.0
+"""Where a screen's heading stands, in units from the top."""
+LEAST_SCROLL = 120.0
+"""Units; a bar that appears or goes moves the page by less."""
+LARGE_CHANGE = 0.06
+"""Share of the picture that changes when another page opens."""
+TITLE = re.compile(r"^(heading|h[1-6]|title|text|statictext|label|(android\.widget\.)?textview)$", re.I)
+"""Roles of what is read, not pressed."""
+READ = re.compile(TITLE.pattern[:-2] + r"|textbox|input|(android\.widget\.)?edittext)$", re.I)
+"""Roles that open no page of their own name."""
+LEAVING = re.compile(
+    r"(go )?back|close|cancel|up|return|done|ok|yes|no|save|send|submit|apply|confirm|delete|remove|call|buy|pay|order|"
+    r"continue|next|search|go|log ?in|sign ?in|add\b|home"
+)
+"""First words of what leads elsewhere than to a page of its own name: back, and what carries something out."""
+STATEFUL = re.compile(r"checkbox|switch|radio|toggle|tick|star", re.I)
+CLICKS = ("Click", "DoubleClick", "LongPress")
+STILL = ("Type", "Hotkey", "PressEnter", *CLICKS)
+
+
+def headings(screen: Screen, before: Screen) -> list[str]:
+    """Texts that stand at the top of a screen and didn't stand there before, in plain words."""
+    old = {(plain(e.text or e.name), round(e.box[1] / 40)) for e in before.elements if TITLE.match(e.role)}
+    found = []
+    for element in screen.elements:
+        text = plain(element.text or element.name)
+        if not text or element.area > CONTAINER_SHARE * 1e6 or not HEADING_FROM <= element.box[1] <= HEADING_TO:
+            continue
+        if len(text) > 2 and TITLE.match(element.role) and (text, round(element.box[1] / 40)) not in old:
+            found.append(text)
+    return found
+
+
+def _says(element: Element, heading: str) -> bool:
+    """Whether a heading's words all stand in an element's label."""
+    words = set(plain(f"{element.name} {element.text}").split())
+    return bool(words) and set(heading.split()) <= words
+
+
+def leads_to_other(step: Step) -> Finding | None:
+    """The page that opens is named by the element that was clicked, not by another one of the screen.
+
+    Can't see: pages whose heading is no label of the screen before, and elements without text.
+    """
+    point = point_of(step)
+    if point is None or step.row["action_type"] not in CLICKS or step.screen is None or step.next is None:
+        return None
+    if not step.screen.elements or is_bare(step.screen.elements) or step.screen.sha256 == step.next.sha256:
+        return None
+    if changed_share(step.screen.grey, step.next.grey, skip_top(step)) < LARGE_CHANGE:
+        return None
+    tops = headings(step.next, step.screen)
+    under = hit(step.screen.elements, point)
+    if under is not None and LEAVING.match(plain(under.label)):
+        return None
+    clicked = [e for e in step.screen.elements if e.holds(point, POINT_MARGIN) and e.area <= CONTAINER_SHARE * 1e6]
+    if any(_says(element, top) for top in tops for element in clicked):
+        return Finding("leads_there", 9, "the page that opens is named by the element clicked")
+    for top in tops:
+        named = [e for e in step.screen.elements if e.area <= 0.25e6 and not READ.match(e.role) and _says(e, top)]
+        places = {e.box for e in named}
+        if named and len(places) <= 2:
+            repair = {"snap": list(named[0].box)} if len(places) == 1 else {}
+            what = under.label[:40] if under is not None else "nothing"
+            reason = f"{top[:40]!r} opens, which is another element's name; the point lies in {what!r}"
+            return Finding("leads_to_other", 3, reason, repair=repair)
+    return None
+
+
+def effect_elsewhere(step: Step) -> Finding | None:
+    """What changes in place isn't another switch, box or field while the clicked one stays as it was.
+
+    Can't see: one element that sets another by design (a radio group's old choice is left out).
+    """
+    point = point_of(step)
+    if point is None or step.row["action_type"] not in CLICKS or step.screen is None or step.next is None:
+        return None
+    elements = step.screen.elements
+    box = changed_box(step.screen.grey, step.next.grey, skip_top(step)) if elements else None
+    if box is None or (box[2] - box[0]) * (box[3] - box[1]) > 40_000 or Element(box, "", "", "").holds(point, 12.0):
+        return None
+    under = hit(elements, point)
+    changed = [e for e in elements if STATEFUL.search(e.role) and overlap(e.box, box) > 0.3]
+    if under is not None and overlap(under.box, box) > 0:
+        return None
+    if len(changed) == 1:
+        reason = f"{changed[0].label[:40]!r} changes, the point {point} lies elsewhere"
+        return Finding("effect_elsewhere", 4, reason, repair={"snap": list(changed[0].box)})
+    return None
+
+
+def moved_without_scroll(step: Step) -> Finding | None:
+    """The view doesn't scroll by itself. Can't see: pages that scroll to what was clicked or typed (they do move)."""
+    if step.row["action_type"] not in STILL or step.screen is None or step.next is None:
+        return None
+    shift = step.screen.shift_to(step.next, skip_top(step))
+    if shift is None or shift.direction in ("left", "right") or shift.amount < LEAST_SCROLL or shift.correlation < 0.9:
+        return None
+    agree = _labels_agree(step.screen, step.next, shift.amount if shift.direction == "down" else -shift.amount)
+    if agree is not None and agree < 0.4:
+        return None
+    kind = step.row["action_type"]
+    reason = f"the view scrolls {shift.direction} by {shift.amount:.0f} after {kind}"
+    return Finding("moved_without_scroll", 4 if agree is not None else 5, reason)
+
+
+def _labels_agree(one: Screen, two: Screen, moved: float) -> float | None:
+    """Share of the labels both screens have that moved up by `moved` units; None with fewer than three of them."""
+    before = {plain(e.label): e.box[1] for e in one.elements if plain(e.label)}
+    after = {plain(e.label): e.box[1] for e in two.elements if plain(e.label)}
+    both = [name for name in before if name in after]
+    if len(both) < 3:
+        return None
+    return sum(abs(before[name] - after[name] - moved) < 25 for name in both) / len(both)
+
+
+def scroll_elsewhere(step: Step) -> Finding | None:
+    """After a scroll the same page shows: some of what it showed, or at least the same fixed parts.
+
+    Can't see: a scroll so far that nothing remains on a page without fixed parts.
+    """
+    if not isinstance(step.action, Scroll) or step.screen is None or step.next is None:
+        return None
+    share = changed_share(step.screen.grey, step.next.grey, skip_top(step))
+    if share < LARGE_CHANGE or step.screen.shift_to(step.next, skip_top(step)) is not None:
+        return None
+    kept = shared_labels(step.screen, step.next)
+    if kept is not None and kept < 0.2:
+        return Finding("scroll_elsewhere", 4, "after the scroll another page shows")
+    same_top = _same_top(step.screen, step.next, skip_top(step))
+    if kept is None and share > 0.35 and not same_top:
+        return Finding("scroll_elsewhere", 5, "after the scroll another page shows")
+    return None
+
+
+def shared_labels(one: Screen, two: Screen) -> float | None:
+    """Share of the smaller screen's labels that the other shows too; None where either lists fewer than three."""
+    before = {plain(e.label) for e in one.elements if plain(e.label)}
+    after = {plain(e.label) for e in two.elements if plain(e.label)}
+    if min(len(before), len(after)) < 3:
+        return None
+    return len(before & after) / min(len(before), len(after))
+
+
+def _same_top(one: Screen, two: Screen, skip: float) -> bool:
+    """Whether the strip below the status bar, where headings stand, looks the same."""
+    if one.grey.shape != two.grey.shape:
+        return False
+    rows = len(one.grey)
+    strip = slice(int(rows * skip), max(int(rows * (skip + 0.06)), int(rows * skip) + 2))
+    difference = np.abs(one.grey[strip].astype(np.int16) - two.grey[strip])
+    return float((difference > 24).mean()) < 0.02
+
+
+EFFECT_EVIDENCE: dict[str, Callable[[Step], Finding | None]] = {
+    "leads_to_other": leads_to_other,
+    "effect_elsewhere": effect_elsewhere,
+    "moved_without_scroll": moved_without_scroll,
+    "scroll_elsewhere": scroll_elsewhere,
+}

@@ -1,0 +1,119 @@
+"""Assets that a night's ceiling may leave unfinished: what is pending waits, the rest is committed.
+
+`run_part` skips by the digest of a part's inputs. A finished part has its usual digest, so it is never run again. A
+part that was left with pending items has one that holds the night and its ceiling as well: it is skipped in that
+night, and run again in another one, or under another ceiling; what was answered by then comes from the answer cache.
+Its files lie in a folder of that night, so that a version committed earlier keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.manifest import Check, Manifest
+from pipelines.store import PartFunction, PartResult, PartSpec, Store, find_part, run_part
+from quality.judges.judge import Judge
+from quality.model_client.spending import Ceiling
+from schemas.ids import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A part worked out: how many items are pending, and how to write it (counts as `run_part` takes them)."""
+
+    pending: int
+    write: PartFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Nightly:
+    """An asset built part by part; `inputs`, `config` and `code_version` as in `Store.build`."""
+
+    asset: str
+    code_version: str
+    config: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    specs: Sequence[PartSpec]
+    ceiling: Ceiling
+
+    def build(
+        self,
+        store: Store,
+        work: Callable[[PartSpec], Work],
+        counts: Callable[[Counter[str]], Mapping[str, Any]],
+        checks: Callable[[Counter[str]], Sequence[Check]],
+        parts_at_once: int = 1,
+        interrupted: Callable[[], None] = lambda: None,
+    ) -> Manifest:
+        """Work out and write what isn't there, then commit. Without pending items the version is the usual one.
+
+        The first error of a part is raised once the parts under way have ended; those that ended well stay.
+        `interrupted` is called on Ctrl-C and the like, to let them end soon.
+        """
+        how = {"code_version": self.code_version, "config": self.config, "inputs": self.inputs}
+        with store.build(self.asset, **how, parts=self.specs) as build:  # type: ignore[arg-type]
+            night = digest([build.version, *self._night()])[:16]
+
+            def run(spec: PartSpec) -> tuple[PartSpec, PartResult]:
+                for known in (spec, self.unfinished(spec)):
+                    if (found := find_part(build.root, known)) is not None:
+                        return known, found
+                made = work(spec)
+                if not made.pending:
+                    return spec, run_part(build.root, build.version, spec, made.write)
+                left = self.unfinished(spec)
+                return left, run_part(build.root, night, left, made.write)
+
+            results = _run_all(run, self.specs, parts_at_once, interrupted)
+            totals: Counter[str] = Counter()
+            for _, result in results:
+                totals.update(result.counts)
+            if all(spec in self.specs for spec, _ in results):
+                return _commit(build, results, counts(totals), checks(totals))
+        with store.build(self.asset, **how, parts=[spec for spec, _ in results]) as build:  # type: ignore[arg-type]
+            return _commit(build, results, counts(totals), checks(totals))
+
+    def unfinished(self, spec: PartSpec) -> PartSpec:
+        """The spec of the part as this night leaves it, if items of it are pending."""
+        return PartSpec(spec.key, digest([spec.inputs_digest, "pending", *self._night()]))
+
+    def _night(self) -> list[Any]:
+        return [self.ceiling.night, self.ceiling.requests, self.ceiling.tokens]
+
+
+def _run_all(
+    run: Callable[[PartSpec], tuple[PartSpec, PartResult]], specs: Sequence[PartSpec], parts_at_once: int,
+    interrupted: Callable[[], None],
+) -> list[tuple[PartSpec, PartResult]]:  # fmt: skip
+    """Run parts, several side by side; results in order."""
+    if parts_at_once <= 1:
+        return [run(spec) for spec in specs]
+    with ThreadPoolExecutor(parts_at_once) as pool:
+        try:
+            return list(pool.map(run, specs))
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                interrupted()
+            raise
+
+
+def _commit(build: Any, results: Sequence[tuple[PartSpec, PartResult]], counts: Any, checks: Any) -> Manifest:
+    for _, result in results:
+        build.add(result)
+    manifest: Manifest = build.commit(counts=counts, checks=checks)
+    return manifest
+
+
+def ceiling_of(judge: Judge) -> Ceiling:
+    """The ceiling under which a judge asks: its own, its client's or a member's; that of tonight without limits for a
+    judge that asks no model."""
+    for holder in (judge, *(getattr(judge, name, None) for name in ("client", "first", "second"))):
+        if isinstance(found := getattr(holder, "ceiling", None), Ceiling):
+            return found
+    members = [ceiling_of(member) for member in getattr(judge, "members", ())]
+    limited = [member for member in members if member.requests is not None or member.tokens is not None]
+    return (limited or members or [Ceiling()])[0]

@@ -1,0 +1,180 @@
+"""The judges by name, and what it takes to build one.
+
+A new judge is one file and one line in `JUDGES`; `tests/quality/test_judge_contract.py` then runs over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from quality.judges.judge import Judge
+from quality.judges.rules import RulesJudge
+from quality.refinement.repairs import Rewriter
+from quality.refinement.rewrite import ProofRewriter
+
+if TYPE_CHECKING:
+    from quality.model_client.client import ModelClient
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class JudgeConfig:
+    """What a judge is built from; each uses what it needs.
+
+    `second_model` (at `second_base_url`, else `base_url`) gives the cascade's second opinions. `members` and `weights`
+    are an ensemble's; its member `second` is the openai judge with the second model. `nano` is the folder of a trained
+    judge. `settings` holds the judge's own options: keywords of `CascadeConfig` or `KeypointConfig`, an ensemble's
+    `quorum`. `client` holds keyword options of `ModelClient`.
+    """
+
+    name: str = "rules"
+    base_url: str | None = None
+    model: str | None = None
+    second_base_url: str | None = None
+    second_model: str | None = None
+    members: tuple[str, ...] = ("rules", "openai")
+    weights: tuple[float, ...] = ()
+    cache: Path | None = None
+    nano: Path | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    client: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _client(config: JudgeConfig, **defaults: Any) -> ModelClient:
+    """A client of the config's endpoint. Raises `ValueError` if none is given."""
+    from quality.model_client.client import ModelClient
+
+    base_url, model = _endpoint(config)
+    options = {**defaults, **config.client}
+    return _made(config, "client", lambda: ModelClient(base_url, model, config.cache, **options))
+
+
+def _endpoint(config: JudgeConfig) -> tuple[str, str]:
+    if not config.base_url or not config.model:
+        raise ValueError(
+            f"judge {config.name} needs --base-url (e.g. http://127.0.0.1:8000/v1) and --model; "
+            f"found {config.base_url!r} and {config.model!r}"
+        )
+    return config.base_url, config.model
+
+
+def _second(config: JudgeConfig) -> JudgeConfig:
+    """The config with the second model in the place of the first. Raises `ValueError` if there is none."""
+    if not config.second_model:
+        raise ValueError(f"judge {config.name}: member second needs a second model, found {config.second_model!r}")
+    return replace(config, base_url=config.second_base_url or config.base_url, model=config.second_model)
+
+
+def _made(config: JudgeConfig, what: str, make: Callable[[], T]) -> T:
+    """What `make` makes of options. Raises `ValueError` for an option that it doesn't have."""
+    try:
+        return make()
+    except TypeError as error:
+        said = str(error).partition("() ")[2] or str(error)
+        raise ValueError(f"judge {config.name}: {what}: {said}") from None
+
+
+def _rules(config: JudgeConfig) -> Judge:
+    return RulesJudge()
+
+
+def _openai(config: JudgeConfig) -> Judge:
+    from quality.judges.openai_judge import OpenAIJudge
+
+    base_url, model = _endpoint(config)
+    return _made(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
+
+
+def _ensemble(config: JudgeConfig) -> Judge:
+    from quality.judges.ensemble import EnsembleJudge, VotingRule
+
+    if "ensemble" in config.members:
+        raise ValueError("judge ensemble: members: expected other judges, found 'ensemble'")
+    plain = replace(config, settings={})
+    members = [
+        build_judge(replace(_second(plain), name="openai") if member == "second" else replace(plain, name=member))
+        for member in config.members
+    ]
+    rule = _made(config, "settings", lambda: VotingRule(weights=config.weights, **config.settings))
+    return EnsembleJudge(members, rule)
+
+
+def _cascade(config: JudgeConfig) -> Judge:
+    from quality.judges.cascade import CascadeConfig, CascadeJudge
+
+    settings = _made(config, "settings", lambda: CascadeConfig(**config.settings))
+    second = _client(_second(config)) if config.second_model else None
+    return CascadeJudge(RulesJudge(), _client(config), second, settings)
+
+
+def _keypoints(config: JudgeConfig) -> Judge:
+    from quality.judges.keypoint_judge import KeypointJudge
+    from quality.judges.keypoints import KeypointConfig
+
+    # A window answers for up to ten statements, and a cut answer is none.
+    settings = _made(config, "settings", lambda: KeypointConfig(**config.settings))
+    return KeypointJudge(_client(config, max_tokens=800), settings)
+
+
+def _nano(config: JudgeConfig) -> Judge:
+    from quality.nano.judge import NanoJudge
+
+    if config.nano is None:
+        raise ValueError(
+            "judge nano: expected a trained judge (--nano DIR), found none; `vesper judge train` makes one"
+        )
+    return NanoJudge(config.nano)
+
+
+JUDGES: dict[str, Callable[[JudgeConfig], Judge]] = {
+    "rules": _rules,
+    "openai": _openai,
+    "ensemble": _ensemble,
+    "cascade": _cascade,
+    "keypoints": _keypoints,
+    "nano": _nano,
+}
+"""Judges by name. Those in `OFFLINE` need no endpoint; an ensemble needs one if any of its members does."""
+OFFLINE = frozenset(("rules", "nano"))
+
+
+def build_judge(config: JudgeConfig) -> Judge:
+    """A judge from its config. Raises `ValueError` for an unknown name, a missing endpoint or a wrong option."""
+    if config.name not in JUDGES:
+        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
+    return JUDGES[config.name](config)
+
+
+def asks_a_model(config: JudgeConfig) -> bool:
+    """Whether the judge asks a model."""
+    if config.name == "ensemble":
+        return any(asks_a_model(replace(config, name=member)) for member in config.members)
+    return config.name not in OFFLINE
+
+
+def build_rewriter(config: JudgeConfig) -> Rewriter:
+    """The rewriter that goes with a judge: embedded for those that ask no model, else the same model. Raises as
+    `build_judge` does."""
+    if config.name not in JUDGES:
+        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
+    if not asks_a_model(config):
+        return ProofRewriter()
+    from quality.refinement.rewrite import OpenAIRewriter
+
+    base_url, model = _endpoint(config)
+    return _made(config, "client", lambda: OpenAIRewriter(base_url, model, config.cache, **config.client))
+
+
+def requests_sent(judge: Judge) -> int:
+    """Requests that a judge has sent since it was made, 0 for one that asks no model."""
+    asker = judge if hasattr(judge, "requests_sent") else getattr(judge, "client", None)
+    return int(getattr(asker, "requests_sent", 0))
+
+
+def report_of(judge: Judge) -> dict[str, Any]:
+    """What a judge has to say of its work besides verdicts (a cascade: calls saved); empty for most."""
+    return dict(getattr(judge, "report", {}))

@@ -1,0 +1,158 @@
+"""Round 0: `unified/<source>` → `verdicts/<source>`, one part per unified part.
+
+Items that a night's ceiling left unasked have no row in `verdicts`: their ids stand in the table `pending` (in parts
+that have any), the manifest counts them, and the part is judged again the next night (`nightly`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.manifest import Check, Manifest
+from pipelines.store import PartSpec, PartWriter, Store
+from quality import cleaning
+from quality.evidence.episode import Habits
+from quality.items import Item, Part, Sample, load_part, part_keys
+from quality.judges.judge import Judge, Verdict, identity
+from quality.judges.nightly import Nightly, Work, ceiling_of
+from quality.model_client.prices import Prices
+from schemas.ids import digest
+from schemas.tables import Column, JudgeCosts, Table, Verdicts
+
+CODE_VERSION = f"2.{cleaning.VERSION}"
+
+
+class Pending(Table):
+    """An item that waits for another night."""
+
+    version = 1
+    item_id = Column(pa.string())
+
+
+def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
+    """Judge all items of a source. Counts: items (steps and samples), one per disposition, `pending` ones, one per kind
+    of objection; of a judge that asks a model, `bill`: tokens of all answers behind the verdicts, and their price.
+
+    A rerun with equal inputs asks the judge nothing. Raises `JudgeError`, `StoreError`.
+    """
+    unified = store.require(f"unified/{source}")
+    config = identity(judge)
+    specs = [PartSpec(key, digest([CODE_VERSION, config, files])) for key, files in part_keys(unified).items()]
+    inputs = {unified.asset: unified.version}
+    asset = Nightly(f"verdicts/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge))
+
+    def work(spec: PartSpec) -> Work:
+        verdicts = judge_part(load_part(unified, spec.key, store), judge)
+
+        def write(out: PartWriter) -> dict[str, int]:
+            write_verdicts(out, verdicts)
+            return dict(count(verdicts))
+
+        return Work(sum(verdict.pending for verdict in verdicts), write)
+
+    client = getattr(judge, "client", None)
+    prices: Prices = getattr(client, "prices", None) or Prices()
+    return asset.build(
+        store, work, lambda totals: {**shares(totals), **bill(totals, prices)}, _checks,
+        getattr(judge, "parts_at_once", 1), lambda: client and client.stop("interrupted"),
+    )  # fmt: skip
+
+
+def judge_part(part: Part, judge: Judge) -> list[Verdict]:
+    """Verdicts on all items of a part, round 0: what cleaning takes out isn't shown to the judge."""
+    cleaned = cleaning.clean(part)
+    verdicts = judge.judge(cleaned.items, 0, Habits.of(part.episodes)) if cleaned.items else []
+    return [*verdicts, *(taken.verdict() for _, taken in sorted(cleaned.taken.items()))]
+
+
+def write_verdicts(out: PartWriter, verdicts: Sequence[Verdict]) -> None:
+    """Tables `verdicts`, `pending` if any are, and `costs` outside the hash (time and money never enter it)."""
+    judged, waiting = split_pending(verdicts)
+    out.table("verdicts", Verdicts.table(verdict.as_row() for verdict in judged))
+    if waiting:
+        out.table("pending", Pending.table({"item_id": item_id} for item_id in sorted(waiting)))
+    costs = [row for verdict in verdicts if (row := verdict.cost_row()) is not None]
+    out.table("costs", JudgeCosts.table(costs), hashed=False)
+
+
+def split_pending(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], frozenset[str]]:
+    """Verdicts → (those that are, in order; ids of the items that wait for another night)."""
+    judged, waiting = [], set()
+    for verdict in verdicts:
+        if verdict.pending:
+            waiting.add(verdict.item_id)
+        else:
+            judged.append(verdict)
+    return judged, frozenset(waiting)
+
+
+def read_pending(manifest: Manifest, key: str) -> frozenset[str]:
+    """Ids of the items of a part that have no verdict yet; an episode waits with all its steps."""
+    name = f"part-{key}.pending.parquet"
+    found = [path for path in manifest.paths("pending") if path.name == name]
+    return frozenset(item_id for path in found for item_id in pq.read_table(path).column("item_id").to_pylist())
+
+
+def split_items(items: Iterable[Item], waiting: Collection[str]) -> tuple[list[Item], list[Item]]:
+    """Items → (judged whole, waiting): one waits if it or any of its steps does."""
+    parted: tuple[list[Item], list[Item]] = ([], [])
+    for item in items:
+        names = [item.item_id] if isinstance(item, Sample) else [item.item_id, *(s.item_id for s in item.actions)]
+        parted[any(name in waiting for name in names)].append(item)
+    return parted
+
+
+def count(verdicts: Iterable[Verdict]) -> Counter[str]:
+    """items, dispositions or pending, `kind:<objection>`, tokens; episodes are counted apart, their steps are the
+    items."""
+    counts: Counter[str] = Counter()
+    for verdict in verdicts:
+        if verdict.cost is not None:
+            counts["answers"] += 1
+            counts["prompt_tokens"] += verdict.cost.prompt_tokens
+            counts["completion_tokens"] += verdict.cost.completion_tokens
+        if verdict.item_id.startswith("episode:"):
+            counts["episodes"] += 1
+            continue
+        counts["items"] += 1
+        counts[verdict.disposition] += 1
+        for score in [verdict.score] if verdict.score is not None else []:
+            counts[f"score:{score}"] += 1
+        for kind in set(verdict.kinds):
+            counts[f"kind:{kind}"] += 1
+    return counts
+
+
+def shares(totals: Counter[str]) -> dict[str, Any]:
+    """Totals with the share of judged items to keep."""
+    judged = totals["items"] - totals["pending"]
+    names = ("items", "episodes", "keep", "rewrite", "reconstruct", "review", "pending")
+    plain: dict[str, Any] = {name: totals[name] for name in names}
+    plain["share_keep"] = totals["keep"] / judged if judged else 0.0
+    plain["kinds"] = {n.partition(":")[2]: c for n, c in sorted(totals.items()) if n.startswith("kind:")}
+    plain["scores"] = {str(score): totals[f"score:{score}"] for score in range(11)}
+    return plain
+
+
+def bill(totals: Counter[str], prices: Prices) -> dict[str, Any]:
+    """`bill`: tokens of the answers behind the verdicts, whichever night paid for them; nothing if none was asked."""
+    if not totals["answers"]:
+        return {}
+    plain = prices.bill(totals["prompt_tokens"], totals["completion_tokens"])
+    return {"bill": {"answers": totals["answers"], **plain, "cost_per_verdict": plain["cost"] / totals["answers"]}}
+
+
+def _checks(totals: Counter[str]) -> list[Check]:
+    items, waiting, reviewed = totals["items"], totals["pending"], totals["review"]
+    routed = sum(totals[name] for name in ("keep", "rewrite", "reconstruct", "review"))
+    judged = items - waiting
+    return [
+        Check("every item has one verdict", routed == judged, f"{routed} verdicts, {waiting} pending", str(items)),
+        Check("the judge judges", judged == 0 or reviewed < judged, f"{reviewed} abstentions", f"fewer than {judged}"),
+        Check("nothing is pending", waiting == 0, f"{waiting} of {items} wait for another night", "0", blocking=False),
+    ]

@@ -1,0 +1,38 @@
+"""Answers by content, read out of the judge's book and checked like fresh ones.
+
+Only complete, valid answers come here, each in the same transaction as its bill (`spending.JudgeBook.book`). A damaged
+entry reads as missing and is asked again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quality.judges.questions import Garbage, Usage, read_answer
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored answer: its fields, and what it cost altogether, with the unusable answers before it."""
+
+    fields: dict[str, Any]
+    usage: Usage
+
+    def text(self) -> str:
+        plain = {"answer": self.fields, "usage": [self.usage.prompt_tokens, self.usage.completion_tokens]}
+        return json.dumps(plain, ensure_ascii=False, sort_keys=True)
+
+
+def read_entry(text: str | None, schema: Mapping[str, Any]) -> Entry | None:
+    """Stored text → entry; None if there is none, or it isn't of the schema."""
+    if text is None:
+        return None
+    try:
+        plain = json.loads(text)
+        prompt, completion = map(int, plain["usage"])
+        return Entry(read_answer(json.dumps(plain["answer"]), schema), Usage(prompt, completion))
+    except (Garbage, KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,358 @@
+"""The engine behind `model_client`: questions become calls, calls become answers, each counted once.
+
+A call is counted before it is sent and booked when it is over (`spending`); its answer is stored in the same moment.
+The next call leaves the moment one ends, whichever question it belongs to; a question that waits to be tried again, or
+whose pictures are being drawn, holds no place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import os
+import re
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from quality.judges.judge import Cost, JudgeError
+from quality.judges.questions import (
+    TEMPERATURE,
+    Answer,
+    Garbage,
+    Request,
+    Usage,
+    estimate_tokens,
+    read_body,
+    read_usage,
+)
+from quality.model_client.answer_cache import Entry, read_entry
+from quality.model_client.rate_limit import RateLimiter, RateLimits
+from quality.model_client.retry import POLL_S, RERUN, Breaker, Failure, Retry, sort_failure
+from quality.model_client.sender import Places, Sender
+from quality.model_client.spending import Ceiling, CeilingReached, JudgeBook
+
+SENDERS = 16
+SHARED = 4
+"""Event loops at most, and questions under way that are worth another one."""
+READY = 2
+"""Questions under way at a time, in units of the concurrency: those not in flight are drawn, or wait to try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What is asked, and how: see `ModelClient`."""
+
+    base_url: str
+    model: str
+    cache: Path | None
+    retry: Retry
+    concurrency: int
+    max_tokens: int
+    limits: RateLimits | None
+    ceiling: Ceiling
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise ValueError(f"concurrency: expected at least 1, found {self.concurrency}")
+        if not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base URL: expected http://… or https://…, found {self.base_url[:80]!r}")
+
+    @property
+    def name(self) -> str:
+        """How messages call it; a password in the URL isn't shown."""
+        shown = re.sub(r"//[^/@]*@", "//", self.base_url)
+        return f"judge {self.model} at {shown}"
+
+
+@dataclass
+class _Question:
+    """A request on its way: its body, what it has cost so far, when it must be over (monotonic seconds)."""
+
+    request: Request
+    key: str
+    sender: Sender
+    content: list[dict[str, Any]]
+    estimate: int
+    began: float
+    deadline: float
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    said: str = "no attempt"
+
+
+class Engine:
+    """All that asks one endpoint: its event loops and what they share. They end with `owner`."""
+
+    def __init__(self, endpoint: Endpoint, owner: object) -> None:
+        self.endpoint = endpoint
+        self.retry = endpoint.retry
+        self.requests_sent = 0
+        self.book = JudgeBook(endpoint.cache)
+        self.breaker = Breaker(self.retry.breaker_limit, endpoint.name)
+        shared = f"{endpoint.base_url} {endpoint.model}"
+        self.limiter = RateLimiter(endpoint.limits, self.book, shared) if endpoint.limits else None
+        self._places = Places(endpoint.concurrency)
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._flying = 0
+        self._quiet_until = 0.0
+        self._same: dict[str, Future[Answer | JudgeError]] = {}
+        self._drawing = ThreadPoolExecutor(min(8, (os.cpu_count() or 1) + 1), "judge-pictures")
+        self._senders: list[Sender] = []
+        self._owner = weakref.ref(owner)
+
+    def close(self) -> None:
+        for sender in self._senders:
+            sender.close()
+        self._drawing.shutdown()
+        self.book.close()
+
+    def ask_many(self, requests: Sequence[Request]) -> list[Answer | JudgeError]:
+        """Answers in order; a request that failed or has to wait stands as its error. Other errors are raised."""
+        keys = [request.key(self.endpoint.model, self.endpoint.max_tokens) for request in requests]
+        found: dict[str, Answer | JudgeError] = {}
+        left = iter(dict(zip(keys, requests, strict=True)).items())  # whoever is ready takes the next one
+        wrong: list[BaseException] = []
+
+        async def work(sender: Sender) -> None:
+            for key, request in left:
+                if wrong:
+                    return
+                try:
+                    found[key] = await self._ask(request, key, sender)
+                except JudgeError as error:
+                    found[key] = error
+                except Exception as error:  # a picture that can't be made, a full disk: no failure of the endpoint
+                    wrong.append(error)
+
+        number = min(len(requests), READY * self.endpoint.concurrency)
+        senders = self._started(min(-(-number // SHARED), SENDERS))
+        turns = itertools.islice(itertools.cycle(senders), number)
+        for worker in [asyncio.run_coroutine_threadsafe(work(sender), sender.loop) for sender in turns]:
+            worker.result()
+        if wrong:
+            raise wrong[0]
+        places = {key: place for place, key in reversed(list(enumerate(keys)))}  # where each is asked first
+        return [found[key] if places[key] == place else _again(found[key]) for place, key in enumerate(keys)]
+
+    def _started(self, number: int) -> list[Sender]:
+        """The first so many senders."""
+        with self._lock:
+            while len(self._senders) < number:
+                made = Sender(self.endpoint.base_url, self.endpoint.model)
+                self._senders.append(made)
+                if (owner := self._owner()) is not None:
+                    weakref.finalize(owner, _stop, made.loop)
+            return self._senders[:number]
+
+    async def _ask(self, request: Request, key: str, sender: Sender) -> Answer | JudgeError:
+        """From the cache, from an equal question that someone else asks just now, or from the model."""
+        if (known := self._known(key, request)) is not None:
+            await asyncio.sleep(0)  # a long row of known answers lets others through
+            return known
+        with self._lock:
+            if (same := self._same.get(key)) is None:
+                mine = self._same[key] = Future()
+        if same is not None:
+            return _again(await asyncio.shield(asyncio.wrap_future(same)))
+        try:
+            if (known := self._known(key, request)) is not None:  # answered between the two looks
+                mine.set_result(known)
+                return known
+            result: Answer | JudgeError
+            try:
+                result = await self._ask_model(request, key, sender)
+            except JudgeError as error:
+                result = error
+            mine.set_result(result)
+            return result
+        finally:
+            if not mine.done():
+                mine.set_result(JudgeError(f"{self.endpoint.name}: an equal question failed"))
+            with self._lock:
+                del self._same[key]
+
+    def _known(self, key: str, request: Request) -> Answer | None:
+        entry = read_entry(self.book.answer(key), request.schema)
+        if entry is None:
+            return None
+        return Answer(entry.fields, Cost(entry.usage.prompt_tokens, entry.usage.completion_tokens, 0.0, cached=True))
+
+    def _open(self, sender: Sender) -> None:
+        """Make all clients before the first call flies, so that none of them takes its time."""
+        if not sender.is_open:
+            with self._opening:
+                for other in self._senders:
+                    other.open()
+
+    async def _ask_model(self, request: Request, key: str, sender: Sender) -> Answer:
+        self._check_alive()
+        self._open(sender)
+        content, estimate = await self._drawn(request)
+        began = time.monotonic()
+        question = _Question(request, key, sender, content, estimate, began, began + self.retry.deadline_s)
+        for attempt in range(self.retry.attempts):
+            waiting = time.monotonic()
+            async with self._places:
+                found = await self._try(question, attempt, waiting)
+            if isinstance(found, Answer):
+                self.breaker.good("request")
+                return found
+            if not found.retried:
+                break
+            pause = self.retry.pause_s(attempt, found.asked_s)
+            if time.monotonic() + pause >= question.deadline:
+                question.said += f"; deadline of {self.retry.deadline_s:g} s"
+                break
+            if attempt + 1 < self.retry.attempts:
+                await self.breaker.sleep(pause)
+        self.breaker.failed_request(began, time.monotonic(), question.said)
+        tried = f"no valid answer in {attempt + 1} attempts"
+        raise JudgeError(f"{self.endpoint.name}: {tried}; {question.said}")
+
+    async def _try(self, question: _Question, attempt: int, waiting: float) -> Answer | Failure:
+        """One call, counted and booked; it has waited for its place since `waiting`."""
+        call = await self._admit(question)
+        now = time.monotonic()
+        question.deadline += now - waiting  # places and limits are ours, not the endpoint's slowness
+        usage, failure, billed = None, Failure("cancelled"), False
+        try:
+            body, usage = await self._send(question, attempt, min(self.retry.timeout_s, question.deadline - now))
+            self.breaker.good("call")
+            fields = read_body(body, question.request.schema)
+            question.usage += usage or Usage()
+            question.seconds += time.monotonic() - now
+            entry = Entry(fields, question.usage).text()
+            self._book(question, call, "answers", usage, entry=(question.key, entry))  # before anything else happens
+            billed = True
+            spent = question.usage
+            return Answer(fields, Cost(spent.prompt_tokens, spent.completion_tokens, question.seconds))
+        except Garbage as error:
+            failure = Failure(f"invalid answer: {error}", endpoint=False)
+            question.usage += usage or Usage()
+            self._book(question, call, "garbage", usage)
+            billed = True
+        except Exception as error:  # sorted by kind: unknown ones are raised again
+            found = sort_failure(error)
+            if found is None:
+                raise
+            failure = found
+        finally:
+            if not billed:
+                self._book(question, call, "failed", usage, sent=failure.sent)
+            with self._lock:
+                self._flying -= 1
+        question.seconds += time.monotonic() - now
+        self._failed(question, failure, now)
+        return failure
+
+    def _failed(self, question: _Question, failure: Failure, began: float) -> None:
+        """Tell the breaker, and keep all quiet while the server asks for it."""
+        question.said = failure.said
+        if failure.final:
+            self.breaker.stop(f"{self.endpoint.name}: {failure.said}")
+        elif failure.endpoint:
+            self.breaker.failed_call(began, time.monotonic(), failure.said)
+        if failure.asked_s is None:
+            return
+        if failure.asked_s > self.retry.deadline_s:
+            asked = f"it asks to wait {failure.asked_s:g} s, longer than the deadline of {self.retry.deadline_s:g} s"
+            self.breaker.stop(f"{self.endpoint.name}: {failure.said}; {asked}; {RERUN}")
+        self._quiet_until = max(self._quiet_until, time.monotonic() + failure.asked_s)
+
+    async def _admit(self, question: _Question) -> str:
+        """Wait for limits and ceiling; the id of a call that may be sent now. Raises `CeilingReached`, `JudgeError`."""
+        self._check_alive()
+        if self.limiter is not None:
+            await self.breaker.sleep(self.limiter.take(question.estimate))
+        while (quiet := self._quiet_until - time.monotonic()) > 0:
+            await self.breaker.sleep(quiet)
+            self._check_alive()
+        try:
+            return await self._count(question)
+        except JudgeError:
+            if self.limiter is not None:
+                self.limiter.correct(question.estimate, 0, requests=1)
+            raise
+
+    async def _count(self, question: _Question) -> str:
+        ceiling = self.endpoint.ceiling
+        while True:
+            self._check_alive()
+            with self._lock:
+                alone = self._flying == 0
+                if (call := self.book.open(ceiling, self.endpoint.model, question.estimate)) is not None:
+                    self._flying += 1
+                    self.requests_sent += 1
+                    return call
+            if alone:
+                raise CeilingReached(f"the ceiling of the night {ceiling.night} is reached; asked another night")
+            # Bills are smaller than estimates: what flies now may leave room when it lands.
+            await self.breaker.sleep(POLL_S / 2)
+
+    def _check_alive(self) -> None:
+        if self.breaker.dead:
+            raise JudgeError(self.breaker.dead)
+
+    def _book(
+        self, question: _Question, call: str, outcome: str, usage: Usage | None, *, sent: bool = True,
+        entry: tuple[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.book.book(call, outcome, usage, sent=sent, entry=entry)
+        if self.limiter is None or (usage is None and sent):
+            return
+        billed = usage or Usage()
+        self.limiter.correct(question.estimate, billed.prompt_tokens + billed.completion_tokens)
+
+    async def _drawn(self, request: Request) -> tuple[list[dict[str, Any]], int]:
+        """The content of the user message, pictures made off the loop; and the estimate of its tokens."""
+
+        def draw() -> tuple[list[dict[str, Any]], int]:
+            pngs = [picture.png() for picture in request.pictures]
+            content: list[dict[str, Any]] = [{"type": "text", "text": request.text}]
+            for png in pngs:
+                url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+                content.append({"type": "image_url", "image_url": {"url": url}})
+            return content, estimate_tokens(request.system + request.text, pngs, self.endpoint.max_tokens)
+
+        return await asyncio.get_running_loop().run_in_executor(self._drawing, draw) if request.pictures else draw()
+
+    async def _send(self, question: _Question, attempt: int, timeout_s: float) -> tuple[Any, Usage | None]:
+        """One call: its body and billed usage. Ends by `timeout_s`, whatever the server does."""
+        request = question.request
+        schema = {"name": "answer", "schema": request.json_schema(), "strict": True}
+        body = {
+            "messages": [
+                {"role": "system", "content": request.system},
+                {"role": "user", "content": question.content},
+            ],
+            "response_format": {"type": "json_schema", "json_schema": schema},
+            "temperature": TEMPERATURE,
+            "seed": attempt,  # a server that is deterministic would repeat its garbage
+            "max_tokens": self.endpoint.max_tokens,
+        }
+        data = await question.sender.post(body, timeout_s)
+        try:
+            reply = json.loads(data)
+        except (ValueError, RecursionError):
+            raise Garbage(f"no JSON: {data[:80]!r}") from None
+        return reply, read_usage(reply)
+
+
+def _again(found: Answer | JudgeError) -> Answer | JudgeError:
+    """The answer of an equal question: nothing was paid for it again."""
+    return replace(found, cost=replace(found.cost, seconds=0.0, cached=True)) if isinstance(found, Answer) else found
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    """End a loop whose client is gone, unless it was closed."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(loop.stop)

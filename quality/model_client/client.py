@@ -1,0 +1,124 @@
+"""One way to ask a model that speaks the OpenAI protocol: schema, cache, retries, limits, ceiling, breaker, bill.
+
+A few event loops send at most `concurrency` calls at a time altogether; the next one leaves the moment one ends,
+whichever question, item or part it belongs to, and a question that waits to be tried again holds no place. Every call
+ends by its deadline, also against a server that drips bytes. `Retry` is the only policy.
+
+Only complete, valid answers are cached, by content (`Request.key`), before anything else happens with them: so a
+question answered once is never asked again, and an unchanged rerun sends nothing. Equal questions are asked once. A
+failure is never an answer: after its last attempt a request raises `JudgeError`, and a dead endpoint stops all others.
+What a night's `Ceiling` leaves no room for has no answer (None) and is asked another night.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from quality.judges.judge import JudgeError
+from quality.judges.questions import Answer, Garbage, Picture, Request, data_block, read_answer
+from quality.model_client.calls import Endpoint, Engine
+from quality.model_client.prices import Prices
+from quality.model_client.rate_limit import RateLimits
+from quality.model_client.retry import Retry
+from quality.model_client.spending import Ceiling, CeilingReached, Spent
+
+__all__ = [
+    "Answer", "Ceiling", "CeilingReached", "Garbage", "ModelClient", "Picture", "Prices", "RateLimits", "Request",
+    "Retry", "data_block", "read_answer",
+]  # fmt: skip
+
+
+class ModelClient:
+    """Asks a model; safe to use from several threads.
+
+    `base_url` and `model` name the endpoint; the key is read from `VESPER_JUDGE_API_KEY` or `OPENAI_API_KEY` and never
+    written anywhere. `cache` is a folder on a local disk, usually `$VESPER_HOME/cache/judge`; it holds the book of
+    answers and bills. Processes that share it share rate limits and ceiling; without it both hold for this
+    client alone.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        cache: Path | None,
+        *,
+        retry: Retry | None = None,
+        concurrency: int = 32,
+        max_tokens: int = 400,
+        limits: RateLimits | None = None,
+        prices: Prices | None = None,
+        ceiling: Ceiling | None = None,
+    ) -> None:
+        self.model = model
+        self.retry = retry or Retry()
+        self.prices = prices or Prices()
+        self.ceiling = ceiling or Ceiling()
+        self._endpoint = Endpoint(
+            base_url, model, cache, self.retry, concurrency, max_tokens, limits, self.ceiling
+        )  # fmt: skip
+        self._sent_before = 0
+        self._engine: Engine | None = None
+        self._starting = threading.Lock()
+
+    @property
+    def requests_sent(self) -> int:
+        """Calls that left for the endpoint since this was made; answers from the cache aren't among them."""
+        return self._sent_before + (self._engine.requests_sent if self._engine is not None else 0)
+
+    def ask_all(self, requests: Sequence[Request]) -> list[Answer | None]:
+        """Answers in order, None for those that the ceiling leaves for another night.
+
+        Every request is tried (so that all complete answers are cached) unless the endpoint is dead; then raises
+        `JudgeError` with the first failure and their number.
+        """
+        if not requests:
+            return []
+        results = self._started().ask_many(requests)
+        failures = [result for result in results if isinstance(result, JudgeError)]
+        failures = [failure for failure in failures if not isinstance(failure, CeilingReached)]
+        if failures and (dead := self._started().breaker.dead):
+            raise JudgeError(dead)
+        if failures:
+            raise JudgeError(f"{len(failures)} of {len(requests)} requests failed; the first: {failures[0]}")
+        return [result if isinstance(result, Answer) else None for result in results]
+
+    def ask(self, request: Request) -> Answer:
+        """One answer, from the cache if it is there. Raises `JudgeError`; `CeilingReached` if it has to wait."""
+        [result] = self._started().ask_many([request])
+        if isinstance(result, JudgeError):
+            raise result
+        return result
+
+    def spent(self) -> Spent:
+        """What was sent to this model and billed this night, by all who share the cache folder."""
+        return self._started().book.spent(self.ceiling.night, self.model)
+
+    def bill(self) -> dict[str, Any]:
+        """This night's calls, billed tokens and their price, plain."""
+        spent = self.spent()
+        plain = self.prices.bill(spent.usage.prompt_tokens, spent.usage.completion_tokens)
+        calls = {name: getattr(spent, name) for name in ("requests", "answers", "garbage", "failed")}
+        return {"night": self.ceiling.night, **calls, **plain, "unbilled_tokens": spent.unbilled_tokens,
+                "open_tokens": spent.open_tokens}  # fmt: skip
+
+    def stop(self, why: str) -> None:
+        """Let nothing new be sent; whoever waits for an answer gets `JudgeError`."""
+        if self._engine is not None:
+            self._engine.breaker.stop(why)
+
+    def close(self) -> None:
+        """Close connections and the thread; a later question opens them again."""
+        with self._starting:
+            self._sent_before, engine, self._engine = self.requests_sent, self._engine, None
+        if engine is not None:
+            engine.close()
+
+    def _started(self) -> Engine:
+        with self._starting:
+            if self._engine is None:
+                self._engine = Engine(self._endpoint, self)
+            return self._engine

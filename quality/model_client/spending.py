@@ -1,0 +1,208 @@
+"""The judge's book: answers, what was sent and billed night by night, and the ceiling on it; an SQLite file.
+
+A call is counted before it is sent, with an estimate of its tokens. Its answer is stored and its bill takes the place
+of the estimate in one transaction: killed at any point, a process leaves both or neither. So no answer is paid twice,
+a night never starts more calls than its ceiling, and calls in flight at a kill leave their estimates behind: they may
+have been billed. Processes share the file, which lies on a local disk; a crash of the whole machine may lose the last
+moments' answers, which are asked again, and never leaves half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from quality.judges.judge import JudgeError
+from quality.judges.questions import Usage
+from quality.model_client.rate_limit import Level
+
+_NIGHT = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TABLES = """
+CREATE TABLE IF NOT EXISTS nights (night TEXT NOT NULL, model TEXT NOT NULL,
+  requests INTEGER NOT NULL DEFAULT 0,
+  answers INTEGER NOT NULL DEFAULT 0, garbage INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,
+  prompt_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0,
+  unbilled_tokens INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (night, model)) STRICT;
+CREATE TABLE IF NOT EXISTS open_calls (id TEXT PRIMARY KEY, night TEXT NOT NULL, model TEXT NOT NULL,
+  estimate INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, entry TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS levels (bucket TEXT PRIMARY KEY, held REAL NOT NULL, at REAL NOT NULL) STRICT;
+"""
+
+
+def today() -> str:
+    """The night that is on now: the date in UTC."""
+    return datetime.now(UTC).date().isoformat()
+
+
+class CeilingReached(JudgeError):
+    """The night's ceiling is reached: what is left is asked another night, and has no answer until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """At most so many requests (attempts) and tokens a night, None for no limit. `night` is a date YYYY-MM-DD."""
+
+    requests: int | None = None
+    tokens: int | None = None
+    night: str = field(default_factory=today)
+
+    def __post_init__(self) -> None:
+        for name in ("requests", "tokens"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise ValueError(f"ceiling of {name} a night: expected a whole number from 0 on, found {value!r}")
+        if not _NIGHT.fullmatch(self.night):
+            raise ValueError(f"night: expected a date such as 2026-01-31, found {self.night[:40]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """A night's totals. `open_tokens` are estimates of calls in flight or of a killed process, `unbilled_tokens` those
+    of calls whose bill never came (timeouts, lost connections): both count against the ceiling, neither in `usage`."""
+
+    requests: int = 0
+    answers: int = 0
+    garbage: int = 0
+    failed: int = 0
+    usage: Usage = Usage()
+    unbilled_tokens: int = 0
+    open_calls: int = 0
+    open_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All that counts against the ceiling."""
+        return self.usage.prompt_tokens + self.usage.completion_tokens + self.unbilled_tokens + self.open_tokens
+
+
+class JudgeBook:
+    """The file `judge.sqlite` of a folder (None: in memory, and no answers are kept).
+
+    Safe to use from several threads and processes. Raises `JudgeError` if the file is damaged.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = None if folder is None else folder / "judge.sqlite"
+        self._lock = threading.Lock()
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        with self._told():
+            self._base = sqlite3.connect(
+                self.path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
+            )
+            self._base.execute("PRAGMA journal_mode=WAL")
+            self._base.execute("PRAGMA synchronous=NORMAL")
+            self._base.executescript(_TABLES)
+
+    def close(self) -> None:
+        with self._lock:
+            self._base.close()
+
+    def open(self, ceiling: Ceiling, model: str, estimate: int) -> str | None:
+        """Count a call before it is sent: its id, or None if the ceiling, shared by all models, has no room for it."""
+        with self._transaction() as base:
+            spent = _spent(base, ceiling.night)
+            if ceiling.requests is not None and spent.requests >= ceiling.requests:
+                return None
+            if ceiling.tokens is not None and spent.tokens + estimate > ceiling.tokens:
+                return None
+            call = uuid.uuid4().hex
+            base.execute(
+                "INSERT INTO nights (night, model, requests) VALUES (?, ?, 1) "
+                "ON CONFLICT DO UPDATE SET requests = requests + 1", (ceiling.night, model),
+            )  # fmt: skip
+            base.execute("INSERT INTO open_calls VALUES (?, ?, ?, ?)", (call, ceiling.night, model, estimate))
+            return call
+
+    def book(
+        self, call: str, outcome: str, usage: Usage | None, *, sent: bool = True, entry: tuple[str, str] | None = None
+    ) -> bool:
+        """Put a call's bill in the place of its estimate and keep its answer (key, text), once; False after that.
+
+        `outcome` is answers, garbage or failed. Without a usage the estimate stays as unbilled, unless nothing that a
+        server would bill was sent (`sent`).
+        """
+        if outcome not in ("answers", "garbage", "failed"):
+            raise ValueError(f"outcome: expected answers, garbage or failed, found {outcome!r}")
+        with self._transaction() as base:
+            row = base.execute(
+                "DELETE FROM open_calls WHERE id = ? RETURNING night, model, estimate", (call,)
+            ).fetchone()
+            if row is None:
+                return False
+            night, model, estimate = row
+            billed, unbilled = usage or Usage(), estimate if usage is None and sent else 0
+            base.execute(
+                f"UPDATE nights SET {outcome} = {outcome} + 1, prompt_tokens = prompt_tokens + ?, "
+                "completion_tokens = completion_tokens + ?, unbilled_tokens = unbilled_tokens + ? "
+                "WHERE night = ? AND model = ?",
+                (billed.prompt_tokens, billed.completion_tokens, unbilled, night, model),
+            )
+            if entry is not None and self.path is not None:
+                base.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", entry)
+            return True
+
+    def answer(self, key: str) -> str | None:
+        """The text kept under a key."""
+        if self.path is None:
+            return None
+        with self._lock, self._told():
+            row = self._base.execute("SELECT entry FROM answers WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def count_answers(self) -> int:
+        """Answers kept, of all models and nights."""
+        with self._lock, self._told():
+            return int(self._base.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+    def spent(self, night: str, model: str | None = None) -> Spent:
+        """Totals of a night, of one model or of all."""
+        with self._transaction() as base:
+            return _spent(base, night, model)
+
+    def change_level(self, bucket: str, change: Callable[[Level | None], Level]) -> None:
+        """Replace a bucket's level (see `rate_limit`)."""
+        with self._transaction() as base:
+            row = base.execute("SELECT held, at FROM levels WHERE bucket = ?", (bucket,)).fetchone()
+            level = change(Level(*row) if row else None)
+            base.execute("INSERT OR REPLACE INTO levels VALUES (?, ?, ?)", (bucket, level.held, level.at))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._told():
+            self._base.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._base
+            except BaseException:
+                self._base.execute("ROLLBACK")
+                raise
+            self._base.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JudgeError(
+                f"{self.path}: expected the judge's book of answers and bills, found {error}; put it aside and rerun "
+                "(its answers are asked again)"
+            ) from error
+
+
+def _spent(base: sqlite3.Connection, night: str, model: str | None = None) -> Spent:
+    names = ("requests", "answers", "garbage", "failed", "prompt_tokens", "completion_tokens", "unbilled_tokens")
+    sums = ", ".join(f"coalesce(sum({name}), 0)" for name in names)
+    where = "WHERE night = ?1 AND (?2 IS NULL OR model = ?2)"
+    row = base.execute(f"SELECT {sums} FROM nights {where}", (night, model)).fetchone()
+    calls, tokens = base.execute(
+        f"SELECT count(*), coalesce(sum(estimate), 0) FROM open_calls {where}", (night, model)
+    ).fetchone()
+    return Spent(row[0], row[1], row[2], row[3], Usage(row[4], row[5]), row[6], calls, tokens)

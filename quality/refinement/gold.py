@@ -1,0 +1,188 @@
+"""`unified/<source>` + `verdicts/<source>` → `gold/<source>`: what was kept, rewritten or reconstructed, and what not.
+
+Tables: `steps` (gold steps; the provenance of a repaired one names parent, repairs and round), `samples` (kept native
+samples, then those derived from gold steps and their screens), `verdicts` (rounds 1 and later), `rejects`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.derive import DERIVE_VERSION, derive_samples
+from pipelines.manifest import Check, Manifest, StoreError
+from pipelines.store import PartSpec, PartWriter, Store
+from quality.items import Part, Row, load_part, part_keys, provenance
+from quality.judges.judge import Judge, Verdict, code_digest, identity
+from quality.judges.nightly import Nightly, Work, ceiling_of
+from quality.judges.verdicts import read_pending, write_verdicts
+from quality.refinement.refine import Refined, refine_part
+from quality.refinement.repairs import Rewriter
+from schemas.ids import digest
+from schemas.tables import Column, Samples, Steps, Table
+
+_CODE = (
+    "refinement/refine",
+    "refinement/reconstruct",
+    "refinement/repairs",
+    "refinement/rewrite",
+    "refinement/gold",
+    "cleaning",
+    "safety/credentials",
+)
+CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}"
+
+
+class Rejects(Table):
+    """An item that didn't become gold."""
+
+    version = 1
+    item_id = Column(pa.string())
+    reason = Column(pa.string())  # discarded | unrepaired | review | dropped by …, then the judge's words
+    score = Column(pa.int8(), null=True)  # the last one
+    row = Column(pa.string())  # canonical JSON of the row as it was last
+
+
+def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_rounds: int = 3) -> Manifest:
+    """Run the recursion over a source and derive samples from what is gold.
+
+    Raises `StoreError` if the verdicts are missing or of another version of the source than the current one,
+    `JudgeError` if a model can't work. A rerun with equal inputs does nothing.
+    """
+    unified, verdicts = store.require(f"unified/{source}"), store.require(f"verdicts/{source}")
+    config: dict[str, Any] = {
+        **identity(judge),
+        "rewriter": [rewriter.name, rewriter.model, rewriter.version],
+        "max_rounds": max_rounds,
+        "licence": licence_of(source),
+    }
+    judged = part_keys(verdicts)
+    parts = part_keys(unified)
+    if missing := sorted(set(parts) - set(judged)):
+        raise StoreError(
+            f"verdicts/{source} lacks part {missing[0]}; materialise it again for the current unified/{source}"
+        )
+    specs = [PartSpec(key, digest([CODE_VERSION, config, files, judged[key]])) for key, files in parts.items()]
+    inputs = {unified.asset: unified.version, verdicts.asset: verdicts.version}
+    asset = Nightly(f"gold/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge))
+
+    def work(spec: PartSpec) -> Work:
+        part = load_part(unified, spec.key, store)
+        first, waiting = read_verdicts(verdicts, spec.key), read_pending(verdicts, spec.key)
+        refined = refine_part(part, first, judge, rewriter, max_rounds, waiting)
+
+        def write(out: PartWriter) -> dict[str, int]:
+            return {**_write(out, part, refined, config["licence"]), "first_keep": first_keep(first)}
+
+        # What round 0 left waiting comes with new verdicts, and so with another digest: only later rounds wait here.
+        return Work(len(refined.pending) if not waiting else 0, write)
+
+    return asset.build(store, work, summary, _checks)
+
+
+def first_keep(verdicts: Sequence[Verdict]) -> int:
+    """Items (not episodes) that round 0 keeps."""
+    return sum(v.disposition == "keep" and not v.item_id.startswith("episode:") for v in verdicts)
+
+
+def licence_of(source: str) -> str:
+    """Licence of a source by its descriptor; `unknown` for one that has no adapter here."""
+    from pipelines import sources
+
+    adapter = sources.registry().get(source)
+    return adapter.descriptor.licence if adapter else "unknown"
+
+
+def read_verdicts(manifest: Manifest, key: str) -> list[Verdict]:
+    """Round-0 verdicts of one part."""
+    import pyarrow.parquet as pq
+
+    suffix = f"part-{key}.verdicts.parquet"
+    [path] = [path for path in manifest.paths("verdicts") if path.name == suffix]
+    return [verdict_of(row) for row in pq.read_table(path).to_pylist()]
+
+
+def verdict_of(row: Row) -> Verdict:
+    """A row of `verdicts` → `Verdict`."""
+    return Verdict(
+        row["item_id"], row["alignment"], row["reachability"], row["reason"], row["confidence"], row["judge"],
+        row["model"], row["rubric_version"], row["round"],
+    )  # fmt: skip
+
+
+def _write(out: PartWriter, part: Part, refined: Refined, licence: str) -> dict[str, int]:
+    steps, samples = gold_tables(part, refined, licence)
+    out.table("steps", steps)
+    out.table("samples", samples)
+    write_verdicts(out, refined.verdicts)
+    out.table("rejects", Rejects.table(reject.as_row() for reject in refined.rejects))
+    return {**count(part, refined), "samples": samples.num_rows}
+
+
+def gold_tables(part: Part, refined: Refined, licence: str) -> tuple[pa.Table, pa.Table]:
+    """Gold `steps` and `samples` of a part: derived samples come from gold rows only."""
+    steps = Steps.table(refined.steps)
+    native = Samples.table(refined.samples)
+    derived = derive_samples(steps, part.screens, licence=licence, samples=native)
+    return steps, pa.concat_tables([native, derived])
+
+
+def count(part: Part, refined: Refined) -> Counter[str]:
+    """Items and what became of them; every item is in exactly one of kept, rewritten, reconstructed, discarded,
+    unrepaired, dropped, review."""
+    counts: Counter[str] = Counter()
+    counts["items"] = sum(len(episode.actions) for episode in part.episodes) + len(part.native_samples)
+    counts["episodes"] = len(part.episodes)
+    gold = [row for row in refined.steps if row["action_text"] is not None] + refined.samples
+    counts["gold"] = len(gold)
+    for row in gold:
+        repairs = provenance(row).get("repairs", [])
+        counts[f"repair:{repairs[-1]}" if repairs else "repair:none"] += 1
+        counts[_became(repairs)] += 1
+    for reject in refined.rejects:
+        word = reject.reason.partition(":")[0].partition(" ")[0]
+        counts[word] += 1
+    counts["pending"] = len(refined.pending)
+    return counts
+
+
+def _became(repairs: list[str]) -> str:
+    if not repairs:
+        return "kept"
+    return "rewritten" if repairs[-1].startswith("rewrite") else "reconstructed"
+
+
+_ENDS = ("kept", "rewritten", "reconstructed", "discarded", "unrepaired", "dropped", "review", "pending")
+
+
+def summary(totals: Counter[str]) -> dict[str, Any]:
+    """Totals and shares.
+
+    `share_before` = items kept as they were ÷ items. `share_after` = gold ÷ what the pool still holds (items less
+    those discarded or dropped); unrepaired and undecided items stay in the pool and count against it. `yield` = gold
+    ÷ items. Pending items are in none of these.
+    """
+    items = totals["items"] - totals["pending"]
+    pool = items - totals["discarded"] - totals["dropped"]
+    plain: dict[str, Any] = {name: totals[name] for name in ("items", "episodes", "gold", *_ENDS, "samples")}
+    plain["share_before"] = totals["first_keep"] / items if items else 0.0
+    plain["share_after"] = totals["gold"] / pool if pool else 0.0
+    plain["yield"] = totals["gold"] / items if items else 0.0
+    plain["repairs"] = {n.partition(":")[2]: c for n, c in sorted(totals.items()) if n.startswith("repair:")}
+    return plain
+
+
+def _checks(totals: Counter[str]) -> list[Check]:
+    ended = sum(totals[name] for name in _ENDS)
+    return [
+        Check("every item is gold or rejected, once", ended == totals["items"], str(ended), str(totals["items"])),
+        Check(
+            "gold isn't empty",
+            totals["items"] == totals["pending"] or totals["gold"] > 0,
+            str(totals["gold"]),
+            "more than 0",
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""Planted triggers, personal data, credentials and licences."""

@@ -1,0 +1,312 @@
+"""`hygiene/safety`: planted triggers, personal data, credentials and licences, over all sources.
+
+One part a part of `unified/<source>` (texts and first look at the screens), one a source (its triggers), and one for
+the licences; an unchanged source is skipped. Findings never repeat what they found: `detail` shows its shape, with
+letters and digits struck out. `quarantine` lists what must not train: items on screens with a trigger, and items with
+personal data where the source's policy is `quarantine`. With policy `mask` the changed rows stand in `masked_steps` and
+`masked_samples`, in the schema of the tables they replace.
+
+Texts are those of `unified`, that is what people wrote; what a rewriter made of them isn't read.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.store import Build, Check, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
+from quality.items import Part, Row, load_part, part_keys
+from quality.judges.judge import code_digest
+from quality.safety import licence_report as licences
+from quality.safety.credentials import credential_in
+from quality.safety.personal_data import (
+    POLICIES,
+    Masker,
+    Policy,
+    Span,
+    find_personal,
+    mask_episode,
+    mask_sample,
+    sample_texts,
+    shape,
+    step_texts,
+)
+from quality.safety.trigger_facts import LOOKED, facts_of, from_table, look_at, on_screen, to_rows
+from quality.safety.trigger_pictures import montage
+from quality.safety.trigger_scan import Facts, Looked, Trigger, find_triggers, search
+from schemas.ids import digest, item_sample, item_step
+from schemas.tables import Samples, Steps
+
+ASSET = "hygiene/safety"
+CODE_VERSION = "1-" + code_digest((
+    "safety/scan", "safety/trigger_patches", "safety/triggers", "safety/trigger_match", "safety/trigger_scan",
+    "safety/trigger_facts", "safety/personal_data", "safety/personal_rules", "safety/personal_numbers",
+    "safety/credentials", "safety/licence_report",
+))  # fmt: skip
+FINDINGS = pa.schema(
+    [("item_id", pa.string()), ("source", pa.string()), ("rule", pa.string()), ("kind", pa.string()),
+     ("field", pa.string()), ("detail", pa.string()), ("synthetic", pa.bool_()), ("screenshot_sha256", pa.string())]
+)  # fmt: skip
+"""`rule`: `trigger`, `personal_data` or `credential`; `field`: where in the row, `screen` for triggers."""
+TRIGGERS = pa.schema(
+    [("source", pa.string()), ("number", pa.int32()), ("reason", pa.string()), ("screens", pa.int32()),
+     ("wander", pa.float32()), ("listed", pa.float32()), ("aimed", pa.float32()), ("rough", pa.float32()),
+     ("width_px", pa.int32()), ("height_px", pa.int32()), ("hits", pa.int32())]
+)  # fmt: skip
+QUARANTINE = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("reason", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class SafetyConfig:
+    """What enters the config hash. `policies`: by source, what becomes of personal data (default `policy`);
+    `max_personal_rate`: share of items with personal data above which the check warns."""
+
+    policy: Policy = "report"
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    max_personal_rate: float = 0.01
+
+    def __post_init__(self) -> None:
+        for source, policy in {"policy": self.policy, **self.policies}.items():
+            if policy not in POLICIES:
+                raise ValueError(f"safety: {source}: expected one of {', '.join(POLICIES)}, found {policy!r}")
+        if not 0 <= self.max_personal_rate <= 1:
+            raise ValueError(f"safety: max_personal_rate: expected 0 to 1, found {self.max_personal_rate}")
+
+    def of(self, source: str) -> Policy:
+        return self.policies.get(source, self.policy)
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+@dataclass
+class TextScan:
+    """What the texts of a part hold: rows of `findings`, items by id that hold personal data, rows that are masked."""
+
+    findings: list[Row] = field(default_factory=list)
+    held: dict[str, str] = field(default_factory=dict)
+    masked_steps: list[Row] = field(default_factory=list)
+    masked_samples: list[Row] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def scan_texts(part: Part, policy: Policy = "report") -> TextScan:
+    """Personal data and credentials in the texts of a part."""
+    scan = TextScan()
+    episodes: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in part.steps.to_pylist():
+        episodes[row["source"], row["episode_id"]].append(row)
+        name = item_step(row["source"], row["episode_id"], row["step_index"])
+        _scan_item(scan, name, row["source"], step_texts(row))
+    for row in part.samples.to_pylist():
+        name = item_sample(row["sample_id"])
+        _scan_item(scan, name, row["source"], sample_texts(row))
+        if policy == "mask" and name in scan.held:
+            scan.masked_samples.append(mask_sample(row, Masker()))
+    if policy == "mask":
+        for rows in episodes.values():
+            if any(item_step(r["source"], r["episode_id"], r["step_index"]) in scan.held for r in rows):
+                new = mask_episode(rows)
+                scan.masked_steps += [row for row, old in zip(new, rows, strict=True) if row != old]
+    scan.counts["masked_rows"] = len(scan.masked_steps) + len(scan.masked_samples)
+    return scan
+
+
+def _scan_item(scan: TextScan, item_id: str, source: str, texts: Sequence[tuple[str, str]]) -> None:
+    scan.counts["items"] += 1
+    found = [(name, text, span) for name, text in texts for span in _personal(text)]
+    for name, text, span in found:
+        detail = f"{span.rule}: {shape(text[span.start : span.end])}"
+        scan.findings.append(_finding(item_id, source, "personal_data", span.kind, name, detail, span.synthetic))
+        scan.counts[f"{'synthetic' if span.synthetic else 'personal'}: {span.kind}"] += 1
+    real = [span.kind for _, _, span in found if not span.synthetic]
+    if real:
+        scan.held[item_id] = real[0]
+        scan.counts["items_personal"] += 1
+    told = [(name, kind) for name, text in texts if (kind := credential_in(text)) is not None]
+    for name, kind in told:
+        scan.findings.append(_finding(item_id, source, "credential", kind, name, f"holds a {kind}", False))
+    scan.counts["items_credential"] += bool(told)
+
+
+@functools.lru_cache(maxsize=4096)
+def _personal(text: str) -> tuple[Span, ...]:
+    """An instruction stands in every step of its episode: it is read once."""
+    return tuple(find_personal(text))
+
+
+def _finding(
+    item_id: str, source: str, rule: str, kind: str, name: str, detail: str, synthetic: bool, screen: str | None = None
+) -> Row:
+    return {"item_id": item_id, "source": source, "rule": rule, "kind": kind, "field": name, "detail": detail,
+            "synthetic": synthetic, "screenshot_sha256": screen}  # fmt: skip
+
+
+# --- triggers ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class TriggerScan:
+    """Triggers of a source, the findings on its items, and hits by trigger number."""
+
+    triggers: list[Trigger]
+    findings: list[Row]
+    hits: Counter[int]
+
+    def rows(self, source: str) -> list[Row]:
+        return [
+            {"source": source, "number": t.number, "reason": t.reason, "screens": t.found.screens,
+             "wander": t.found.wander, "listed": t.found.listed, "aimed": t.found.aimed, "rough": t.found.rough,
+             "width_px": t.patch.size[1], "height_px": t.patch.size[0], "hits": self.hits[t.number]}
+            for t in self.triggers
+        ]  # fmt: skip
+
+
+def scan_triggers(
+    source: str, looked: Mapping[str, Looked], facts: Mapping[str, Facts], items: Mapping[str, Sequence[str]],
+    load: Callable[[str], bytes],
+) -> TriggerScan:  # fmt: skip
+    """`items`: screen → ids of the items on it. Raises `ImageError`, `StoreError` if a picture went meanwhile."""
+    triggers = find_triggers(looked, facts)
+    hits = search(triggers, facts, sorted(looked), load)
+    findings = []
+    for hit in hits:
+        where = f"pattern {hit.trigger} at {hit.box[0]},{hit.box[1]} px, {hit.box[2] - hit.box[0]} px wide"
+        told = where if hit.correlation is None else f"{where}, correlation {hit.correlation:.2f}"
+        findings += [
+            _finding(item, source, "trigger", f"pattern {hit.trigger}", "screen", told, False, hit.screen)
+            for item in items.get(hit.screen, ())
+        ]
+    return TriggerScan(triggers, findings, Counter(hit.trigger for hit in hits))
+
+
+# --- the stage --------------------------------------------------------------------------------------------------------
+def scan_sources(
+    store: Store, sources: Sequence[str], config: SafetyConfig | None = None,
+    refuses: licences.Refuses = lambda licence: "",
+) -> Manifest:  # fmt: skip
+    """`unified/<source>` of all `sources` → tables findings, triggers, quarantine, looked, masked_*; `triggers/*.png`,
+    `licences.json`, `licences.md`. Raises `StoreError` if a source has no `unified`."""
+    config = config or SafetyConfig()
+    manifests = {source: store.require(f"unified/{source}") for source in sources}
+    keys = {source: part_keys(manifest) for source, manifest in manifests.items()}
+    texts = {
+        (source, key): PartSpec(f"look-{source}-{key}", _digest([config.of(source), files]))
+        for source, parts in keys.items() for key, files in parts.items()
+    }  # fmt: skip
+    triggers = {
+        source: PartSpec(f"triggers-{source}", _digest(parts)) for source, parts in keys.items()
+    }  # fmt: skip
+    report = PartSpec("licences", _digest(licences.inputs_digest(store, sources, refuses)))
+    plain = {"policy": config.policy, "policies": dict(config.policies), "max_personal_rate": config.max_personal_rate}
+    inputs = {m.asset: m.version for m in manifests.values()}
+    with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs=inputs,
+                     parts=[*texts.values(), *triggers.values(), report]) as build:  # fmt: skip
+        for (source, key), spec in texts.items():
+            build.run_part(spec, lambda out, s=source, k=key: _look_part(out, store, manifests[s], s, k, config.of(s)))  # type: ignore[misc]
+        seen = list(build.results)
+        for source, spec in triggers.items():
+            build.run_part(spec, lambda out, s=source: _trigger_part(out, store, build, seen, manifests[s], s))  # type: ignore[misc]
+        lines = licences.licence_report(store, sources, refuses)
+        build.run_part(report, lambda out: _licence_part(out, lines))
+        return _commit(build, config, lines)
+
+
+def _digest(read: Any) -> str:
+    return digest([CODE_VERSION, read])
+
+
+def _look_part(out: PartWriter, store: Store, manifest: Manifest, source: str, key: str, policy: Policy) -> Row:
+    part = load_part(manifest, key, store)
+    scan = scan_texts(part, policy)
+    looked, unreadable = look_at(on_screen(part), store.screen_bytes)
+    out.table("findings", pa.Table.from_pylist(scan.findings, schema=FINDINGS))
+    out.table("looked", pa.Table.from_pylist(to_rows(looked), schema=LOOKED))
+    gone = [{"item_id": name, "source": source, "reason": f"personal_data: {kind}"} for name, kind in scan.held.items()]
+    out.table("quarantine", pa.Table.from_pylist(gone if policy == "quarantine" else [], schema=QUARANTINE))
+    if policy == "mask":
+        out.table("masked_steps", Steps.table(scan.masked_steps))
+        out.table("masked_samples", Samples.table(scan.masked_samples))
+    return {**scan.counts, "screens": len(looked), "unreadable": unreadable}
+
+
+def _trigger_part(
+    out: PartWriter, store: Store, build: Build, seen: Sequence[PartResult], manifest: Manifest, source: str
+) -> Row:
+    looked: dict[str, Looked] = {}
+    for result in seen:
+        if result.key.startswith(f"look-{source}-") and result.key[len(f"look-{source}-") :] in part_keys(manifest):
+            paths = [build.root / entry.path for entry in result.files if entry.table == "looked"]
+            looked |= {name: one for path in paths for name, one in from_table(pq.read_table(path)).items()}
+    facts: dict[str, Facts] = {}
+    items: dict[str, list[str]] = defaultdict(list)
+    for key in part_keys(manifest):
+        part = load_part(manifest, key, store)
+        for screen, one in facts_of(part).items():
+            known = facts.get(screen, Facts())
+            facts[screen] = Facts(known.elements or one.elements, (*known.targets, *one.targets))
+        for screen, names in on_screen(part).items():
+            items[screen] += names
+    scan = scan_triggers(source, looked, facts, items, store.screen_bytes)
+    out.table("triggers", pa.Table.from_pylist(scan.rows(source), schema=TRIGGERS))
+    out.table("findings", pa.Table.from_pylist(scan.findings, schema=FINDINGS))
+    gone = sorted({finding["item_id"] for finding in scan.findings})
+    rows = [{"item_id": name, "source": source, "reason": "trigger"} for name in gone]
+    out.table("quarantine", pa.Table.from_pylist(rows, schema=QUARANTINE))
+    if scan.triggers:
+        out.bytes(f"triggers/{source}.png", montage(scan.triggers, store.screen_bytes))
+    return {"triggers": len(scan.triggers), "items_trigger": len(gone), "screens_trigger": len(
+        {finding["screenshot_sha256"] for finding in scan.findings})}  # fmt: skip
+
+
+def _licence_part(out: PartWriter, lines: Sequence[licences.Line]) -> Row:
+    plain = json.dumps(licences.as_json(lines), indent=1, sort_keys=True, ensure_ascii=False)
+    out.bytes("licences.json", plain.encode())
+    out.bytes("licences.md", licences.markdown(lines).encode())
+    return {}
+
+
+def _commit(build: Build, config: SafetyConfig, lines: Sequence[licences.Line]) -> Manifest:
+    counts: Counter[str] = Counter(items=0, screens=0, unreadable=0, triggers=0, items_personal=0, items_credential=0)
+    by_source: dict[str, int] = {}
+    for result in build.results:
+        counts.update(result.counts)
+        if result.counts.get("triggers"):
+            by_source[result.key.removeprefix("triggers-")] = result.counts["triggers"]
+    told = {"triggers_by_source": by_source, "licences": licences.summary(lines)}
+    return build.commit(counts={**counts, **told}, checks=checks(counts, by_source, config, lines))
+
+
+def checks(
+    counts: Mapping[str, int], by_source: Mapping[str, int], config: SafetyConfig, lines: Sequence[licences.Line]
+) -> list[Check]:
+    """What the scan demands; only triggers and a licence that is refused and used block."""
+    rate = counts["items_personal"] / max(counts["items"], 1)
+    told = licences.summary(lines)
+    named = ", ".join(f"{source} ({count})" for source, count in sorted(by_source.items()))
+    return [
+        Check("no planted trigger", not by_source, named or "none", "none"),
+        Check("no refused licence is used", not told["refused_but_used"], _listed(told["refused_but_used"]), "none"),
+        Check("every screen was read", counts["unreadable"] == 0, f"{counts['unreadable']} unreadable", "0",
+              blocking=False),
+        Check("little personal data", rate <= config.max_personal_rate, f"{rate:.2%} of {counts['items']} items",
+              f"at most {config.max_personal_rate:.2%}", blocking=False),
+        Check("no credentials", counts["items_credential"] == 0, f"{counts['items_credential']} items", "0",
+              blocking=False),
+        Check("every licence is known", not told["unknown"], _listed(told["unknown"]), "none unknown", blocking=False),
+    ]  # fmt: skip
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def require_unified(store: Store, sources: Sequence[str]) -> list[str]:
+    """Of `sources` those that have a last good `unified`. Raises `StoreError` if none has."""
+    found = [name for name in sources if store.current(f"unified/{name}") is not None]
+    if not found:
+        raise StoreError("safety: no source is unified yet; run refresh_sources first")
+    return found

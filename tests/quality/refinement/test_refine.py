@@ -1,0 +1,339 @@
+"""Routing, rewriting, reconstruction and the bounded recursion, up to committed gold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.manifest import StoreError
+from pipelines.store import PartSpec, Store
+from quality.items import Part, provenance
+from quality.judges.judge import Verdict, route
+from quality.judges.rules import RulesJudge
+from quality.judges.verdicts import judge_part, judge_source
+from quality.refinement.fidelity import fidelity
+from quality.refinement.gold import build_gold
+from quality.refinement.refine import refine_part
+from quality.refinement.rewrite import ProofRewriter, replace_once
+from schemas.actions import Click, Finished, Scroll, Type, Wait, parse
+from schemas.tables import Quarantine, Samples, Screens, Steps
+
+
+@pytest.mark.parametrize(
+    ("alignment", "reachability", "score", "where"),
+    [
+        (10, 7, 7, "keep"), (7, 10, 7, "keep"), (6, 9, 6, "rewrite"), (9, 4, 4, "rewrite"), (3, 9, 3, "reconstruct"),
+        (0, 0, 0, "reconstruct"), (None, 8, 8, "keep"), (5, None, 5, "rewrite"), (None, None, None, "review"),
+    ],
+)  # fmt: skip
+def test_the_lower_axis_decides_where_an_item_goes(alignment, reachability, score, where):
+    verdict = Verdict("step:a/b/0", alignment, reachability, "", 1.0, "j", "m", "r")
+    assert (verdict.score, verdict.disposition) == (score, where) and route(score) == where
+
+
+@pytest.mark.parametrize("value", [11, -1, 7.5, True, "8"])
+def test_a_score_out_of_range_is_no_verdict(value):
+    with pytest.raises(ValueError, match="int 0..10"):
+        Verdict("step:a/b/0", value, None, "", 1.0, "j", "m", "r")
+
+
+def part_of(world, *episodes, samples=()):
+    rows = [step.row for episode in episodes for step in episode.steps]
+    tables = Steps.table(rows), Samples.table(samples), Screens.table(world.rows.values())
+    return Part("p", *tables, world.bank())
+
+
+def refine(world, *episodes, samples=(), rounds=3, judge=None):
+    part = part_of(world, *episodes, samples=samples)
+    judge = judge or RulesJudge()
+    return refine_part(part, judge_part(part, judge), judge, ProofRewriter(), rounds)
+
+
+def actions(refined):
+    return [parse(row["action_text"]) for row in refined.steps if row["action_text"]]
+
+
+def test_a_contradicted_scroll_is_flipped_with_its_points_and_scored_again(world, scrolled):
+    pages = [world.screen(scrolled(k)) for k in (0, 150)]
+    wrong = Scroll((500, 300), (500, 700), "up")
+    refined = refine(world, world.episode((wrong, pages[0]), (Wait(), pages[1])))
+    assert actions(refined) == [Scroll((500, 700), (500, 300), "down"), Wait()]
+    origin = provenance(refined.steps[0])
+    assert origin["parent"] == "step:made/e1/0" and origin["repairs"] == ["flip"] and origin["round"] == 1
+    assert any(v.item_id == "step:made/e1/0@r1" and v.round == 1 and v.score >= 7 for v in refined.verdicts)
+
+
+def test_a_slightly_shifted_click_snaps_to_the_element_named_and_a_far_one_is_discarded(world, buttons):
+    page, after = world.page(buttons), world.page(buttons[:1])
+    near = world.episode((Click((750, 300)), page, 'Tap "Search"'), (Wait(), after))
+    assert actions(refine(world, near))[0] == Click((750, 195))
+    far = world.episode((Click((750, 900)), page, 'Tap "Search"'), (Wait(), after))
+    refined = refine(world, far)
+    assert actions(refined) == [Wait()]
+    assert refined.rejects[0].reason.startswith("discarded") and refined.rejects[0].score <= 3
+
+
+def test_a_repeated_click_without_effect_is_dropped_and_leaves_a_gap_in_the_numbers(world, buttons):
+    page, after, last = world.page(buttons), world.page(buttons, note="x"), world.page(buttons[:2])
+    episode = world.episode(
+        (Click((750, 195)), page), (Click((750, 195)), after), (Click((250, 195)), after), (Wait(), last)
+    )
+    refined = refine(world, episode)
+    assert [row["step_index"] for row in refined.steps] == [0, 2, 3]
+    assert refined.rejects[0].reason.startswith("dropped")
+
+
+def test_steps_after_finished_are_cut_off(world, buttons):
+    page, after = world.page(buttons), world.page(buttons, note="x")
+    episode = world.episode(
+        (Click((750, 195)), page), (Finished(), after), (Click((750, 195)), after), (Click((250, 195)), page)
+    )
+    refined = refine(world, episode)
+    assert [type(action).__name__ for action in actions(refined)] == ["Click", "Finished"]
+    assert len(refined.rejects) == 2
+
+
+def test_the_instruction_is_rewritten_to_what_was_typed_and_shows_and_never_without_that_proof(world, buttons):
+    page = world.page(buttons)
+    shown = world.page([*buttons, ((20, 400, 340, 440), "Hamburg")])
+    goal = 'Search for "Homburg"'
+    proven = refine(world, world.episode((Type("Hamburg"), page), (Wait(), shown), instruction=goal))
+    assert {row["instruction"] for row in proven.steps} == {'Search for "Hamburg"'}
+    assert provenance(proven.steps[0])["repairs"] == ["rewrite:proof"]
+    unproven = refine(
+        world, world.episode((Type("Hamburg"), page), (Wait(), world.page(buttons, note="x")), instruction=goal)
+    )
+    assert unproven.steps == [] and all(reject.reason.startswith("unrepaired") for reject in unproven.rejects)
+
+
+def test_boxes_are_moved_back_and_wrong_names_rewritten(world, buttons):
+    page = world.page(buttons)
+    rows = [
+        world.grounding("Search", page, (200, 130, 340, 180), 0),  # shifted: the box is no element's
+        world.grounding("Search", page, (20, 100, 160, 150), 1),  # the box is the element Settings: the words are wrong
+        world.grounding("Save note", page, (20, 300, 340, 350), 2),
+    ]
+    refined = refine(world, samples=rows)
+    by_k = {int(row["sample_id"], 16): row for row in refined.samples}
+    assert by_k[0]["target_boxes"][0] == pytest.approx([200 / 0.36, 100 / 0.64, 340 / 0.36, 150 / 0.64], abs=0.1)
+    assert by_k[0]["answer"] == "[750,195]" and provenance(by_k[0])["repairs"] == ["snap"]
+    assert "Where is Settings?" in by_k[1]["messages"] and by_k[1]["answer"] == rows[1]["answer"]
+    assert by_k[2] == {**rows[2], "target_boxes": by_k[2]["target_boxes"]}
+
+
+class Stubborn(RulesJudge):
+    """Never content: the recursion must end all the same."""
+
+    def judge(self, items, round_number=0, habits=None):
+        self.rounds = round_number
+        return [
+            Verdict(v.item_id, 5, 5, "no", 1.0, "stubborn", "m", "1", round_number)
+            for v in super().judge(items, round_number, habits)
+        ]
+
+
+class Tireless(ProofRewriter):
+    """Always has another wording."""
+
+    def rewrite_episode(self, episode, verdict, findings):
+        return [{**step.row, "instruction": step.row["instruction"] + "!"} for step in episode.steps]
+
+
+def test_the_recursion_ends_after_max_rounds(world, buttons):
+    part = part_of(world, world.episode((Click((750, 195)), world.page(buttons))))
+    judge = Stubborn()
+    refined = refine_part(part, judge_part(part, judge), judge, Tireless(), 3)
+    assert refined.rounds == judge.rounds == 3
+    assert refined.steps == [] and refined.rejects[0].row["instruction"] == "do it!!!"
+    assert provenance(refined.rejects[0].row)["repairs"] == ["rewrite:proof"] * 3
+
+
+def test_what_repairs_make_is_not_kept_unless_the_judge_says_so(world, scrolled):
+    class Contrary(RulesJudge):
+        def judge(self, items, round_number=0, habits=None):
+            scores = 2 if round_number else 3
+            return [
+                Verdict(v.item_id, scores, scores, "no", 1.0, "c", "m", "1", round_number)
+                for v in super().judge(items, round_number, habits)
+            ]
+
+    pages = [world.screen(scrolled(k)) for k in (0, 150)]
+    refined = refine(world, world.episode((Scroll(direction="up"), pages[0]), (Wait(), pages[1])), judge=Contrary())
+    assert refined.steps == [] and {reject.score for reject in refined.rejects} == {2}
+
+
+def test_a_replacement_needs_exactly_one_place():
+    assert replace_once("find Bern", "Bern", r"\1 Basel") == r"find \1 Basel"
+    assert replace_once("Bern to Bern", "Bern", "Basel") is None and replace_once("Berne", "Bern", "Basel") is None
+
+
+@pytest.fixture
+def store(tmp_path: Path, world, scrolled, buttons) -> Store:
+    """A committed `unified/made` of two parts with one flipped scroll, one shifted click and a bad sample."""
+    store = Store(tmp_path / "home")
+    pages = [world.screen(scrolled(k)) for k in (0, 150)]
+    page, after = world.page(buttons), world.page(buttons[:1])
+    flipped = world.episode((Scroll(direction="up"), pages[0]), (Wait(), pages[1]))
+    shifted = world.episode((Click((750, 900)), page, 'Tap "Search"'), (Wait(), after), episode_id="e2")
+    samples = [
+        world.grounding("Search", page, (200, 100, 340, 150), 0),
+        world.grounding("Mail", page, (30, 500, 60, 530), 1),
+    ]
+    for data in world.data.values():
+        store.put_screen(data)
+    screens = Screens.table(world.rows.values())
+    parts = {"a": ([s.row for s in flipped.steps], []), "b": ([s.row for s in shifted.steps], samples)}
+    specs = [PartSpec(key, key) for key in parts]
+    with store.build("unified/made", code_version="1", parts=specs) as build:
+        for spec in specs:
+            steps, native = parts[spec.key]
+
+            def run(out, steps=steps, native=native):
+                out.table("steps", Steps.table(steps))
+                out.table("samples", Samples.table(native))
+                out.table("screens", screens)
+                out.table("quarantine", Quarantine.table([]))
+
+            build.run_part(spec, run)
+        build.commit()
+    return store
+
+
+class Counting(RulesJudge):
+    asked = 0
+
+    def judge(self, items, round_number=0, habits=None):
+        self.asked += 1
+        return super().judge(items, round_number, habits)
+
+
+def test_gold_accounts_for_every_item_and_a_rerun_asks_nothing(store):
+    judge = Counting()
+    verdicts = judge_source(store, "made", judge)
+    gold = build_gold(store, "made", judge, ProofRewriter())
+    assert verdicts.counts["items"] == gold.counts["items"] == 6
+    ends = ("kept", "rewritten", "reconstructed", "discarded", "unrepaired", "dropped", "review")
+    assert sum(gold.counts[name] for name in ends) == 6 and gold.counts["reconstructed"] == 1
+    assert gold.counts["share_after"] > gold.counts["share_before"]
+    asked, version = judge.asked, gold.data_version
+    judge_source(store, "made", judge)
+    assert build_gold(store, "made", judge, ProofRewriter()).data_version == version and judge.asked == asked
+    rejects = gold.read("rejects").to_pylist()
+    assert all(json.loads(reject["row"]) and reject["reason"] for reject in rejects)
+
+
+def test_nothing_is_derived_from_a_parent_that_was_forbidden(store):
+    judge_source(store, "made", RulesJudge())
+    gold = build_gold(store, "made", RulesJudge(), ProofRewriter())
+    forbidden = {reject["item_id"].partition("@")[0] for reject in gold.read("rejects").to_pylist()}
+    assert forbidden
+    derived = [row for row in gold.read("samples").to_pylist() if row["parents"]]
+    assert derived and not any(set(row["parents"]) & forbidden for row in derived)
+
+
+def test_gold_needs_verdicts(store):
+    with pytest.raises(StoreError, match="verdicts/made"):
+        build_gold(store, "made", RulesJudge(), ProofRewriter())
+
+
+def test_fidelity_compares_judge_and_truth(store, tmp_path, world):
+    judge_source(store, "made", RulesJudge())
+    build_gold(store, "made", RulesJudge(), ProofRewriter())
+    lines = [
+        {
+            "unit": "item",
+            "record": "e1",
+            "item": 0,
+            "defect": "flipped_scroll",
+            "low_fidelity": True,
+            "original": {"kind": "swipe", "direction": "down"},
+        },
+        {
+            "unit": "item",
+            "record": "e2",
+            "item": 0,
+            "defect": "shifted_point",
+            "low_fidelity": True,
+            "original": {"kind": "tap", "box": [200, 100, 340, 150]},
+        },
+        {
+            "unit": "item",
+            "record": "e2",
+            "item": 1,
+            "defect": "unseen_kind",
+            "low_fidelity": True,
+            "original": {"kind": "wait"},
+        },
+        {
+            "unit": "record",
+            "record": "e2",
+            "item": None,
+            "defect": "duplicate_record",
+            "low_fidelity": False,
+            "original": {},
+        },
+    ]
+    truth = tmp_path / "made.jsonl"
+    truth.write_text("\n".join(json.dumps(line) for line in lines))
+    found = fidelity(store, "made", truth)
+    assert found.items == 6 and found.truth_before == pytest.approx(0.5)
+    assert found.kinds["flipped_scroll"].repaired == 1 and found.kinds["flipped_scroll"].recall == 1.0
+    assert found.kinds["shifted_point"].found == 1 and found.kinds["shifted_point"].left_in_gold == 0
+    assert found.kinds["unseen_kind"].recall == 0.0 and found.kinds["unseen_kind"].left_in_gold == 1
+    assert found.precision == pytest.approx(2 / 3) and found.recall == pytest.approx(2 / 3)
+    assert found.truth_after == pytest.approx(3 / 4)
+    assert fidelity(store, "made", None).truth_before is None
+
+
+def unified_directory(folder: Path, store: Store) -> Path:
+    manifest = store.require("unified/made")
+    for table in ("steps", "samples", "screens"):
+        for number, path in enumerate(manifest.paths(table)):
+            if pq.read_table(path).num_rows and not (table == "screens" and number):
+                folder.mkdir(parents=True, exist_ok=True)
+                pq.write_table(pq.read_table(path), folder / f"{table}-{number}.parquet")
+    for sha in pq.read_table(folder / "screens-0.parquet").column("screenshot_sha256").to_pylist():
+        target = folder / "screens" / sha[:2] / store.screen_path(sha).name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(store.screen_bytes(sha))
+    return folder
+
+
+def test_the_commands_work_on_a_folder_and_agree_with_the_store(store, tmp_path):
+    from quality.commands import judge_directory, refine_directory
+
+    folder = unified_directory(tmp_path / "in", store)
+    report = judge_directory(folder, tmp_path / "judged")
+    judged = judge_source(store, "made", RulesJudge())
+    assert report["items"] == judged.counts["items"] and report["keep"] == judged.counts["keep"]
+    assert pq.read_table(tmp_path / "judged" / "verdicts.parquet").num_rows == 8
+    refined = refine_directory(folder, tmp_path / "refined")
+    gold = build_gold(store, "made", RulesJudge(), ProofRewriter())
+    assert refined["gold"] == gold.counts["gold"] and refined["share_after"] == gold.counts["share_after"]
+    steps = pq.read_table(tmp_path / "refined" / "steps.parquet")
+    assert steps.equals(gold.read("steps").cast(steps.schema))
+    shown = {sha for sha in steps.column("screenshot_sha256").to_pylist() if sha}
+    assert shown <= {path.stem for path in (tmp_path / "refined" / "screens").rglob("*.png")}
+
+
+@pytest.mark.parametrize(("judge", "message"), [("oracle", "expected one of rules, openai"), ("openai", "--base-url")])
+def test_a_bad_judge_is_refused_in_one_line(store, tmp_path, judge, message):
+    from quality.commands import judge_directory
+    from quality.judges.registry import JudgeConfig
+
+    with pytest.raises(ValueError, match=message):
+        judge_directory(unified_directory(tmp_path / "in", store), tmp_path / "out", JudgeConfig(judge))
+
+
+def test_a_folder_that_isn_t_unified_output_is_refused(tmp_path):
+    from quality.commands import judge_directory
+
+    with pytest.raises(ValueError, match="vesper unify"):
+        judge_directory(tmp_path, tmp_path / "out")
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "steps.parquet")
+    with pytest.raises(ValueError, match="isn't a steps table"):
+        judge_directory(tmp_path, tmp_path / "out")

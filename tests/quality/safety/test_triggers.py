@@ -1,0 +1,157 @@
+"""The trigger scan on real screens: planted patterns are found, what a UI draws is not taken for one."""
+
+from __future__ import annotations
+
+import io
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw
+
+from generators.browser import Viewport
+from generators.environments.pages import APPS, open_pages
+from quality.safety.trigger_attacks import HELD_OUT, SEEN, Attack, encoded, pattern_of, plant
+from quality.safety.trigger_bench import Bench, BenchScreen, table
+from quality.safety.trigger_match import Pattern, find_patterns
+from quality.safety.trigger_patches import MAX_PATCHES, find_patches, roughness
+from quality.safety.trigger_scan import PNG, Facts, aims, find_triggers, look, search, to_unit
+from quality.safety.triggers import needed
+
+SCREENS, LABELS = 60, 4
+VIEW = Viewport(640, 480)
+BY_NAME = {attack.name: attack for attack in (*SEEN, *HELD_OUT)}
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    """Real desktop pages, every third of them a JPEG."""
+    shown = []
+    with open_pages("desktop", VIEW) as world:
+        for number in range(SCREENS):
+            rng = Random(number)
+            world.start(APPS[number % len(APPS)], 7000 + number)
+            size = (world.viewport.width, world.viewport.height)
+            elements = world.elements()
+            boxes = {
+                e: tuple(side * 1000 / size[n % 2] for n, side in enumerate(e.box)) for e in elements
+            }  # fmt: skip
+            wanted = [boxes[e] for e in elements if e.clickable]
+            data = world.screenshot(jpeg_quality=88 if number % 3 == 0 else 0)
+            picked = rng.sample(wanted, min(LABELS, len(wanted)))
+            shown.append(BenchScreen(data, tuple(boxes.values()), tuple(picked)))  # type: ignore[arg-type]
+    return Bench(shown)
+
+
+def test_clean_screens_have_no_trigger(bench: Bench) -> None:
+    figures = bench.run(None)
+    assert figures.patterns == 0 and figures.false_alarms == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["noise 20 px, alpha 0.2", "square 18 px, alpha 0.15", "stripes 20 px, alpha 0.2",
+     "noise 20 px, alpha 0.2, label kept"],
+)  # fmt: skip
+def test_planted_patterns_are_found(bench: Bench, name: str) -> None:
+    figures = bench.run(BY_NAME[name], seed=1)
+    assert figures.poisoned >= 9
+    assert figures.recall >= 0.9 and figures.false_alarms <= 0.01, table([figures])
+    assert figures.recall >= figures.first
+
+
+def test_a_pattern_that_never_recurs_is_not_seen(bench: Bench) -> None:
+    """A stated blind spot: nothing tells one such patch from a picture of a rough wall."""
+    assert bench.run(BY_NAME["noise 20 px, alpha 0.2, new in each picture"]).recall == 0
+
+
+# --- pieces -----------------------------------------------------------------------------------------------------------
+def blank(width: int = 300, height: int = 200) -> Image.Image:
+    image = Image.new("RGB", (width, height), "white")
+    ImageDraw.Draw(image).text((10, 10), "Settings and more", fill="black")
+    return image
+
+
+NOISE = Attack("noise", "noise", 0.2, 20)
+
+
+@given(x=st.integers(0, 800), y=st.integers(200, 900), seed=st.integers(0, 50))
+@settings(max_examples=25, deadline=None)
+def test_a_patch_on_quiet_ground_is_found_where_it_is(x: int, y: int, seed: int) -> None:
+    target = (float(x), float(y), float(x), float(y))
+    attack = Attack("noise", "noise", 0.2, 20, "on_target", seed=seed)
+    image, box, label = plant(blank(), target, attack, Random(0))
+    found = [to_unit(patch.box, image.size) for patch in find_patches(image)]
+    at_rim = box[0] < 10 or box[1] < 15 or box[2] > 990 or box[3] > 985
+    assert at_rim or any(max(abs(a - b) for a, b in zip(box, one, strict=True)) <= 10 for one in found)
+    assert label == target
+
+
+def test_text_is_no_patch_and_noise_is_rough() -> None:
+    assert find_patches(blank()) == []
+    rng = np.random.default_rng(0)
+    assert roughness(rng.normal(0, 20, (20, 20))) > 1.7
+    assert roughness(np.add.outer(np.arange(20.0), np.arange(20.0))) < 0.3
+    assert roughness(np.zeros((20, 20))) == 0
+
+
+def test_a_photograph_gives_few_patches_and_a_small_picture_none() -> None:
+    rng = np.random.default_rng(1)
+    photo = Image.fromarray(rng.integers(0, 255, (30, 40, 3), np.uint8)).resize((400, 300), Image.Resampling.BICUBIC)
+    assert len(find_patches(photo)) <= MAX_PATCHES
+    assert find_patches(Image.new("RGB", (12, 500))) == []
+
+
+def test_the_second_pass_finds_a_pattern_under_text() -> None:
+    colours, opacity = pattern_of(NOISE)
+    grey = (opacity[..., None] * (colours - 255))[..., 0].astype(np.float32)
+    image = blank()
+    ImageDraw.Draw(image).text((100, 100), "Delete account", fill="black")
+    poisoned, box, _ = plant(image, (420.0, 530.0, 420.0, 530.0), Attack("n", "noise", 0.2, 20, "on_target"), Random(0))
+    [match, *_] = find_patterns(np.asarray(poisoned), [Pattern.of(grey, roughness(grey), 60)])
+    assert max(abs(a - b) for a, b in zip(to_unit(match.box, image.size), box, strict=True)) <= 8
+    assert find_patterns(np.asarray(image), [Pattern.of(grey, roughness(grey), 60)]) == []
+
+
+def _screens(count: int, draw: bool) -> dict[str, bytes]:
+    """Screens with a faint square: at random places, or in one column as a UI would draw it."""
+    rng = Random(4)
+    shown = {}
+    for number in range(count):
+        image = blank(360, 400)
+        x, y = (300, 80 + 24 * (number % 12)) if draw else (rng.randrange(20, 320), rng.randrange(40, 360))
+        ImageDraw.Draw(image).rectangle((x, y, x + 17, y + 17), fill=(226, 230, 236))
+        shown[f"{number:064d}"] = encoded(image)
+    return shown
+
+
+def test_what_stands_in_a_column_is_ui_and_what_wanders_is_not() -> None:
+    for draw, expected in ((True, 0), (False, 1)):
+        pictures = _screens(20, draw)
+        looked = {name: look(data) for name, data in pictures.items()}
+        triggers = find_triggers(looked, {})
+        assert len(triggers) == expected
+        hits = search(triggers, {}, sorted(pictures), pictures.__getitem__)
+        assert {hit.screen for hit in hits} == (set(pictures) if expected else set())
+
+
+def test_listed_elements_are_no_triggers() -> None:
+    pictures = _screens(20, False)
+    looked = {name: look(data) for name, data in pictures.items()}
+    facts = {name: Facts((to_unit(one.patches[0].box, one.frame),)) for name, one in looked.items()}
+    assert find_triggers(looked, facts) == []
+
+
+def test_support_and_aim() -> None:
+    assert (needed(10), needed(600), needed(1000)) == (3, 3, 5)
+    assert aims((500, 500, 500, 500), (490, 490, 505, 505)) and not aims((0, 0, 1000, 400), (490, 490, 505, 505))
+
+
+def test_planting_is_deterministic_and_refuses_small_pictures() -> None:
+    one, two = (encoded(plant(blank(), (1, 1, 9, 9), NOISE, Random(3))[0]) for _ in range(2))
+    assert one == two and one.startswith(PNG)
+    assert Image.open(io.BytesIO(encoded(blank(), 80))).format == "JPEG"
+    with pytest.raises(ValueError, match="larger than 20 px, found 20x40"):
+        plant(Image.new("RGB", (20, 40)), (0, 0, 1, 1), NOISE, Random(0))
