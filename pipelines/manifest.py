@@ -57,6 +57,8 @@ class Manifest:
     checks_passed: bool
     root: Path = field(compare=False)
     """The asset's folder, `assets/<asset>`; not written to the file."""
+    code_revision: str = ""
+    """Commit of the code that made this version first; it doesn't enter any version ("" if nobody knew it)."""
 
     @property
     def directory(self) -> Path:

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.asset_locks import writing
+from pipelines.code_revision import code_revision
 from pipelines.current_version import point_built, read_pointer
 from pipelines.free_space import require_space_for_build
 from pipelines.images import ImageInfo, read_image
@@ -238,6 +239,7 @@ class Build:
             checks=list(checks),
             checks_passed=all(check.passed for check in checks if check.blocking),
             root=self.root,
+            code_revision=self._made_by(),
         )
         path = self.root / self.version / "manifest.json"
         if not path.exists() or path.read_text(encoding="utf-8") != manifest.to_json():
@@ -245,6 +247,14 @@ class Build:
         if manifest.checks_passed:
             point_built(self.root, self.version, manifest.data_version, put_text)
         return manifest
+
+    def _made_by(self) -> str:
+        """The revision that the version's manifest names, if nothing is made anew; else that of this code."""
+        path = self.root / self.version / "manifest.json"
+        if self.skipped and path.exists():
+            with contextlib.suppress(ValueError, TypeError, AttributeError):  # a damaged manifest is written again
+                return str(json.loads(path.read_text(encoding="utf-8")).get("code_revision", ""))
+        return code_revision() or ""
 
 
 class Store:

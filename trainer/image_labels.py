@@ -9,6 +9,7 @@ from trainer.batches import Batch, Processor, Row
 from trainer.tokenizer import encode_text
 
 if TYPE_CHECKING:
+    from generators.perception.labels import ImageLabel
     from trainer.presets import Preset
     from trainer.span_weights import SpanWeights
 
@@ -37,14 +38,15 @@ class LabelledImages(Processor):
             if labels and len(labels) != len(places):
                 raise ValueError(f"{row.get('sample_id')}: expected {len(places)} image labels, found {len(labels)}")
             for place, label in zip(places, labels, strict=False):
-                batch.labels[number, place + 1] = self._token(label.text, label.share)
+                batch.labels[number, place + 1] = self.label_id(label)
                 batch.weights[number, place + 1] = label.weight
         return batch
 
-    def _token(self, text: str | None, share: float) -> int:
-        if text is None:
+    def label_id(self, label: ImageLabel) -> int:
+        """The token that a label names."""
+        if label.text is None:
             return int(self.end_id)
-        if text not in self._ids:
-            self._ids[text] = encode_text(self.tokenizer, text)
-        ids = self._ids[text]
-        return ids[int(share * len(ids))]
+        if label.text not in self._ids:
+            self._ids[label.text] = encode_text(self.tokenizer, label.text)
+        ids = self._ids[label.text]
+        return ids[int(label.share * len(ids))]

@@ -1,9 +1,9 @@
 """Building nano-base: a nano model that can see, as Qwen3-VL's published weights are for the larger presets.
 
 One command, resumable: sheets of elements are drawn once, a tokenizer is learned on the words of the curriculum, the
-model trains on pasted screens lesson after lesson, and the gate measures what it sees on sheets that training never
-saw, beside the blind table, the random element and the swapped screen. Everything but the measure's wall time is a
-function of the config. The instruction stands before the image, one question a sequence.
+vision tower learns names, the model trains on pasted screens lesson after lesson, and the gate measures what it sees on
+sheets that training never saw, beside the blind table, the random element and the swapped screen. Everything but the
+measure's wall time is a function of the config. The instruction stands before the image, one question a sequence.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.ids import digest
 from trainer.perception import Drawings, PerceptionSource
+from trainer.vision_names import FilledScreens, VisionConfig, train_vision
 
 if TYPE_CHECKING:
     from trainer.batches import Processor
@@ -46,16 +47,16 @@ class Phase:
 
 
 SHAPE: dict[str, Any] = {
-    "vocab_size": 3072, "vision_depth": 1, "vision_hidden": 160, "vision_heads": 5, "vision_intermediate": 320,
+    "vocab_size": 3072, "vision_depth": 2, "vision_hidden": 160, "vision_heads": 5, "vision_intermediate": 320,
     "deepstack": [], "position_grid": 28,
     "position_init": 0.2, "pixels": 320 * 448,
 }  # fmt: skip
-"""What nano-base changes of the nano preset: text of 16 px is large enough to be read, and one layer of vision does."""
+"""What nano-base changes of the nano preset: text of 16 px is large enough to be read."""
 CURRICULUM = (
     Phase("colour", {"colour": 0.7, "alone": 0.3}, 800, lr=1e-3),
-    Phase("shapes", {"shapes": 0.6, "attribute": 0.4}, 1200, lr=1e-3),
-    Phase("icons", {"icons": 0.7, "shapes": 0.3}, 1000, lr=1e-3, sigma=(40.0, 25.0)),
-    Phase("words", {"words": 0.75, "icons": 0.15, "shapes": 0.1}, 1600, lr=1e-3, sigma=(40.0, 25.0)),
+    Phase("shapes", {"shapes": 0.6, "attribute": 0.4}, 800, lr=1e-3),
+    Phase("icons", {"icons": 0.7, "shapes": 0.3}, 1200, lr=1e-3, sigma=(40.0, 25.0)),
+    Phase("words", {"words": 0.7, "icons": 0.2, "shapes": 0.1}, 2400, lr=1e-3, sigma=(40.0, 25.0)),
     Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 1500, sigma=(40.0, 20.0)),
     Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 2000, sigma=(30.0, 12.0)),
 )
@@ -71,6 +72,8 @@ class NanoBaseConfig:
     layouts: int = 1200
     held_out_sheets: int = 8
     held_out_layouts: int = 80
+    vision: VisionConfig = field(default_factory=VisionConfig)
+    """The vision tower alone, before any question."""
     curriculum: tuple[Phase, ...] = CURRICULUM
     batch_size: int = 32
     warmup: int = 30
@@ -124,7 +127,8 @@ def build_nano_base(
     seen = Drawings.of_split(work, "train", config.sheets, config.layouts)
     seen.draw([], progress)
     folder = _start(work, seen, config, texts)
-    for number, phase in enumerate(config.curriculum, 1):
+    folder = _vision(work, folder, seen, config, on_event, progress)
+    for number, phase in enumerate(config.curriculum, 2):
         seen.draw(phase.lessons, progress)
         folder = _phase(work, folder, number, phase, seen, config, on_event, progress)
     made = load_checkpoint(folder)
@@ -159,6 +163,31 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     return folder
 
 
+def _vision(
+    work: Path, start: Path, drawings: Drawings, config: NanoBaseConfig, on_event: OnEvent | None, progress: bool
+) -> Path:
+    from trainer.checkpoint import lineage, load_checkpoint
+    from trainer.image_labels import LabelledImages
+    from trainer.tensors import WeightFiles
+
+    folder, before = work / "1-vision", WeightFiles(start).digest()
+    made = load_checkpoint(start)
+    screens = FilledScreens(drawings, LabelledImages.of(made.processor), config.vision.kinds, str(config.seed))
+    plain = {"vision": asdict(config.vision), "data": screens.digest(), "start": before}
+    if _done(folder, plain):
+        return folder
+    state = work / "state" / folder.name
+    curve = train_vision(made.model, screens, config.vision, start=before, state_dir=state, on_event=on_event,
+                         progress=progress)  # fmt: skip
+    tail = curve[-min(50, len(curve)) :]
+    metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}
+    _keep(folder, made.model, made.processor, lineage(
+        "nano_base", made.processor.preset, config=plain, seeds={"order": config.seed},
+        parents={f"nano_base/{start.name}": before}, metrics={"vision": metrics},
+    ))  # fmt: skip
+    return folder
+
+
 def _phase(
     work: Path, start: Path, number: int, phase: Phase, drawings: Drawings, config: NanoBaseConfig,
     on_event: OnEvent | None, progress: bool,
@@ -177,17 +206,17 @@ def _phase(
         return folder
     made = load_checkpoint(start)
     if progress:
-        print(f"phase {number} of {len(config.curriculum)}: {phase.name}", file=sys.stderr, flush=True)
+        print(f"phase {number} of {len(config.curriculum) + 1}: {phase.name}", file=sys.stderr, flush=True)
     state = work / "state" / folder.name
     seeing = LabelledImages.of(made.processor)
     curve = train(made.model, seeing, source, settings, state_dir=state, on_event=on_event, progress=progress)
     losses = [step["loss"] for step in curve.steps]
     tail = losses[-min(50, len(losses)) :]
     parents = {f"nano_base/{start.name}": before}
-    earlier = made.lineage.get("metrics", {}).get("loss", {})
+    told = made.lineage.get("metrics", {})
     _keep(folder, made.model, made.processor, lineage(
         "nano_base", made.processor.preset, config=plain, seeds={"order": config.seed}, parents=parents,
-        metrics={"loss": {**earlier, folder.name: round(sum(tail) / len(tail), 4)}},
+        metrics={**told, "loss": {**told.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)}},
     ))  # fmt: skip
     return folder
 
@@ -284,7 +313,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--phases", type=int, default=len(CURRICULUM), help="end after so many phases (all)")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (2)")
     options = parser.parse_args(argv)
-    config = NanoBaseConfig(curriculum=CURRICULUM[: options.phases], threads=options.threads)
+    config = NanoBaseConfig(vision=VisionConfig(threads=options.threads), curriculum=CURRICULUM[: options.phases],
+                            threads=options.threads)  # fmt: skip
     found = build_nano_base(options.out, options.work, config, texts=goal_texts())
     print(json.dumps({name: lesson["present"]["mean"] for name, lesson in found["lessons"].items()}))
     print(f"gate {'passed' if found['passed'] else 'NOT passed'}: {found['times_random']:.2f} times the random element")

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.lineage.manifests import Manifests, Node, Start, name_of
+from pipelines.code_revision import code_revision
 from pipelines.manifest import Manifest
 
 CONTRACT = (
@@ -266,13 +266,13 @@ def _code(start: Start, manifests: Iterable[Manifest]) -> dict[str, Any]:
     revisions: set[str] = set()
     for manifest in manifests:
         groups.setdefault(_stage(manifest.asset), set()).add(manifest.code_version)
-        if revision := getattr(manifest, "code_revision", ""):
-            revisions.add(str(revision))
+        if manifest.code_revision:
+            revisions.add(manifest.code_revision)
     told = start.told or {}
     return {
         "versions": {group: sorted(found) for group, found in sorted(groups.items())},
         "recorded_revisions": sorted(revisions),
-        "revision_here": revision_here(),
+        "revision_here": code_revision(),
         "checkpoint": {name: told[name] for name in CONTRACT if name in told},
     }
 
@@ -283,23 +283,3 @@ def _stage(asset: str) -> str:
     return group if group in ("raw", "unified", "verdicts", "gold", "cards", "fingerprints") else (
         f"{group}/{rest.partition('/')[0]}" if group == "generation" else asset
     )  # fmt: skip
-
-
-def revision_here(folder: Path | None = None) -> str | None:
-    """The commit of the checkout that this code runs from; None where there is none (an installed package)."""
-    git = (folder or Path(__file__).parents[2]) / ".git"
-    try:
-        if git.is_file():  # a worktree
-            git = (git.parent / git.read_text(encoding="utf-8").partition("gitdir:")[2].strip()).resolve()
-        head = (git / "HEAD").read_text(encoding="utf-8").strip()
-        if not head.startswith("ref: "):
-            return head or None
-        name = head.removeprefix("ref: ")
-        common = git / (git / "commondir").read_text().strip() if (git / "commondir").is_file() else git
-        for root in (git, common):
-            if (root / name).is_file():
-                return (root / name).read_text(encoding="utf-8").strip()
-        packed = (common / "packed-refs").read_text(encoding="utf-8").splitlines()
-        return next((line.split()[0] for line in packed if line.endswith(f" {name}")), None)
-    except OSError:
-        return None

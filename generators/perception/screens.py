@@ -1,8 +1,8 @@
-"""Screens pasted together from the elements of a sheet, each a pure function of its seed."""
+"""Screens pasted together from the elements of a sheet, each a pure function of its random numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -15,6 +15,10 @@ SIZES = ((320, 448), (320, 416), (320, 384), (448, 320), (384, 352), (352, 384),
 SMALL_SIZES = ((160, 224), (224, 160), (192, 192), (160, 192), (192, 160))
 """For the first lessons: a quarter of the tokens, and as much to be learned about colours and shapes."""
 GAP = 4
+MARGIN = 20
+"""A row of a filled screen begins no closer to its lower edge."""
+ROW = 12
+"""Tries to put an element into a row."""
 TRIES = 60
 
 
@@ -58,6 +62,35 @@ def paste(sheet: Sheet, chosen: Sequence[Drawn], rng: Random, size: tuple[int, i
                 placed.append(Pasted(drawn, box))
                 break
     return PastedScreen(pixels, tuple(placed))
+
+
+def fill(sheet: Sheet, kinds: Mapping[str, float], rng: Random, size: tuple[int, int], snap: int = 1) -> PastedScreen:
+    """A screen full of elements in ragged rows, their kinds drawn by weight, each on a grid of `snap` pixels."""
+    width, height = size
+    pixels = np.empty((height, width, 3), np.uint8)
+    pixels[:] = sheet.ground
+    placed: list[Pasted] = []
+    by_kind = {kind: [drawn for drawn in sheet.elements if drawn.kind == kind] for kind in kinds}
+    top = rng.randint(0, 3 * GAP)
+    while top < height - MARGIN:
+        left, tallest = rng.randint(0, 5 * GAP), 0
+        for kind in rng.choices(list(kinds), list(kinds.values()), k=ROW):
+            drawn = rng.choice(by_kind[kind])
+            x, y = _up(left, snap), _up(top + rng.randint(0, GAP + 2), snap)
+            wide, high = drawn.box[2] - drawn.box[0], drawn.box[3] - drawn.box[1]
+            if x + wide > width or y + high > height:
+                continue  # a smaller one may fit
+            box = drawn.box
+            pixels[y : y + high, x : x + wide] = sheet.pixels[box[1] : box[3], box[0] : box[2]]
+            placed.append(Pasted(drawn, (x, y, x + wide, y + high)))
+            left, tallest = x + wide + rng.randint(GAP, 6 * GAP), max(tallest, y + high - top)
+        top += max(tallest, 2 * GAP) + rng.randint(GAP, 4 * GAP)
+    return PastedScreen(pixels, tuple(placed))
+
+
+def _up(value: int, step: int) -> int:
+    """The next multiple."""
+    return -(-value // step) * step
 
 
 def _near(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:

@@ -1,0 +1,109 @@
+"""The vision tower alone learns to name what its tokens show, and leaves the decoder as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+
+from generators.perception.screens import SMALL_SIZES, fill
+from generators.perception.sheets import read_sheet
+from trainer.image_labels import LabelledImages
+from trainer.perception import Drawings
+from trainer.vision_names import FilledScreens, VisionConfig, train_vision
+
+SHAPES = {"shape": 1.0}
+
+
+@pytest.fixture(scope="module")
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> Drawings:
+    found = Drawings.of_split(tmp_path_factory.mktemp("vision"), "train", 2, 0)
+    found.draw([])
+    return found
+
+
+@pytest.fixture
+def parts(drawings: Drawings) -> tuple[Any, FilledScreens]:
+    """A small model, and screens for it."""
+    from dataclasses import replace
+
+    from generators.perception.vocabulary import COLOURS, SHAPES
+    from trainer.batches import image_processor
+    from trainer.model import build_model
+    from trainer.presets import Shape, preset
+    from trainer.tokenizer import train_tokenizer
+
+    shape = Shape(vocab_size=1400, hidden=64, layers=1, heads=2, kv_heads=2, intermediate=32, vision_hidden=64,
+                  vision_depth=1, vision_heads=2, vision_intermediate=64, deepstack=(), position_init=0.2)  # fmt: skip
+    small = replace(preset("nano"), name="small", shape=shape)
+    tokenizer = train_tokenizer([f" {colour} {name}" for colour in COLOURS for name in SHAPES] * 3, 1400)
+    processor = LabelledImages(tokenizer, image_processor(small), small)
+    return build_model(small, tokenizer), FilledScreens(drawings, processor, {"shape": 1.0}, "0")
+
+
+def test_screens_are_full_and_nothing_overlaps_or_hangs_over(drawings: Drawings) -> None:
+    sheet = read_sheet(drawings.folder / "sheets", drawings.sheets[0])
+    for seed in range(20):
+        screen = fill(sheet, {"shape": 1.0, "icon": 2.0, "text": 1.0}, Random(seed), SMALL_SIZES[seed % 5], 8)
+        width, height = screen.size_px
+        assert len(screen.elements) >= 3
+        covered = torch.zeros(height, width, dtype=torch.int64)
+        for one in screen.elements:
+            left, top, right, bottom = one.box
+            assert left % 8 == top % 8 == 0
+            assert right <= width
+            assert bottom <= height
+            covered[top:bottom, left:right] += 1
+        assert int(covered.max()) == 1
+
+
+def test_tokens_learn_their_names_and_only_the_tower_changes(parts: tuple[Any, FilledScreens]) -> None:
+    model, screens = parts
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    config = VisionConfig(steps=150, batch_size=8, warmup=5, threads=1, bf16=False, kinds=SHAPES)
+    curve = train_vision(model, screens, config, progress=False)
+    first, last = ([row["loss"] for row in part] for part in (curve[:10], curve[-10:]))
+    assert sum(last) < 0.7 * sum(first)
+    assert sum(row["right"] for row in curve[-10:]) / 10 > 0.2  # of 19 words
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed
+    assert all("visual" in name for name in changed)
+    batch = screens.batch(1000, 8)
+    seen = model.model.visual(batch.pixels, grid_thw=batch.grids).pooler_output
+    length = torch.cat(list(seen)).norm(dim=-1).mean() if isinstance(seen, (tuple, list)) else seen.norm(dim=-1).mean()
+    assert float(length) == pytest.approx(float(model.get_input_embeddings().weight.norm(dim=-1).mean()), rel=0.15)
+
+
+def test_a_run_goes_on_to_the_same_weights(parts: tuple[Any, FilledScreens], tmp_path: Path) -> None:
+    import copy
+
+    model, screens = parts
+    whole, broken = copy.deepcopy(model), copy.deepcopy(model)
+    config = VisionConfig(steps=6, batch_size=2, threads=1, save_every=2, kinds=SHAPES)
+    curve = train_vision(whole, screens, config, progress=False)
+
+    class Killed(Exception):
+        pass
+
+    def kill(event: dict[str, Any]) -> None:
+        if event["step"] == 5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train_vision(broken, screens, config, state_dir=tmp_path, progress=False, on_event=kill)
+    again = copy.deepcopy(model)
+    assert train_vision(again, screens, config, state_dir=tmp_path, progress=False) == curve
+    assert all(torch.equal(a, b) for a, b in zip(whole.state_dict().values(), again.state_dict().values(), strict=True))
+
+
+def test_the_grid_grows_finer_and_bad_settings_are_named() -> None:
+    config = VisionConfig(steps=100)
+    assert [config.snap_at(step) for step in (0, 14, 15, 39, 40, 99)] == [16, 16, 4, 4, 1, 1]
+    assert config.lr_at(99) == pytest.approx(config.lr * 0.1, rel=0.1)
+    with pytest.raises(ValueError, match="share of 1"):
+        VisionConfig(snaps=((0.5, 4),))
+    with pytest.raises(ValueError, match="lr > 0"):
+        VisionConfig(lr=0.0)
