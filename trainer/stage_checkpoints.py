@@ -30,8 +30,11 @@ MODEL = "model"
 
 
 def base(context: Context, folder: Path) -> Made:
-    """Random weights, and a tokenizer learned on the training texts; for a published preset, its weights by name."""
+    """Random weights, and a tokenizer learned on the training texts; for a published preset, its weights by name; with
+    `weights`, those."""
     preset = preset_from(context.config)
+    if context.config["weights"]:
+        return _kept_base(context, folder, preset)
     if preset.shape is None:
         return _published_base(context, folder, preset)
     rows = light_rows(context.inputs[SHARDS], ("train",))
@@ -52,6 +55,20 @@ def base(context: Context, folder: Path) -> Made:
     if preset.name == "nano" and not context.config["shape"]:
         checks.append(Check("nano size", 2e6 <= count <= 6e6, f"{count:,}", "2 to 6 million parameters"))
     return Made(folder, {"parameters": count, "vocabulary": len(processor.tokenizer), "texts": len(texts)}, checks)
+
+
+def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
+    """A checkpoint as it is, with its own tokenizer. Raises `ValueError` if it is of another preset or shape."""
+    place, sha256 = context.config["weights"], context.config["weights_digest"]
+    kept = checkpoints.load_checkpoint(place)
+    if context.config["shape"] or kept.processor.preset.name != preset.name:
+        raise ValueError(f"weights {place}: expected a checkpoint of preset {preset.name} and no other shape, found "
+                         f"{kept.processor.preset.name} and shape {context.config['shape']}")  # fmt: skip
+    made = checkpoints.lineage("base", kept.processor.preset, config=dict(context.config),
+                               parents={**context.parents, f"weights/{Path(place).name}": sha256})  # fmt: skip
+    checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, made)
+    counts = {"parameters": parameter_count(kept.model), "vocabulary": len(kept.processor.tokenizer)}
+    return Made(folder, counts, [_finite(kept.model), _loads(folder / MODEL)])
 
 
 def _published_base(context: Context, folder: Path, preset: Preset) -> Made:

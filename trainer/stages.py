@@ -45,6 +45,7 @@ DEFAULTS: dict[str, Any] = {
     "shape": {},
     "seed": 0,
     "tokenizer_texts": 20_000,
+    "weights": "",
     "midtrain": {"steps": 340, "sigma": [40, 15]},
     "validation_share": 0.08,
     "validation_rows": 32,
@@ -66,10 +67,11 @@ DEFAULTS: dict[str, Any] = {
     "merge": {"density": 0.5, "lambda": 1.0, "weights": None, "specialists": list(MERGED)},
     "evaluate": {},
 }
-"""The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew."""
+"""The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew. `weights`:
+the folder of a checkpoint of Vesper's that is the base ("": random, or a published preset's own)."""
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "base": ("preset", "shape", "seed", "tokenizer_texts"),
+    "base": ("preset", "shape", "seed", "tokenizer_texts", "weights"),
     "mid_trained": ("midtrain", "validation_share", "validation_rows"),
     **dict.fromkeys(SPECIALISTS, ("offline", "validation_share")),
     **dict.fromkeys(ONLINE, ("online",)),
@@ -177,6 +179,8 @@ def run_stage(
     input is missing or failed its checks, `ValueError` for an unknown stage or configuration key.
     """
     asset, chosen = asset_of(stage), stage_config(stage, config or {})
+    if chosen.get("weights"):  # the same folder may hold others tomorrow
+        chosen["weights_digest"] = _digest_of(Path(chosen["weights"]))
     store = Store(store_home)
     emit = on_event or (lambda event: None)
     inputs = {name: store.require(name) for name in inputs_of(stage, chosen)}
@@ -197,6 +201,15 @@ def run_stage(
     emit({"kind": "committed", "stage": stage, "version": manifest.version, "skipped": result.skipped,
           "checks_passed": manifest.checks_passed, **manifest.counts})  # fmt: skip
     return manifest
+
+
+def _digest_of(folder: Path) -> str:
+    from trainer.checkpoint import LINEAGE
+    from trainer.tensors import WeightFiles
+
+    if not (folder / LINEAGE).is_file():
+        raise ValueError(f"weights: expected the folder of a checkpoint ({LINEAGE} in it), found {str(folder)!r}")
+    return WeightFiles(folder).digest()
 
 
 def _unified(store: Store) -> list[Manifest]:

@@ -105,6 +105,37 @@ def test_the_same_inputs_give_the_same_bytes_elsewhere(made: dict[str, Any], tmp
         assert run_stage(stage, tmp_path, CONFIG, progress=False).data_version == made[stage].data_version
 
 
+def test_training_begins_from_a_checkpoint_by_its_folder(
+    store: Store, made: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same tensors, its own tokenizer, its digest in the lineage; other weights there are another version."""
+    import shutil
+
+    from trainer.tensors import WeightFiles
+
+    kept = tmp_path / "kept"
+    shutil.copytree(checkpoint_folder(made["mid_trained"]), kept)
+    config = {"weights": str(kept), "preset": "nano"}
+    base = run_stage("base", store.home, config, progress=False)
+    folder = checkpoint_folder(base)
+    assert WeightFiles(folder).digest() == WeightFiles(kept).digest()
+    assert (folder / "tokenizer.json").read_bytes() == (kept / "tokenizer.json").read_bytes()
+    parents = json.loads((folder / "lineage.json").read_text())["parents"]
+    assert parents == {**base.inputs, "weights/kept": WeightFiles(kept).digest()}
+    assert run_stage("base", store.home, config, progress=False).version == base.version
+    shutil.copytree(checkpoint_folder(made["base"]), kept, dirs_exist_ok=True)
+    assert run_stage("base", store.home, config, progress=False).version != base.version
+    wrongs: dict[str, dict[str, Any]] = {
+        "expected the folder of a checkpoint": {"weights": str(tmp_path)},
+        "no other shape": {**config, "shape": {"layers": 1}},
+        "preset 2b": {**config, "preset": "2b"},
+    }
+    for says, wrong in wrongs.items():
+        assert main(["base", "--home", str(store.home), "--config", json.dumps(wrong)]) == 2
+        assert says in capsys.readouterr().err
+    run_stage("base", store.home, CONFIG, progress=False)  # what the other tests read
+
+
 def test_evaluations_have_controls_and_records_of_the_same_samples(made: dict[str, Any]) -> None:
     from trainer.evaluate import compare
     from trainer.stage_evaluation import read_records
