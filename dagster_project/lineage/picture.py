@@ -133,5 +133,5 @@ def _box(box: Box, x: int, y: int) -> str:
         f"<g><title>{_text(box.hint or box.key, 600)}</title>"
         f'<rect x="{x}" y="{y}" width="{BOX_W}" height="{BOX_H}" rx="6" fill="{colour}"{stroke}{dashed}/>'
         f'<text x="{x + 8}" y="{y + 16}" font-size="12" fill="#111">{_text(box.key.partition("@")[0], 31)}</text>'
-        f'<text x="{x + 8}" y="{y + 30}" font-size="10" fill="#444">{_text(box.line, 40)}</text></g>'
+        f'<text x="{x + 8}" y="{y + 30}" font-size="10" fill="#444">{_text(box.line, 36)}</text></g>'
     )
