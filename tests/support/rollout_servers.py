@@ -61,7 +61,11 @@ def rollout_server(start: Path, root: Path) -> Iterator[tuple[FaultyServer, str]
                 made.hang.set()
 
 
-class ForkedServer:
+_CONTEXT = multiprocessing.get_context("forkserver")  # a fork of this process would have the locks of its threads
+_CONTEXT.set_forkserver_preload(["torch", "transformers.models.qwen3_vl.modeling_qwen3_vl"])
+
+
+class ServerProcess:
     """A server in a process of its own, which can be killed and started anew on the same port. `kill_in_reload`: it
     kills itself in the middle of that call of `reload_weights`, counted from 1."""
 
@@ -74,29 +78,15 @@ class ForkedServer:
 
     def run(self, kill_in_reload: int = 0) -> None:
         """Start it; it answers when this returns."""
-        self._process = multiprocessing.get_context("fork").Process(target=self._serve, args=(kill_in_reload,))
+        self._process = _CONTEXT.Process(target=_serve, args=(self.start, self.root, self.port, kill_in_reload))
         self._process.start()
-        for _ in range(600):
+        for _ in range(2400):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
+            assert self._process.is_alive(), f"the server ended at once: {self._process.exitcode}"
             time.sleep(0.05)
         raise AssertionError("the server didn't start")
-
-    def _serve(self, kill_in_reload: int) -> None:
-        import torch
-
-        torch.set_num_threads(1)
-        made, count = FaultyServer(load_checkpoint(self.start), weights_root=self.root), [0]
-
-        def reloading() -> None:
-            count[0] += 1
-            if count[0] == kill_in_reload:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        made.on_reload = reloading
-        with serving(made, port=self.port) as (_, thread):
-            thread.join()
 
     def wait_dead(self) -> None:
         """Until it was killed."""
@@ -108,3 +98,19 @@ class ForkedServer:
         if self._process is not None:
             self._process.kill()
             self._process.join(10)
+
+
+def _serve(start: Path, root: Path, port: int, kill_in_reload: int) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    made, count = FaultyServer(load_checkpoint(start), weights_root=root), [0]
+
+    def reloading() -> None:
+        count[0] += 1
+        if count[0] == kill_in_reload:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    made.on_reload = reloading
+    with serving(made, port=port) as (_, thread):
+        thread.join()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from choice_world import GOAL, SIZE, picture, pool, task
 from online_runs import settings, train
-from rollout_servers import FaultyServer, ForkedServer, rollout_server
+from rollout_servers import FaultyServer, ServerProcess, rollout_server
 
 from generators.generation.execution import Limits
 from generators.policies.policy import PolicyError, View
@@ -241,7 +241,7 @@ def test_a_server_that_says_it_has_reloaded_and_has_not_is_found_out(loaded: Che
 
 def test_a_server_killed_during_an_update_comes_back_with_the_new_weights(loaded: Checkpoint, tmp_path: Path) -> None:
     assert loaded.folder is not None
-    server = ForkedServer(loaded.folder, tmp_path)
+    server = ServerProcess(loaded.folder, tmp_path)
     server.run(kill_in_reload=2)
     try:
         with engine(loaded, [server.url], tmp_path) as made:
@@ -299,7 +299,7 @@ def test_the_reference_has_the_servers_until_the_policy_is_published_again(
 def test_rollouts_of_a_lost_server_are_lost_by_infrastructure(loaded: Checkpoint, tmp_path: Path) -> None:
     assert loaded.folder is not None
     limits = Limits(step_factor=1, step_extra=0, retries=1, call_s=60.0, pause_s=0.01)
-    with engine(loaded, [(lost := ForkedServer(loaded.folder, tmp_path)).url], tmp_path, wait_s=0.5) as made:
+    with engine(loaded, [(lost := ServerProcess(loaded.folder, tmp_path)).url], tmp_path, wait_s=0.5) as made:
         lost.run()
         try:
             made.publish(loaded.model.state_dict(), 0)
