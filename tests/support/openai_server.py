@@ -140,15 +140,14 @@ class OpenAIServer:
             return False
         if mode == "half":
             payload = payload[: len(payload) // 2]
-        writer.write(head.encode() + payload)
-        await writer.drain()
-        if mode == "half":
-            return False
         if writer.is_closing() or reader.at_eof():
             return False
-        self.delivered[question] += mode in ("right", "no_usage")
-        self.billed_responses += not status.isdigit() and mode not in ("no_usage", "html")
-        return True
+        if mode != "half":  # counted first: whoever has the last answer may look at the counts at once
+            self.delivered[question] += mode in ("right", "no_usage")
+            self.billed_responses += not status.isdigit() and mode not in ("no_usage", "html")
+        writer.write(head.encode() + payload)
+        await writer.drain()
+        return mode != "half"
 
     async def _trickle(self, writer: asyncio.StreamWriter, head: bytes, payload: bytes, mode: str) -> None:
         """A byte now and then, so that no single read ever times out."""
