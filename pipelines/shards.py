@@ -15,6 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -193,7 +194,7 @@ def _pack(
     index: list[dict[str, Any]] = []
     for number, groups in enumerate(_shards(store, chosen, config)):
         name = f"{key}-{number:03d}.parquet"
-        _write_shard(out, name, groups, config)
+        write_shard(out.path(name, table="shard"), groups, config)
         row = 0
         for place, group in enumerate(groups):
             for listed in group.select(INDEX_COLUMNS).to_pylist():
@@ -261,11 +262,12 @@ def _picture(store: Store, sha256: str) -> dict[str, Any]:
     return {"bytes": data, "path": path.name}
 
 
-def _write_shard(out: PartWriter, name: str, groups: Sequence[pa.Table], config: ShardConfig) -> None:
+def write_shard(path: Path, groups: Sequence[pa.Table], config: ShardConfig) -> None:
+    """A shard's file, each table a row group (or several, of `config.row_group_rows`)."""
     leaves = _leaves()
     pictures = "images.list.element.bytes"
     with pq.ParquetWriter(
-        out.path(name, table="shard"),
+        path,
         SHARD,
         compression={leaf: "NONE" if leaf == pictures else "ZSTD" for leaf in leaves},
         use_dictionary=True,

@@ -8,7 +8,6 @@ a new list repeats all of it for what is remembered.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from pipelines.takedown_assets import Rewriter
 from pipelines.takedown_list import NAME, Entry, Taken
 from pipelines.takedown_raw import RawReport, digests_at, locate, take_down_raw
 from pipelines.takedown_tables import Needles, id_rows, matches, texts_of
+from schemas.ids import text_key
 
 RawOf = Callable[[str], Raw | None]
 """Source → its native files, None where there are none."""
@@ -199,11 +199,6 @@ def _shown_by_others(listed: Iterable[Path], taken: Taken) -> set[str]:
             values = column if pa.types.is_string(column.type) else column.flatten()
             shown |= set(values.unique().to_pylist()) - {None}
     return shown - taken.asked_screens
-
-
-def text_key(text: str) -> str:
-    """What `quality.duplicates.embedding` knows a text by."""
-    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def _named(entry: Entry) -> str:

@@ -14,16 +14,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines import shards
 from pipelines.current_version import Change, holding, now, point, read_pointer, settle, user
 from pipelines.manifest import Check, FileEntry, Manifest, data_version, file_sha256
 from pipelines.reachable import VERSION, Asset, files_of
+from pipelines.shards import ShardConfig, write_shard
 from pipelines.store import ROW_GROUP_ROWS, TOMBSTONE, Store, put_text
 from pipelines.takedown_list import REASON, Taken
 from pipelines.takedown_tables import Needles, matches
@@ -136,8 +135,7 @@ class Rewriter:
             before += group.num_rows
             if len(stays):
                 left.append(group.take(pa.array(stays)))
-        target: Any = _Target(place.path(entry))
-        shards._write_shard(target, entry.path, left, shards.ShardConfig())
+        write_shard(place.path(entry), left, ShardConfig())
         made = place.entry(entry, after)
         self.moved[old.root, entry.path] = Moved(made, old.root, rows, tokens)
         return gone, made
@@ -267,13 +265,3 @@ class _Place:
         path = self.path(old)
         relative = path.relative_to(self.root).as_posix()
         return FileEntry(relative, old.table, rows, path.stat().st_size, file_sha256(path))
-
-
-@dataclass(frozen=True)
-class _Target:
-    """What `shards` writes a shard to."""
-
-    file: Path
-
-    def path(self, name: str, *, table: str | None = None) -> Path:
-        return self.file

@@ -57,3 +57,8 @@ def item_step(source: str, episode_id: str, step_index: int) -> str:
 def item_sample(identifier: str) -> str:
     """`sample:<sample_id>`."""
     return f"sample:{identifier}"
+
+
+def text_key(text: str) -> str:
+    """What a cache knows a text by: 32 hex digits, the same however its blanks are; lone surrogates are no error."""
+    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "backslashreplace")).hexdigest()[:32]

@@ -288,7 +288,7 @@ class Processor:
 
     def empty_batch(self) -> Batch:
         """A batch without a label: what a rank runs that has no rows left where others have."""
-        return self.with_picture(self._pad([Prompt([self._start], [])], [[]], None, left=False))
+        return self.with_picture(self.pad([Prompt([self._start], [])], [[]], None, left=False))
 
     def with_picture(self, batch: Batch) -> Batch:
         """The batch itself, or, if it shows no picture, with the smallest one, which no sequence shows."""
@@ -300,7 +300,7 @@ class Processor:
 
     def prompt_batch(self, rows: Sequence[Row]) -> Batch:
         """Prompts alone, padded left."""
-        return self._pad([self.prompt(row) for row in rows], [[]] * len(rows), None, left=True)
+        return self.pad([self.prompt(row) for row in rows], [[]] * len(rows), None, left=True)
 
     def reply_batch(
         self, rows: Sequence[Row], replies: Sequence[Sequence[int]], spans: SpanWeights | None = None
@@ -311,11 +311,12 @@ class Processor:
         prompts: dict[int, Prompt] = {}
         listed = [prompts.setdefault(id(row), self.prompt(row)) if id(row) not in prompts else prompts[id(row)]
                   for row in rows]  # fmt: skip
-        return self._pad(listed, replies, spans, left=False)
+        return self.pad(listed, replies, spans, left=False)
 
-    def _pad(
+    def pad(
         self, prompts: Sequence[Prompt], replies: Sequence[Sequence[int]], spans: SpanWeights | None, *, left: bool
     ) -> Batch:
+        """Laid-out prompts with reply ids, padded on one side; every reply token is a label, weighted by `spans`."""
         size = len(prompts)
         width = max(len(p.ids) + len(r) for p, r in zip(prompts, replies, strict=True))
         ids = np.full((size, width), self.pad_id, np.int64)

@@ -219,7 +219,7 @@ class RolloutServer(ChatServer):
         if prompt.pictures:
             raise Refused(400, "prompt_logprobs: expected a prompt without pictures", "prompt_logprobs", "unsupported")
         parameter = next(model.parameters())
-        batch = self._checkpoint.processor._pad([first], [prompt.ids[1:]], None, left=False)
+        batch = self._checkpoint.processor.pad([first], [prompt.ids[1:]], None, left=False)
         with torch.no_grad():
             found = reply_logprobs(model, batch.to(parameter.device, parameter.dtype)).logprobs[0].tolist()
         return [None, *({str(token): {"logprob": value, "rank": None, "decoded_token": None}}
@@ -255,7 +255,7 @@ class _GivenPrompts:
         self._processor, self._prompts = processor, prompts
 
     def prompt_batch(self, rows: Sequence[Any]) -> Batch:
-        found: Batch = self._processor._pad(self._prompts, [[]] * len(rows), None, left=True)
+        found: Batch = self._processor.pad(self._prompts, [[]] * len(rows), None, left=True)
         return found
 
     def __getattr__(self, name: str) -> Any:

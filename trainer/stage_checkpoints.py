@@ -60,12 +60,13 @@ def base(context: Context, folder: Path) -> Made:
 def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
     """A checkpoint as it is, with its own tokenizer. Raises `ValueError` if it is of another preset or shape."""
     place, sha256 = context.config["weights"], context.config["weights_digest"]
+    config = {key: value for key, value in context.config.items() if key != "weights"}  # its digest says which
     kept = checkpoints.load_checkpoint(place)
     if context.config["shape"] or kept.processor.preset.name != preset.name:
         raise ValueError(f"weights {place}: expected a checkpoint of preset {preset.name} and no other shape, found "
                          f"{kept.processor.preset.name} and shape {context.config['shape']}")  # fmt: skip
-    made = checkpoints.lineage("base", kept.processor.preset, config=dict(context.config),
-                               parents={**context.parents, f"weights/{Path(place).name}": sha256})  # fmt: skip
+    made = checkpoints.lineage("base", kept.processor.preset, config=config,
+                               parents={**context.parents, "weights": sha256})  # fmt: skip
     checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, made)
     counts = {"parameters": parameter_count(kept.model), "vocabulary": len(kept.processor.tokenizer)}
     return Made(folder, counts, [_finite(kept.model), _loads(folder / MODEL)])

