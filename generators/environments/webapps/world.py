@@ -42,6 +42,8 @@ LOAD_MS = 20_000
 """Limit on loading a page; one that takes longer is an error."""
 REST_S = 8.0
 """Limit on coming to rest after an action: an app that polls for ever is looked at as it stands."""
+WINDOW_S = 3.0
+"""Limit on the coming of a window that a page said it opens; one that is refused never comes."""
 CLOCK = "2026-01-15T12:00:00Z"
 """What the browser's clock says, always, where `Data.still_clock`: "2 minutes ago" doesn't change from run to run."""
 _FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
@@ -84,6 +86,7 @@ class WebAppWorld:
         self._cameras: dict[Page, Camera] = {}
         self._open: set[Request] = set()
         self._busy_at = 0.0
+        self._awaited: list[float] = []
         context.on("page", self._follow)
         for page in context.pages or [context.new_page()]:
             self._follow(page)
@@ -100,11 +103,15 @@ class WebAppWorld:
         if page in self._pages:
             return
         self._pages.append(page)
+        del self._awaited[:1]
         page.on("dialog", _answer)
         page.on("request", self._begun)
         page.on("requestfinished", self._ended)
         page.on("requestfailed", self._ended)
         page.on("response", self._answered)
+        session = self._context.new_cdp_session(page)
+        session.on("Page.windowOpen", lambda _: self._awaited.append(time.monotonic() + WINDOW_S))
+        session.send("Page.enable")
 
     def _begun(self, request: Request) -> None:
         if request.resource_type in _PENDING:
@@ -137,6 +144,9 @@ class WebAppWorld:
             try:
                 page.evaluate(_FRAMES)
                 page.wait_for_load_state("load", timeout=max(1.0, (end - time.monotonic()) * 1000))
+                if self._awaited and time.monotonic() < self._awaited[0]:
+                    page.wait_for_timeout(20)
+                    continue
                 if self._open or time.monotonic() - self._busy_at < self.data.quiet_s:
                     page.wait_for_timeout(20)
                     continue
@@ -169,6 +179,7 @@ class WebAppWorld:
         del self._pages[1:]
         self.page.goto("about:blank")
         self._open.clear()
+        self._awaited.clear()
         self._context.clear_cookies()
         self.data.restore(start)
         for name, value in self.data.cookies():
