@@ -47,7 +47,7 @@ class Phase:
 
 
 SHAPE: dict[str, Any] = {
-    "vocab_size": 3072, "vision_depth": 2, "vision_hidden": 160, "vision_heads": 5, "vision_intermediate": 320,
+    "vocab_size": 3072, "vision_depth": 3, "vision_hidden": 160, "vision_heads": 5, "vision_intermediate": 320,
     "deepstack": [], "position_grid": 28,
     "position_init": 0.2, "pixels": 320 * 448,
 }  # fmt: skip

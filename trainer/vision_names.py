@@ -3,13 +3,15 @@
 The classes are the tokenizer's tokens, their weights the token embeddings as they are: what the tower makes of a
 picture lies near the embeddings of the names of what is there, and the decoder, which learns afterwards, has only to
 compare a name in the question with names in the picture. Screens are full of elements, nobody asks a question and the
-decoder isn't run, so that a CPU second shows about ten times as many elements as lessons do. Elements stand on a coarse
-grid at first: a patch then looks the same whenever its element does.
+decoder isn't run, so that a CPU second shows about ten times as many elements as lessons do.
+
+Whole words are too many to be learned as pictures, so the tower spells first: a linear reading of its early patches,
+which isn't kept, says which letters stand in them. From letters a later block makes words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -19,8 +21,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from generators.perception.labels import LETTERS, PARTS, UNDECIDED, image_labels, letter_labels
 from generators.perception.labels import VERSION as LABEL_VERSION
-from generators.perception.labels import image_labels
 from generators.perception.screens import SMALL_SIZES, fill
 from generators.perception.sheets import TEXT_KINDS, VERSION, read_sheet
 from schemas.ids import digest
@@ -31,7 +33,7 @@ from trainer.training_state import TrainingState
 if TYPE_CHECKING:
     from trainer.image_labels import LabelledImages
 
-KINDS: dict[str, float] = {"shape": 1.0, "icon": 3.0, "widget": 1.5, **dict.fromkeys(TEXT_KINDS, 0.8)}
+KINDS: dict[str, float] = {"shape": 1.0, "icon": 1.5, "widget": 0.8, **dict.fromkeys(TEXT_KINDS, 1.0)}
 """How often each kind of element stands on a screen."""
 
 
@@ -39,20 +41,24 @@ KINDS: dict[str, float] = {"shape": 1.0, "icon": 3.0, "widget": 1.5, **dict.from
 class VisionConfig:
     """What decides the tower's weights, beside the drawings and where it begins."""
 
-    steps: int = 16_000
+    steps: int = 5_000
     batch_size: int = 32
     """Screens a step."""
-    lr: float = 2e-3
+    lr: float = 1.5e-3
     warmup: int = 50
     final_lr_share: float = 0.1
     scale: float = 12.0
     """A logit is so many times the cosine of a picture's token and a token's embedding."""
     background: float = 0.3
     """Weight of a token that shows nothing; of one that shows something it is 1."""
+    blank: float = 0.1
+    """Weight of a part of a patch without a letter; of one with a letter it is 1."""
     place: float = 1.0
     """Weight of the squared error of a linear reading of the place (0..1), which isn't kept."""
-    snaps: tuple[tuple[float, int], ...] = ((0.15, 16), (0.4, 4), (1.0, 1))
-    """(up to this share of the steps, elements stand on a grid of so many pixels)."""
+    letters: float = 1.0
+    """Weight of the cross entropy of the letters in a patch."""
+    spells: int = 1
+    """The block (from 0) after which letters are read."""
     kinds: Mapping[str, float] = field(default_factory=lambda: dict(KINDS))
     seed: int = 0
     threads: int = 2
@@ -62,12 +68,6 @@ class VisionConfig:
     def __post_init__(self) -> None:
         if min(self.steps, self.batch_size, self.save_every) < 1 or self.lr <= 0:
             raise ValueError(f"VisionConfig: expected steps, batch_size and save_every >= 1 and lr > 0, found {self}")
-        if not self.snaps or self.snaps[-1][0] < 1:
-            raise ValueError(f"VisionConfig: expected snaps up to a share of 1, found {self.snaps}")
-
-    def snap_at(self, step: int) -> int:
-        """Pixels of the grid at a step (from 0)."""
-        return next(pixels for share, pixels in self.snaps if step < share * self.steps or share >= 1)
 
     def lr_at(self, step: int) -> float:
         """Linear warm-up, then linear down to the final share."""
@@ -76,12 +76,14 @@ class VisionConfig:
 
 
 class ScreenBatch(NamedTuple):
-    """`pixels` [patches, C·T·P·P], `grids` [screens, 3]; of each image token its label and place (x, y in 0..1)."""
+    """`pixels` [patches, C·T·P·P], `grids` [screens, 3]; of each image token its label and place (x, y in 0..1); of
+    each patch its `letters` [patches, `PARTS`] (see `letter_labels`)."""
 
     pixels: torch.Tensor
     grids: torch.Tensor
     labels: torch.Tensor
     places: torch.Tensor
+    letters: torch.Tensor
 
 
 class FilledScreens:
@@ -96,32 +98,43 @@ class FilledScreens:
         """Of all that decides the batches."""
         return digest([VERSION, LABEL_VERSION, self._seed, self._drawings.sheets, self._kinds])
 
-    def batch(self, number: int, size: int, snap: int = 1) -> ScreenBatch:
+    def batch(self, number: int, size: int) -> ScreenBatch:
         """`size` screens of one size in pixels."""
         rng = Random(f"vision-{self._seed}-{number}")
         pixels = rng.choice(SMALL_SIZES)
-        flat, grids, labels = [], [], []
+        flat, grids, labels, letters = [], [], [], []
+        merge = self._processor.images.merge_size
         for _ in range(size):
-            screen = fill(rng.choice(self._sheets), self._kinds, rng, pixels, snap)
+            screen = fill(rng.choice(self._sheets), self._kinds, rng, pixels)
             patches, grid = self._processor.patches(as_picture(screen, ""))
             flat.append(patches)
             grids.append(grid)
             labels += [self._processor.label_id(label) for label in image_labels(screen, rng, grounding=False)]
-        merge = self._processor.images.merge_size
+            letters.append(_token_by_token(letter_labels(screen), merge))
         rows, columns = grids[0][1] // merge, grids[0][2] // merge
         y, x = torch.meshgrid((torch.arange(rows) + 0.5) / rows, (torch.arange(columns) + 0.5) / columns, indexing="ij")
         places = torch.stack([x, y], -1).reshape(-1, 2).repeat(size, 1)
-        return ScreenBatch(torch.from_numpy(np.concatenate(flat)), torch.tensor(grids), torch.tensor(labels), places)
+        spelled = torch.from_numpy(np.concatenate(letters))
+        shown = torch.from_numpy(np.concatenate(flat))
+        return ScreenBatch(shown, torch.tensor(grids), torch.tensor(labels), places, spelled)
+
+
+def _token_by_token(patches: np.ndarray, merge: int) -> np.ndarray:
+    """[rows, columns, …] of patches in the order of the model's: all of one image token, then those of the next."""
+    rows, columns, *rest = patches.shape
+    blocks = patches.reshape(rows // merge, merge, columns // merge, merge, *rest)
+    return blocks.swapaxes(1, 2).reshape(rows * columns, *rest)
 
 
 def train_vision(
     model: Any, screens: FilledScreens, config: VisionConfig, *, start: str = "",
     state_dir: Path | None = None, on_event: Callable[[dict[str, Any]], None] | None = None, progress: bool = True,
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Train the vision tower of `model` in place; → a row per step (loss, place, right).
+    """Train the vision tower of `model` in place; → a row per step (loss, place, letters, right, spelled).
 
     `right` is the share of tokens that show something whose label is the likeliest (of a name of two words it can't be
-    far above half). At the end the tower's output is scaled to the size of token embeddings, which changes no class.
+    far above half), `spelled` the share of letters that are read right. At the end the tower's output is scaled to the
+    size of token embeddings, which changes no class.
     With `state_dir` it resumes, to the same weights, what was begun from the same weights (`start`: their digest).
     Raises `FloatingPointError` for a gradient that isn't finite.
     """
@@ -131,7 +144,11 @@ def train_vision(
     torch.manual_seed(config.seed)
     tower = model.model.visual
     embeddings = model.get_input_embeddings().weight.detach()
-    parts = torch.nn.ModuleDict({"tower": tower, "place": torch.nn.Linear(embeddings.shape[1], 2)})
+    wide = tower.config.hidden_size
+    parts = torch.nn.ModuleDict({
+        "tower": tower, "place": torch.nn.Linear(embeddings.shape[1], 2),
+        "letters": torch.nn.Linear(wide, PARTS * (len(LETTERS) + 1)),
+    })  # fmt: skip
     optimiser = torch.optim.AdamW(parts.parameters(), config.lr, (0.9, 0.95), weight_decay=0.0)
     state = TrainingState(state_dir, digest([screens.digest(), asdict(config), start]), Ranks())
     saved = state.load(parts, optimiser) or {}
@@ -142,20 +159,22 @@ def train_vision(
         while step < config.steps:
             for group in optimiser.param_groups:
                 group["lr"] = config.lr_at(step)
-            batch = screens.batch(step, config.batch_size, config.snap_at(step))
+            batch = screens.batch(step, config.batch_size)
             with torch.autocast("cpu", torch.bfloat16, enabled=config.bf16):
-                features = _features(tower, batch)
-            made = _losses(features.float(), batch, classes, parts["place"], screens.end_id, config)
+                features, patches = _features(tower, batch, config.spells)
+            named, right = _name_losses(features.float(), batch, classes, screens.end_id, config)
+            place = ((parts["place"](functional.normalize(features.float(), dim=-1)) - batch.places) ** 2).mean()
+            letters, spelled = _letter_losses(parts["letters"](patches.float()), batch.letters, config)
             optimiser.zero_grad(set_to_none=True)
-            (made[0] + config.place * made[1]).backward()
+            (named + config.place * place + config.letters * letters).backward()
             if not torch.isfinite(torch.nn.utils.clip_grad_norm_(parts.parameters(), 1.0)):
                 raise FloatingPointError(f"vision: a gradient isn't finite at step {step}; lower lr ({config.lr})")
             optimiser.step()
             step += 1
-            named = zip(("loss", "place", "right"), (one.item() for one in made), strict=True)
-            curve.append({name: round(value, 5) for name, value in named})
+            found = {"loss": named, "place": place, "letters": letters, "right": right, "spelled": spelled}
+            curve.append({name: round(value.item(), 5) for name, value in found.items()})
             bar.update()
-            bar.set_postfix_str(f"loss {curve[-1]['loss']:.3f}, right {curve[-1]['right']:.2f}")
+            bar.set_postfix_str(", ".join(f"{name} {curve[-1][name]:.2f}" for name in ("loss", "right", "spelled")))
             if on_event is not None:
                 on_event({"kind": "step", "step": step, "steps": config.steps, **curve[-1]})
             if step == config.steps or step % config.save_every == 0:
@@ -165,30 +184,50 @@ def train_vision(
     return curve
 
 
-def _features(tower: Any, batch: ScreenBatch) -> torch.Tensor:
-    """[image tokens, hidden]: what the decoder gets."""
-    found: torch.Tensor = tower(batch.pixels, grid_thw=batch.grids).pooler_output
-    return found
+def _features(tower: Any, batch: ScreenBatch, block: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """([image tokens, hidden], what the decoder gets; [patches, vision hidden], what leaves a block).
+
+    Raises `ValueError` for a block that the tower doesn't have.
+    """
+    if not 0 <= block < len(tower.blocks):
+        raise ValueError(f"vision: spells: expected a block of 0 to {len(tower.blocks) - 1}, found {block}")
+    kept: list[torch.Tensor] = []
+    hook = tower.blocks[block].register_forward_hook(lambda _, __, out: kept.append(out))
+    try:
+        found: torch.Tensor = tower(batch.pixels, grid_thw=batch.grids).pooler_output
+    finally:
+        hook.remove()
+    return found, kept[0]
 
 
-def _losses(
-    features: torch.Tensor, batch: ScreenBatch, classes: torch.Tensor, place: Any, end_id: int, config: VisionConfig
-) -> Sequence[torch.Tensor]:
-    """(cross entropy, squared error of the place, share of right labels among tokens that show something)."""
-    unit = functional.normalize(features, dim=-1)
-    logits = config.scale * unit @ classes.T
+def _name_losses(
+    features: torch.Tensor, batch: ScreenBatch, classes: torch.Tensor, end_id: int, config: VisionConfig
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(cross entropy of the labels, share of right labels among tokens that show something)."""
+    logits = config.scale * functional.normalize(features, dim=-1) @ classes.T
     shows = batch.labels != end_id
     weights = torch.where(shows, 1.0, config.background)
     losses = functional.cross_entropy(logits, batch.labels, reduction="none")
-    error = ((place(unit) - batch.places) ** 2).mean()
     right = (logits.detach().argmax(-1) == batch.labels)[shows].float().mean()
-    return (losses * weights).sum() / weights.sum(), error, right
+    return (losses * weights).sum() / weights.sum(), right
+
+
+def _letter_losses(
+    logits: torch.Tensor, letters: torch.Tensor, config: VisionConfig
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(cross entropy of the letters, share of those read right); `logits` [patches, `PARTS` · classes]."""
+    logits, labels = logits.view(letters.numel(), -1), letters.reshape(-1)
+    shows = labels > 0
+    weights = torch.where(shows, 1.0, config.blank) * (labels != UNDECIDED)
+    losses = functional.cross_entropy(logits, labels, reduction="none", ignore_index=UNDECIDED)
+    right = (logits.detach().argmax(-1) == labels)[shows].float().sum() / shows.sum().clamp(min=1)
+    return (losses * weights).sum() / weights.sum(), right
 
 
 @torch.no_grad()
 def _match_size(tower: Any, embeddings: torch.Tensor, batch: ScreenBatch) -> None:
     """Scale the merger's last layer so that image tokens are as long as text tokens: the decoder adds to both alike."""
     last = tower.merger.linear_fc2
-    factor = float(embeddings.norm(dim=-1).mean() / _features(tower, batch).norm(dim=-1).mean())
+    factor = float(embeddings.norm(dim=-1).mean() / _features(tower, batch, 0)[0].norm(dim=-1).mean())
     for parameter in last.parameters():
         parameter.mul_(factor)

@@ -1,4 +1,4 @@
-"""What each image token of a screen shows: targets for every token of a picture, beside the question's one answer.
+"""What each image token of a screen shows, and which letters each patch: targets beside the question's one answer.
 
 A question about a screen has one answer of a few tokens; the picture has dozens of tokens that say nothing of what they
 learned. With a label on each, a small model learns to tell names and to look for what was asked in hundreds of steps
@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from generators.perception.screens import Pasted, PastedScreen
 from generators.perception.sheets import TEXT_KINDS
 
-VERSION = 1
+if TYPE_CHECKING:
+    import numpy as np
+
+VERSION = 2
 """Raise it when the same screen gets other labels."""
 TOKEN_PX = 32
 """Side of the square of pixels that an image token of a nano model stands for."""
@@ -25,6 +29,14 @@ SHOWN_SHARE = 0.2
 """An element counts as shown by a token if it covers so much of its square (or has its centre there)."""
 FOREGROUND, BACKGROUND = 2.0, 1.0
 """Weights of all tokens that show something, and of all others, of one screen together."""
+PATCH_PX = 16
+"""Side of the square of pixels that the vision tower sees as one."""
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+PARTS = 2
+"""Letters that a patch may show: the centres of two stand in different halves of it, or in different patches."""
+LINE_PX = 20
+"""A patch whose middle is closer than this to the middle of a letter shows a part of it."""
+NO_LETTER, UNDECIDED = 0, -100
 
 
 @dataclass(frozen=True)
@@ -83,3 +95,26 @@ def _share(one: Pasted, x: float, rng: Random) -> float:
         return rng.random()
     left, _, right, _ = one.box
     return min(0.999, max(0.0, (x - left) / (right - left)))
+
+
+def letter_labels(screen: PastedScreen) -> np.ndarray:
+    """int64 [rows, columns, `PARTS`] over the patches of a screen: which letter has its centre in each part.
+
+    A letter is its place in `LETTERS` plus one; `NO_LETTER` stands where there is none, `UNDECIDED` (for no loss) on
+    other characters and on patches above and below that show a part of a line.
+    """
+    import numpy as np
+
+    columns, rows, wide = screen.size_px[0] // PATCH_PX, screen.size_px[1] // PATCH_PX, PATCH_PX // PARTS
+    found = np.full((rows, columns * PARTS), NO_LETTER, np.int64)
+    for one in screen.elements:
+        for letter, x, y in one.drawn.letters:
+            part, row = int((one.box[0] + x) // wide), int((one.box[1] + y) // PATCH_PX)
+            if not (0 <= part < columns * PARTS and 0 <= row < rows):
+                continue
+            found[row, part] = LETTERS.index(letter) + 1 if letter in LETTERS else UNDECIDED
+            for other in (row - 1, row + 1):
+                near = abs((other + 0.5) * PATCH_PX - one.box[1] - y) < LINE_PX
+                if 0 <= other < rows and near and found[other, part] == NO_LETTER:
+                    found[other, part] = UNDECIDED
+    return found.reshape(rows, columns, PARTS)

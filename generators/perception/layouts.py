@@ -15,13 +15,23 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from generators.perception.screens import SIZES, Pasted, PastedScreen
-from generators.perception.sheets import DARK, Drawn, Style, element_html, identity, label, style_css, style_of
+from generators.perception.sheets import (
+    Drawn,
+    Style,
+    drawn_on,
+    element_html,
+    identity,
+    label,
+    read_drawn,
+    style_css,
+    style_of,
+)
 from generators.perception.vocabulary import COLOURS, ICONS, SHAPES, WIDGETS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-VERSION = 1
+VERSION = 2
 MOST_BLOCKS = 9
 TRIES = 60
 
@@ -50,8 +60,7 @@ class _Page:
     def _name(self, kind: str) -> tuple[str, str]:
         rng = self.rng
         if kind == "shape":
-            ground = "black" if self.style.ground in DARK else "white"
-            return rng.choice(list(SHAPES)), rng.choice([colour for colour in COLOURS if colour != ground])
+            return rng.choice(list(SHAPES)), rng.choice(list(COLOURS))
         if kind in ("icon", "widget"):
             return rng.choice(list(ICONS) if kind == "icon" else WIDGETS), ""
         return label(rng), ""
@@ -118,9 +127,6 @@ BLOCKS: tuple[Callable[[_Page], str], ...] = (
 )  # fmt: skip
 """What a page is made of."""
 
-_BOXES = """() => [...document.querySelectorAll('.e>*')].map(e => { const r = e.getBoundingClientRect();
-return [Math.floor(r.left), Math.floor(r.top), Math.ceil(r.right), Math.ceil(r.bottom)] })"""
-
 
 def draw_layout(page: Page, seed: str, folder: Path) -> None:
     """Draw a layout unless it lies there: `<seed>.png` and, last, `<seed>.json`."""
@@ -132,15 +138,14 @@ def draw_layout(page: Page, seed: str, folder: Path) -> None:
     width, height = made.size
     page.set_viewport_size({"width": width, "height": height})
     page.set_content(html)
-    boxes: Sequence[Sequence[int]] = page.evaluate(_BOXES)
-    if len(boxes) != len(made.elements):
-        raise RuntimeError(f"layout {seed}: expected {len(made.elements)} elements, the page shows {len(boxes)}")
+    drawn = drawn_on(page, ".e>*", made.elements, f"layout {seed}")
     page.screenshot(path=str(folder / f"{seed}.png"))
     shown: list[dict[str, Any]] = []
     cut: list[dict[str, Any]] = []
-    for what, box in zip(made.elements, boxes, strict=True):
-        inside = box[0] >= 0 and box[1] >= 0 and box[2] <= width and box[3] <= height
-        (shown if inside else cut).append(asdict(Drawn(*what, tuple(box))))  # type: ignore[arg-type]
+    for one in drawn:
+        left, top, right, bottom = one.box
+        inside = left >= 0 and top >= 0 and right <= width and bottom <= height
+        (shown if inside else cut).append(asdict(one))
     partial = target.with_suffix(".partial")
     partial.write_text(json.dumps({"elements": shown, "cut": cut}), encoding="utf-8")
     os.replace(partial, target)
@@ -169,6 +174,5 @@ def read_layout(folder: Path, seed: str) -> tuple[PastedScreen, tuple[Drawn, ...
     with Image.open(folder / f"{seed}.png") as opened:
         pixels = np.asarray(opened.convert("RGB"))
     plain = json.loads((folder / f"{seed}.json").read_text(encoding="utf-8"))
-    shown, cut = ([Drawn(e["kind"], e["name"], e["colour"], tuple(e["box"])) for e in plain[key]]
-                  for key in ("elements", "cut"))  # fmt: skip
+    shown, cut = ([read_drawn(one) for one in plain[key]] for key in ("elements", "cut"))
     return PastedScreen(pixels, tuple(Pasted(drawn, drawn.box) for drawn in shown)), tuple(cut)

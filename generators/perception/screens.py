@@ -64,8 +64,8 @@ def paste(sheet: Sheet, chosen: Sequence[Drawn], rng: Random, size: tuple[int, i
     return PastedScreen(pixels, tuple(placed))
 
 
-def fill(sheet: Sheet, kinds: Mapping[str, float], rng: Random, size: tuple[int, int], snap: int = 1) -> PastedScreen:
-    """A screen full of elements in ragged rows, their kinds drawn by weight, each on a grid of `snap` pixels."""
+def fill(sheet: Sheet, kinds: Mapping[str, float], rng: Random, size: tuple[int, int]) -> PastedScreen:
+    """A screen full of elements in ragged rows, their kinds drawn by weight."""
     width, height = size
     pixels = np.empty((height, width, 3), np.uint8)
     pixels[:] = sheet.ground
@@ -76,7 +76,7 @@ def fill(sheet: Sheet, kinds: Mapping[str, float], rng: Random, size: tuple[int,
         left, tallest = rng.randint(0, 5 * GAP), 0
         for kind in rng.choices(list(kinds), list(kinds.values()), k=ROW):
             drawn = rng.choice(by_kind[kind])
-            x, y = _up(left, snap), _up(top + rng.randint(0, GAP + 2), snap)
+            x, y = left, top + rng.randint(0, GAP + 2)
             wide, high = drawn.box[2] - drawn.box[0], drawn.box[3] - drawn.box[1]
             if x + wide > width or y + high > height:
                 continue  # a smaller one may fit
@@ -86,11 +86,6 @@ def fill(sheet: Sheet, kinds: Mapping[str, float], rng: Random, size: tuple[int,
             left, tallest = x + wide + rng.randint(GAP, 6 * GAP), max(tallest, y + high - top)
         top += max(tallest, 2 * GAP) + rng.randint(GAP, 4 * GAP)
     return PastedScreen(pixels, tuple(placed))
-
-
-def _up(value: int, step: int) -> int:
-    """The next multiple."""
-    return -(-value // step) * step
 
 
 def _near(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:

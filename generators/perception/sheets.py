@@ -9,25 +9,25 @@ from __future__ import annotations
 import html
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from generators.nano_text import nano_text_css
 from generators.perception.vocabulary import COLOURS, ICONS, SHAPES, WIDGETS, WORDS
 
 if TYPE_CHECKING:
     import numpy as np
     from playwright.sync_api import Page
 
-VERSION = 2
+VERSION = 3
 """Raise it when the same seed draws other pixels."""
 
-FONTS = ("Liberation Sans", "Liberation Sans", "DejaVu Sans", "Liberation Serif")
-"""What nano pages are drawn in (Arial is Liberation Sans there); every further font is to be learned anew."""
-GROUNDS = ("#ffffff", "#ffffff", "#f4f5f7", "#fdf6e3", "#e8eef7", "#20242c", "#123047", "#2b2b2b", "#eef5ea")
-DARK = {"#20242c", "#123047", "#2b2b2b"}
+GROUNDS = ("#ffffff", "#ffffff", "#ffffff", "#f4f5f7", "#fdf6e3", "#e8eef7", "#eef5ea")
+INK = "#1b1b1b"
+"""Colour of text and strokes."""
 TEXT_KINDS = ("text", "button", "link", "field", "checkbox", "radio", "tab")
 ROLES = {"text": "text", "button": "button", "link": "link", "field": "text field", "checkbox": "checkbox",
          "radio": "radio button", "tab": "tab", "icon": "icon",
@@ -40,13 +40,15 @@ class Drawn:
     """An element of a sheet. `box` = left, top, right, bottom in the sheet's pixels.
 
     `kind`: shape, icon, widget or one of `TEXT_KINDS`; `name` is what it is called ("circle", "search", "Save"),
-    `colour` that of a shape ("" where colour says nothing).
+    `colour` that of a shape ("" where colour says nothing). `letters`: each character that it shows with its centre, in
+    pixels from the box's left and top.
     """
 
     kind: str
     name: str
     colour: str
     box: tuple[int, int, int, int]
+    letters: tuple[tuple[str, float, float], ...] = ()
 
 
 def names_of(drawn: Drawn) -> list[str]:
@@ -80,50 +82,31 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Style:
-    """How one sheet looks."""
+    """How one sheet looks, beside what all share: nano's text (`generators.nano_text`)."""
 
     ground: str
-    font: str
-    text_px: int
-    weight: int
     button: str
     radius: int
 
-    @property
-    def ink(self) -> str:
-        """Colour of text and strokes."""
-        return "#f0f0f0" if self.ground in DARK else "#1b1b1b"
-
 
 def style_of(seed: str) -> Style:
-    """A style drawn from the seed; text is 16 to 28 px high."""
+    """A style drawn from the seed."""
     rng = Random(f"style/{VERSION}/{seed}")
-    ground = rng.choice(GROUNDS)
-    plain = ("#3a3f4b", "#4a5160") if ground in DARK else ("#e3e6ea", "#ffffff", "#d7e3fa")
-    return Style(ground, rng.choice(FONTS), rng.choice((16, 18, 20, 20, 22, 24, 28)),
-                 rng.choice((400, 400, 700)), rng.choice(plain), rng.choice((0, 3, 6, 14)))  # fmt: skip
+    return Style(rng.choice(GROUNDS), rng.choice(("#e3e6ea", "#ffffff", "#d7e3fa")), rng.choice((0, 3, 6, 14)))
 
 
 def label(rng: Random) -> str:
-    """A word of interfaces (mostly), two of them, a number, or a made-up word."""
+    """A word of interfaces (mostly), two of them, or a number below 100."""
     draw = rng.random()
-    if draw < 0.62:
+    if draw < 0.84:
         return rng.choice(WORDS)
-    if draw < 0.76:
-        return f"{rng.choice(WORDS)} {rng.choice(WORDS)}"
-    if draw < 0.88:
-        return str(rng.randrange(10 ** rng.randint(1, 4)))
-    return "".join(rng.choice("bcdfghjklmnprstvw") + rng.choice("aeiou") for _ in range(rng.randint(2, 3))).title()
+    return f"{rng.choice(WORDS)} {rng.choice(WORDS)}" if draw < 0.95 else str(rng.randrange(100))
 
 
 def wanted(seed: str) -> list[tuple[str, str, str]]:
     """(kind, name, colour) of the elements of a sheet, in a shuffled order; names of texts are all different."""
     rng = Random(f"sheet/{VERSION}/{seed}")
-    ground = style_of(seed).ground
-    colours = [
-        c for c in COLOURS if not (c == "white" and ground not in DARK) and not (c == "black" and ground in DARK)
-    ]
-    found = [("shape", rng.choice(list(SHAPES)), colour) for colour in colours for _ in range(4)]
+    found = [("shape", rng.choice(list(SHAPES)), colour) for colour in COLOURS for _ in range(4)]
     found += [("icon", name, "") for name in ICONS for _ in range(2)]
     found += [("widget", name, "") for name in WIDGETS for _ in range(3)]
     names: dict[str, None] = {}
@@ -146,25 +129,24 @@ body{{margin:8px;width:{WIDTH - 16}px}} .e{{margin:5px}}</style>{body}"""
 
 def style_css(style: Style) -> str:
     """The rules that draw elements in a style."""
-    return f"""body{{background:{style.ground};color:{style.ink};
-font:{style.weight} {style.text_px}px '{style.font}',sans-serif;line-height:1.2}}
+    return f"""{nano_text_css()} body{{background:{style.ground};color:{INK};line-height:1.2}}
 .e{{display:inline-block;vertical-align:middle;white-space:nowrap}} .e>*{{display:block}}
-.b{{padding:5px 12px;border:1px solid #8886;border-radius:{style.radius}px;background:{style.button};color:{style.ink}}}
+.b{{padding:5px 12px;border:1px solid #8886;border-radius:{style.radius}px;background:{style.button};color:{INK}}}
 .p{{background:#2563c9;color:#fff;border-color:#2563c9}} .t{{border-bottom:3px solid #2563c9;padding:4px 8px}}
-a{{color:{"#8ab4f8" if style.ground in DARK else "#1a4fb4"};text-decoration:underline}}
+a{{color:#1a4fb4;text-decoration:underline}}
 .f{{border:1px solid #888;border-radius:{min(6, style.radius)}px;padding:5px 8px;min-width:90px;background:#fff;
 color:#222}} .l>i{{vertical-align:-3px;margin-right:7px}} i{{display:inline-block;width:18px;height:18px;
-border:2px solid {style.ink};box-sizing:border-box}} i.r{{border-radius:50%}} svg{{display:block}}"""
+border:2px solid {INK};box-sizing:border-box}} i.r{{border-radius:50%}} svg{{display:block}}"""
 
 
 def element_html(kind: str, name: str, colour: str, style: Style, rng: Random) -> str:
     """HTML of one element; sizes and variants come from `rng`."""
     text = html.escape(name)
     if kind == "shape":
-        side = rng.randint(26, 64)
+        side = rng.randint(26, 56)
         return f'<svg width={side} height={side} viewBox="0 0 24 24" fill="{COLOURS[colour]}">{SHAPES[name]}</svg>'
     if kind == "icon":
-        side, ink = rng.randint(24, 44), rng.choice((style.ink, style.ink, "#2563c9", "#c0392b", "#2a9d3f"))
+        side, ink = rng.choice((24, 28, 32)), rng.choice((INK, INK, INK, "#2563c9"))
         svg = (f'<svg width={side} height={side} viewBox="0 0 24 24" fill=none stroke="{ink}" stroke-width=2 '
                f'stroke-linecap=round stroke-linejoin=round>{ICONS[name]}</svg>')  # fmt: skip
         return svg if rng.random() < 0.6 else f'<span class=b style="padding:6px">{svg}</span>'
@@ -213,8 +195,39 @@ def _widget(name: str, style: Style, rng: Random) -> str:
     return f'<span class=f style="width:110px;height:22px">{arrow if name == "dropdown" else ""}</span>'
 
 
-_BOXES = """() => [...document.querySelectorAll('.e')].map(e => { const r = e.getBoundingClientRect();
-return [Math.floor(r.left), Math.floor(r.top + scrollY), Math.ceil(r.right), Math.ceil(r.bottom + scrollY)] })"""
+LETTERS_JS = """element => {
+  const box = element.getBoundingClientRect(), walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  const left = Math.floor(box.left), top = Math.floor(box.top + scrollY), found = [];
+  for (let node; (node = walker.nextNode());)
+    for (let at = 0; at < node.length; at++) {
+      const range = document.createRange();
+      range.setStart(node, at); range.setEnd(node, at + 1);
+      const one = range.getBoundingClientRect();
+      if (node.data[at].trim())
+        found.push([node.data[at], (one.left + one.right) / 2 - left, (one.top + one.bottom) / 2 + scrollY - top]);
+    }
+  return {box: [left, top, Math.ceil(box.right), Math.ceil(box.bottom + scrollY)], letters: found};
+}"""
+"""An element's box on the whole page, in whole pixels, and the centres of its letters."""
+
+
+def drawn_on(page: Page, selector: str, wanted: Sequence[tuple[str, str, str]], what: str) -> list[Drawn]:
+    """The elements of an open page, in the order of (kind, name, colour). Raises `RuntimeError` if there are more or
+    fewer; `what` is the page's name."""
+    found = page.evaluate(f"[...document.querySelectorAll({selector!r})].map({LETTERS_JS})")
+    if len(found) != len(wanted):
+        raise RuntimeError(f"{what}: expected {len(wanted)} elements, the page shows {len(found)}")
+    return [Drawn(*named, tuple(one["box"]), _letters(one["letters"]))
+            for named, one in zip(wanted, found, strict=True)]  # fmt: skip
+
+
+def read_drawn(plain: Mapping[str, Any]) -> Drawn:
+    """An element as it was written to JSON."""
+    return Drawn(plain["kind"], plain["name"], plain["colour"], tuple(plain["box"]), _letters(plain["letters"]))
+
+
+def _letters(found: Sequence[Sequence[Any]]) -> tuple[tuple[str, float, float], ...]:
+    return tuple((str(letter), round(x, 1), round(y, 1)) for letter, x, y in found)
 
 
 def draw_sheet(page: Page, seed: str, folder: Path) -> None:
@@ -223,14 +236,11 @@ def draw_sheet(page: Page, seed: str, folder: Path) -> None:
     if target.exists():
         return
     page.set_content(sheet_html(seed))
-    boxes: Sequence[Sequence[int]] = page.evaluate(_BOXES)
-    names = wanted(seed)
-    if len(boxes) != len(names):
-        raise RuntimeError(f"sheet {seed}: expected {len(names)} elements, the page shows {len(boxes)}")
+    drawn = drawn_on(page, ".e", wanted(seed), f"sheet {seed}")
     page.screenshot(path=str(folder / f"{seed}.png"), full_page=True)
-    drawn = [asdict(Drawn(*what, tuple(box))) for what, box in zip(names, boxes, strict=True)]  # type: ignore[arg-type]
     partial = target.with_suffix(".partial")
-    partial.write_text(json.dumps({"ground": style_of(seed).ground, "elements": drawn}), encoding="utf-8")
+    plain = {"ground": style_of(seed).ground, "elements": [asdict(one) for one in drawn]}
+    partial.write_text(json.dumps(plain), encoding="utf-8")
     os.replace(partial, target)
 
 
@@ -258,5 +268,4 @@ def read_sheet(folder: Path, seed: str) -> Sheet:
         pixels = np.asarray(opened.convert("RGB"))
     plain = json.loads((folder / f"{seed}.json").read_text(encoding="utf-8"))
     ground = tuple(int(plain["ground"][i : i + 2], 16) for i in (1, 3, 5))
-    elements = tuple(Drawn(e["kind"], e["name"], e["colour"], tuple(e["box"])) for e in plain["elements"])
-    return Sheet(pixels, ground, elements)  # type: ignore[arg-type]
+    return Sheet(pixels, ground, tuple(read_drawn(one) for one in plain["elements"]))  # type: ignore[arg-type]

@@ -5,9 +5,9 @@ from __future__ import annotations
 COLOURS: dict[str, str] = {
     "red": "#d92b2b", "green": "#2a9d3f", "blue": "#2456d6", "yellow": "#f2cf1d", "orange": "#f28c1c",
     "purple": "#7d3cc0", "pink": "#f07fb8", "brown": "#7a4a25", "black": "#111111", "gray": "#8a8a8a",
-    "cyan": "#1fc3d6", "white": "#ffffff",
+    "cyan": "#1fc3d6",
 }  # fmt: skip
-"""Name → CSS colour. White stands on coloured grounds only."""
+"""Name → CSS colour."""
 
 SHAPES: dict[str, str] = {
     "circle": '<circle cx="12" cy="12" r="11"/>',
