@@ -129,7 +129,7 @@ body{{margin:8px;width:{WIDTH - 16}px}} .e{{margin:5px}}</style>{body}"""
 
 def style_css(style: Style) -> str:
     """The rules that draw elements in a style."""
-    return f"""{nano_text_css()} body{{background:{style.ground};color:{INK};line-height:1.2}}
+    return f"""{nano_text_css()} *{{line-height:1.25 !important}} body{{background:{style.ground};color:{INK}}}
 .e{{display:inline-block;vertical-align:middle;white-space:nowrap}} .e>*{{display:block}}
 .b{{padding:5px 12px;border:1px solid #8886;border-radius:{style.radius}px;background:{style.button};color:{INK}}}
 .p{{background:#2563c9;color:#fff;border-color:#2563c9}} .t{{border-bottom:3px solid #2563c9;padding:4px 8px}}

@@ -21,7 +21,7 @@ FIRST_SEED = 6_000_000
 """Training, its validation and the measurement of tasks take their seeds below this."""
 STYLES: dict[str, dict[str, dict[str, Any]]] = {
     "full": {"miniwob": {}, "phone": {}, "fsm": {}},
-    "nano": {"miniwob": {"scale": 2.0}, "phone": {"nano": True}, "fsm": {"nano": True}},
+    "nano": {"miniwob": {"nano": True}, "phone": {"nano": True}, "fsm": {"nano": True}},
 }
 """Style → world → the options that draw it: as large as it is, or as a nano model can read it."""
 MINIWOB_REWARD = 0.99

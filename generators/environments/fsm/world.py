@@ -13,6 +13,7 @@ from generators.environments.fsm.layout import SCROLL_PX
 from generators.environments.fsm.machine import Fired, Machine
 from generators.environments.fsm.sites import make_site
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
+from generators.nano_text import nano_text_css
 from schemas.action_types import (
     CallUser,
     Click,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 NANO = Viewport(320, 448)
 NANO_SCROLL_PX = 220
+SIGNS = ".mark,.art,.arrow"
+"""Pictures made of letters: nano's text isn't for them."""
 _KEYS = {
     "alt": "Alt",
     "ctrl": "Control",
@@ -160,8 +163,9 @@ _ACTS: dict[type, Callable[[FsmWorld, Any], object]] = {
 def open_fsm(resolve: Resolve = make_site, *, nano: bool = False) -> Iterator[FsmWorld]:
     """A browser of its own that shows any site. Raises `BrowserMissing` without a Chromium.
 
-    `nano`: the same sites on a screen of 320 x 448 pixels (`nano.css`, `nano.js`): less shows at once, all text has 16
-    px or more, a scroll is shorter. Sites, starts and truth are the same, the points of a task's path are not.
+    `nano`: the same sites on a screen of 320 x 448 pixels (`nano.css`, `nano.js`): less shows at once, text is nano's
+    (`generators.nano_text`), a scroll is shorter. Sites, starts and truth are the same, the points of a task's path are
+    not.
     """
     viewport = NANO if nano else DESKTOP
     with open_browser(viewport) as context:
@@ -169,5 +173,6 @@ def open_fsm(resolve: Resolve = make_site, *, nano: bool = False) -> Iterator[Fs
         page.goto((FOLDER / "site.html").as_uri())
         if nano:
             page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
+            page.add_style_tag(content=nano_text_css(but=SIGNS))
             page.add_script_tag(content=(FOLDER / "nano.js").read_text(encoding="utf-8"))
         yield FsmWorld(page, resolve, viewport)

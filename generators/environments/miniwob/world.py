@@ -23,6 +23,7 @@ from generators.browser import MINIWOB, Camera, Viewport, open_browser
 from generators.environments.miniwob.html import NO_LIMIT_MS, page_of
 from generators.environments.start import check_start
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
+from generators.nano_text import nano_text_css
 from schemas.action_types import (
     CallUser,
     Click,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 READER = Path(__file__).parent / "reader.js"
+NANO_SCALE = 2.0
 SETTLE_MS = 1000
 STROKE_PX = 60
 SOLVED = 0.99
@@ -80,13 +82,14 @@ class Node:
 
 
 class MiniwobWorld:
-    """One page that shows any task (see `World`); `start` = {"task", "seed"}."""
+    """One page that shows any task (see `World`); `start` = {"task", "seed"}. `css`: rules that every page gets."""
 
     name = "miniwob"
     platform = "web"
 
-    def __init__(self, page: Page, viewport: Viewport = MINIWOB) -> None:
+    def __init__(self, page: Page, viewport: Viewport = MINIWOB, css: str = "") -> None:
         self.page = page
+        self._style = _STYLE + css
         self.size_px = (round(viewport.width * viewport.scale), round(viewport.height * viewport.scale))
         self._css = (viewport.width, viewport.height)
         self._camera = Camera(page, viewport)
@@ -100,7 +103,7 @@ class MiniwobWorld:
         self._start = {"task": task, "seed": start["seed"]}
         self.page.mouse.move(0, 0)
         self.page.goto(path.as_uri())
-        self.page.evaluate("given => vesperBegin(...given)", [str(start["seed"]), NO_LIMIT_MS, _STYLE])
+        self.page.evaluate("given => vesperBegin(...given)", [str(start["seed"]), NO_LIMIT_MS, self._style])
 
     def utterance(self) -> tuple[str, dict[str, str]]:
         """The instruction, and the fields that tasks in natural language give for it."""
@@ -194,12 +197,11 @@ _ACTS: dict[type, Callable[[MiniwobWorld, Any], object]] = {
 
 
 @contextmanager
-def open_miniwob_world(scale: float = 1.0) -> Iterator[MiniwobWorld]:
-    """A page that shows any task, in a browser of its own, drawn at `scale` pixels a CSS pixel. Raises `BrowserMissing`
-    without a Chromium, `ValueError` for a scale out of 0.5..4."""
-    if not 0.5 <= scale <= 4:
-        raise ValueError(f"MiniWoB++: expected a scale in 0.5..4, found {scale!r}")
-    viewport = replace(MINIWOB, scale=float(scale))
+def open_miniwob_world(*, nano: bool = False) -> Iterator[MiniwobWorld]:
+    """A page that shows any task, in a browser of its own. Raises `BrowserMissing` without a Chromium.
+
+    `nano`: the same pages at two pixels a CSS pixel, with nano's text (`generators.nano_text`)."""
+    viewport = replace(MINIWOB, scale=NANO_SCALE) if nano else MINIWOB
     with open_browser(viewport, READER.read_text(encoding="utf-8")) as context:
         page = context.pages[0] if context.pages else context.new_page()
-        yield MiniwobWorld(page, viewport)
+        yield MiniwobWorld(page, viewport, nano_text_css(NANO_SCALE) if nano else "")

@@ -27,6 +27,7 @@ from generators.browser import PHONE, Camera, Viewport, open_browser
 from generators.environments.phone.snapshot import START_KEYS, TITLES, start_snapshot
 from generators.environments.start import check_start
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
+from generators.nano_text import nano_text_css
 from schemas.action_types import (
     CallUser,
     Click,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 NANO = Viewport(320, 448, mobile=True)
+SIGNS = ".bigclock b,.avatar,.big,.digits"
+"""Large figures and initials, which nobody is asked for: nano's text isn't for them."""
 TAP_S = 0.05
 HOLD_S = 0.8
 WAIT_S = 2
@@ -198,13 +201,14 @@ def open_phone(viewport: Viewport = PHONE, *, nano: bool = False) -> Iterator[Ph
     """A phone of seed 0 in a Chromium of its own; it needs no network. Raises `BrowserMissing` without a Chromium.
 
     `nano`: the same phone with a screen of 320 x 448 pixels (`nano.css`) in place of `viewport`: less shows at once,
-    all text has 16 px or more. Snapshots, tasks and truth are the same."""
+    text is nano's (`generators.nano_text`). Snapshots, tasks and truth are the same."""
     viewport = NANO if nano else viewport
     with open_browser(viewport) as context:
         page = context.pages[0] if context.pages else context.new_page()
         page.goto((FOLDER / "index.html").as_uri())
         if nano:
             page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
+            page.add_style_tag(content=nano_text_css(but=SIGNS))
         world = PhoneWorld(page, viewport)
         world.reset({"seed": 0})
         yield world

@@ -61,14 +61,10 @@ def test_miniwob_is_drawn_at_two_pixels_a_css_pixel() -> None:
         shot = world.observe()
         assert size_of(before.png) == (160, 210) and size_of(shot.png) == world.size_px == (320, 420)
         assert [(p.key, p.name) for p in shot.places] == [(p.key, p.name) for p in before.places]
-        for one, other in zip(shot.places, before.places, strict=True):  # lines are rounded to other pixels
-            assert max(abs(a - b) for a, b in zip(one.box, other.box, strict=True)) <= 10
         for task in ("click-checkboxes", "click-link", "social-media", "email-inbox-forward", "phone-book"):
             world.reset({"task": task, "seed": 5})
             assert small_text(world, 2.0) == [], task
         done(world, "miniwob/click-checkboxes")
-    with pytest.raises(ValueError, match="scale"), open_world("miniwob", scale=9):
-        pass
 
 
 def test_phone_and_sites_fit_a_small_screen() -> None:
