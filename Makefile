@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 VESPER_HOME ?= $(CURDIR)/.vesper
-EXTRAS := core,embed,train,devices,webapps,dagster,dev
-WORKERS ?= 2
+EXTRAS := core,embed,train,devices,webapps,dagster,s3,production,docs,dev
+WORKERS ?= auto
 PORT ?= 3000
 MINUTES ?= 20
 SEED ?= 0
@@ -14,7 +14,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint dev bench soak nano-base serve clean
+.PHONY: help setup demo test lint dev docs docs-serve bench soak nights nano-base serve clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,11 +55,20 @@ dev: setup ## Dagster's UI on http://127.0.0.1:$(PORT), with the demo's history
 	$(BIN)/python -m dagster_project.instance
 	DAGSTER_HOME=$(VESPER_HOME)/dagster $(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -m dagster_project.definitions
 
+docs: setup ## the documentation into .vesper/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: setup ## the documentation on http://127.0.0.1:8001, built anew while one writes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8001
+
 bench: setup ## side-by-side figures into bench/results.json
 	$(BIN)/python bench/run.py
 
 soak: setup ## devices, nodes and workers killed at random under the generation loop: make soak MINUTES=20 SEED=0
 	$(BIN)/python bench/soak.py --minutes $(MINUTES) --seed $(SEED) --json $(VESPER_HOME)/soak.json
+
+nights: setup ## three nights on PostgreSQL, a night every two minutes, everything killed during the second
+	$(BIN)/python bench/nights.py --json $(VESPER_HOME)/nights.json
 
 nano-base: setup ## build the nano model that sees, in parts (hours on two cores): kill it and it goes on
 	$(BIN)/python -m trainer.nano_base --work $(VESPER_HOME)/cache/nano_base

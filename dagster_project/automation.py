@@ -26,6 +26,11 @@ TAIL = (
 """`eager()` would fire on every re-materialisation, even of the same data."""
 
 DEFAULT_CRON = "0 2 * * *"
+RETRIES = {"observe_upstream": 0, "train": 5}
+"""How often a run of a job is taken up again when its process died; all others as `dagster.yaml` says."""
+ONE_AT_A_TIME = "vesper/one_at_a_time"
+"""Runs whose tag has the same value wait for each other (`dagster.yaml`): two runs of a job would make the same assets,
+and the second one would find their locks taken."""
 ENDED = {
     "succeeded": dg.DagsterRunStatus.SUCCESS,
     "failed": dg.DagsterRunStatus.FAILURE,
@@ -34,8 +39,8 @@ ENDED = {
 
 
 def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
-    """`refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the generation loop), `build_corpus`
-    (what sees all sources), `train` (checkpoints, evaluations)."""
+    """`observe_upstream` (new revisions), `refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the
+    generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations)."""
     told = {
         "refresh_sources": "Native files to gold, source by source; what hasn't changed is skipped.",
         "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
@@ -43,10 +48,18 @@ def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
         "train": "Checkpoints and their evaluations.",
     }
+    upstream = [f"upstream/{key.partition('/')[2]}" for key in stages if key.startswith("raw/")]
+    chosen = {name: [stage.key for stage in stages.values() if stage.job == name] for name in told}
+    chosen["refresh_sources"] += upstream  # so that raw is made of what was seen last
+    told["observe_upstream"] = "Looks for new revisions of the sources; makes nothing."
+    chosen["observe_upstream"] = upstream
     return {
         name: dg.define_asset_job(
-            name, dg.AssetSelection.assets(*(s.key.split("/") for s in stages.values() if s.job == name)),
-            description=text,
+            name, dg.AssetSelection.assets(*(key.split("/") for key in chosen[name])), description=text,
+            tags={
+                ONE_AT_A_TIME: name,
+                **({"dagster/max_retries": str(RETRIES[name])} if name in RETRIES else {}),
+            },
         )
         for name, text in told.items()
     }  # fmt: skip
@@ -60,6 +73,15 @@ def nightly(refresh: Any) -> dg.ScheduleDefinition:
     )  # fmt: skip
 
 
+def hourly(observe: Any) -> dg.ScheduleDefinition:
+    """Looks for new revisions, by default at every full hour ($VESPER_UPSTREAM_CRON)."""
+    return dg.ScheduleDefinition(
+        name="look_upstream", job=observe, cron_schedule=os.environ.get("VESPER_UPSTREAM_CRON", "0 * * * *"),
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="New revisions of the sources: what they make stale shows in the UI, the next refresh takes them.",
+    )  # fmt: skip
+
+
 def corpus_sensors(refresh: Any, corpus: Any) -> list[Any]:
     """Start `build_corpus` when a refresh has ended, however it ended: one broken source starves nobody."""
     return [_after(word, status, refresh, corpus) for word, status in ENDED.items()]
@@ -70,7 +92,9 @@ def _after(word: str, status: dg.DagsterRunStatus, refresh: Any, corpus: Any) ->
         run_status=status, name=f"corpus_after_refresh_{word}", monitored_jobs=[refresh], request_job=corpus,
         default_status=dg.DefaultSensorStatus.RUNNING, description=f"Builds the corpus after a refresh that {word}.",
     )  # fmt: skip
-    def sensor(context: dg.RunStatusSensorContext) -> dg.RunRequest:
+    def sensor(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
+        if context.dagster_run.tags.get("dagster/will_retry") == "true":
+            return dg.SkipReason("this refresh died and is taken up again; the corpus comes after that")
         return dg.RunRequest(run_key=f"corpus-after-{context.dagster_run.run_id}")
 
     return sensor
@@ -122,21 +146,23 @@ def look(names: list[str], known: Mapping[str, Mapping[str, str]]) -> tuple[dict
 
 
 def folder_mark(folder: Path) -> str:
-    """A digest of names, sizes and times of all files below a folder; "" if there are none."""
+    """A digest of names, sizes and times of all files below a folder; "" if there are none. What is hidden, such as a
+    pull's own record, isn't data."""
     found = [
         [path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns]
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
     return digest(found)[:16] if found else ""
 
 
 def chain_of(stages: Mapping[str, Stage], name: str) -> list[str]:
-    """A source's raw to gold; for a companion its own raw and the chains of the sources that use it."""
+    """A source's raw to gold; for a companion its own raw and the chains of the sources that use it. What is upstream
+    of its raw files is looked at first."""
     own = [key for key in (f"{part}/{name}" for part in ("raw", "unified", "verdicts", "gold")) if key in stages]
     users = [s.key.partition("/")[2] for s in stages.values() if s.group == "unified" and f"raw/{name}" in s.deps]
     others = [f"{part}/{user}" for user in users if user != name for part in ("unified", "verdicts", "gold")]
-    return own + others
+    return [f"upstream/{name}", *own, *others]
 
 
 def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -66,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("vesper: stopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # who read the output has enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush fails again
+        return 141
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         line = " ".join(str(error).split()) or type(error).__name__
         print(f"vesper {options.command}: {line}", file=sys.stderr)

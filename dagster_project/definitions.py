@@ -6,8 +6,8 @@ import os
 
 import dagster as dg
 
-from dagster_project import automation, deployment, feedback, graph
-from dagster_project.assets import factory, hygiene, sources
+from dagster_project import alerts, automation, deployment, feedback, graph, run_launcher
+from dagster_project.assets import factory, hygiene, sources, upstream
 from dagster_project.resources import JudgeResource, StoreResource
 
 
@@ -15,20 +15,24 @@ def build(settings: deployment.Deployment) -> dg.Definitions:
     """Definitions of a deployment."""
     stages = graph.stages(settings)
     jobs = automation.jobs(stages)
+    promotions, promoting = feedback.trainers()
     watched = sorted({key.partition("/")[2] for key in stages if key.startswith("raw/")})
     return dg.Definitions(
         assets=[
-            *factory.build(stages),
+            *upstream.assets(stages, settings),
+            *factory.build(stages, settings.freshness),
             *factory.external({**sources.outside(settings), **hygiene.absent(settings)}, settings),
             *feedback.assets(),
         ],
-        jobs=[*jobs.values(), feedback.promote_human_verdicts, feedback.promote_verified],
-        schedules=[automation.nightly(jobs["refresh_sources"])],
+        jobs=[*jobs.values(), feedback.promote_human_verdicts, feedback.promote_verified, *promotions],
+        schedules=[automation.nightly(jobs["refresh_sources"]), automation.hourly(jobs["observe_upstream"])],
         sensors=[
             automation.new_files_sensor(watched, stages, jobs["refresh_sources"]),
             *automation.corpus_sensors(jobs["refresh_sources"], jobs["build_corpus"]),
             automation.tail_sensor(stages),
+            alerts.tell_of_failures,
             feedback.new_human_verdicts,
+            *promoting,
             feedback.after_round(jobs["generate_round"], jobs["collect_rounds"]),
             feedback.next_round(jobs["generate_round"], factory.ROUNDS),
         ],
@@ -55,4 +59,5 @@ def executor(settings: deployment.Deployment) -> dg.ExecutorDefinition:
 @dg.definitions
 def defs() -> dg.Definitions:
     """Loaded when Dagster asks, so that importing this module costs nothing."""
+    run_launcher.keep_watching_runs()
     return build(deployment.load())

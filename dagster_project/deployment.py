@@ -19,7 +19,7 @@ EMBEDDED = (
 _SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
 _KEYS = {
     "raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges", "judge", "personal_data",
-    "generation",
+    "generation", "upstream", "freshness", "alerts", "preflight",
 }  # fmt: skip
 PERSONAL_DATA = ("report", "quarantine")
 """What may become of items with personal data: shown, or kept out of training."""
@@ -67,8 +67,41 @@ class JudgeLimits:
     tokens_per_minute: float | None = None
     requests_per_night: int | None = None
     tokens_per_night: int | None = None
+    money_per_night: float | None = None
+    """Needs both prices."""
     price_prompt: float | None = None
     price_completion: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Whether the hub is asked which revision of a source's repository is out, and where that hub is (None: the
+    library's own, `HF_ENDPOINT`)."""
+
+    hub: bool = False
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Email:
+    """Where run failures are mailed; the password of `user` is $VESPER_ALERT_SMTP_PASSWORD."""
+
+    to: tuple[str, ...] = ()
+    sender: str = ""
+    host: str = "localhost"
+    port: int = 25
+    starttls: bool = False
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alerts:
+    """Who is told when a run has failed. `webhook`: an URL, or $VESPER_ALERT_WEBHOOK where the URL is a secret."""
+
+    webhook: str = ""
+    email: Email | None = None
+    ui: str = ""
+    """URL of the webserver, to link to the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +122,17 @@ class Deployment:
     """Expected steps up to which a task of the pool is easy, and medium; None is the pool's own default."""
     judge: JudgeLimits = JudgeLimits()
     generation: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the generation loop (`generators.generation.loop.LoopConfig`), without `rounds`."""
+    """Settings of the generation loop (`generators.generation.loop.LoopConfig`), without `rounds` and `steer`."""
     rounds: int = 0
     """Rounds that the sensor `next_round` goes on to by itself; 0: none."""
+    steer: bool = False
+    """Whether promoted evaluations move a round's shares of easy, medium and hard tasks."""
+    upstream: Upstream = Upstream()
+    freshness: Mapping[str, float] = field(default_factory=dict)
+    """Group or asset key → hours after which it is late."""
+    alerts: Alerts = Alerts()
+    free_gb: float = 1.0
+    """Free space that a run wants in the store before it starts."""
 
     def source(self, name: str) -> SourceSettings:
         """Settings of a source, defaults if nothing is said of it."""
@@ -144,9 +185,11 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
     root = plain.get("raw_root")
     executor = plain.get("executor", "in_process")
     generation = dict(plain.get("generation") or {})
-    rounds = generation.pop("rounds", 0)
+    rounds, steer = generation.pop("rounds", 0), generation.pop("steer", False)
     if type(rounds) is not int or rounds < 0:
         raise DeploymentError(f"{path.name}: generation.rounds: expected a whole number from 0 on, found {rounds!r}")
+    if type(steer) is not bool:
+        raise DeploymentError(f"{path.name}: generation.steer: expected true or false, found {steer!r}")
     if executor not in ("in_process", "multiprocess"):
         raise DeploymentError(f"{path.name}: executor: expected in_process or multiprocess, found {executor!r}")
     size = os.environ.get("VESPER_EMBEDDED_SIZE") or embedded.get("size")
@@ -163,6 +206,11 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
         judge=_judge(plain.get("judge") or {}, path.name),
         generation=generation,
         rounds=rounds,
+        steer=steer,
+        upstream=_upstream(plain.get("upstream") or {}, path.name),
+        freshness=_freshness(plain.get("freshness") or {}, path.name),
+        alerts=_alerts(plain.get("alerts") or {}, path.name),
+        free_gb=_free_gb(plain.get("preflight") or {}, path.name),
         personal_data=_personal(plain.get("personal_data") or {}, path.name),
     )
 
@@ -177,22 +225,86 @@ def _personal(said: Any, file: str) -> Mapping[str, str]:
 
 def _judge(said: Any, file: str) -> JudgeLimits:
     names = {one.name for one in fields(JudgeLimits)}
-    if not isinstance(said, dict):
-        raise DeploymentError(f"{file}: judge: expected {', '.join(sorted(names))}, found {said!r}")
-    _only(said, names, f"{file}: judge")
+    _mapping(said, names, f"{file}: judge")
     for name, value in said.items():
-        whole = type(value) is int or (type(value) is float and not name.endswith("night"))
-        least = 0 if name.startswith("price") or name.endswith("night") else 1e-9
-        if value is not None and (not whole or not value >= least):
-            kind = "a whole number from 0 on" if name.endswith("night") else "a number above 0"
+        counted, money = name in ("requests_per_night", "tokens_per_night"), "price" in name or "money" in name
+        whole = type(value) is int or (type(value) is float and not counted)
+        least = 0 if money or counted else 1e-9
+        if value is not None and (not whole or not least <= value < float("inf")):
+            kind = "a whole number from 0 on" if counted else "a number from 0 on" if money else "a number above 0"
             raise DeploymentError(f"{file}: judge.{name}: expected {kind} or null, found {value!r}")
-    return JudgeLimits(**said)
+    limits = JudgeLimits(**said)
+    if limits.money_per_night is not None and None in (limits.price_prompt, limits.price_completion):
+        raise DeploymentError(
+            f"{file}: judge.money_per_night: expected price_prompt and price_completion beside it, or nobody knows "
+            "what a night has cost"
+        )
+    return limits
+
+
+def _upstream(said: Any, file: str) -> Upstream:
+    where = f"{file}: upstream"
+    _mapping(said, {"hub", "endpoint"}, where)
+    hub, endpoint = said.get("hub", False), said.get("endpoint")
+    if type(hub) is not bool or not (endpoint is None or _is_url(endpoint)):
+        raise DeploymentError(f"{where}: expected hub: true or false, endpoint: an http(s) URL or null, found {said!r}")
+    return Upstream(hub, endpoint)
+
+
+def _freshness(said: Any, file: str) -> Mapping[str, float]:
+    found = {}
+    for name, hours in said.items() if isinstance(said, dict) else [(said, said)]:
+        if hours is None and isinstance(name, str):
+            continue
+        if not isinstance(name, str) or type(hours) not in (int, float) or not 1 / 60 <= hours < 1e6:
+            raise DeploymentError(f"{file}: freshness: expected hours (a minute at least) by group or asset, or null, "
+                                  f"found {name!r}: {hours!r}")  # fmt: skip
+        found[name] = float(hours)
+    return found
+
+
+def _alerts(said: Any, file: str) -> Alerts:
+    where = f"{file}: alerts"
+    _mapping(said, {"webhook", "email", "ui"}, where)
+    for name in ("webhook", "ui"):
+        if said.get(name) is not None and not _is_url(said[name]):
+            raise DeploymentError(f"{where}.{name}: expected an http(s) URL or null, found {said[name]!r}")
+    return Alerts(said.get("webhook") or "", _email(said.get("email"), f"{where}.email"), said.get("ui") or "")
+
+
+def _email(said: Any, where: str) -> Email | None:
+    if not said:
+        return None
+    _mapping(said, {"to", "from", "host", "port", "starttls", "user"}, where)
+    to, sender = said.get("to"), said.get("from")
+    if not isinstance(to, list) or not to or not all(_is_address(one) for one in [*to, sender]):
+        raise DeploymentError(f"{where}: expected to: a list of addresses, from: an address, found {to!r}, {sender!r}")
+    port, starttls = said.get("port", 25), said.get("starttls", False)
+    if type(port) is not int or not 0 < port < 65536 or type(starttls) is not bool:
+        raise DeploymentError(f"{where}: expected port: 1 to 65535, starttls: true or false, found {port!r}, "
+                              f"{starttls!r}")  # fmt: skip
+    host, user = str(said.get("host") or "localhost"), str(said.get("user") or "")
+    return Email(tuple(to), str(sender), host, port, starttls, user)
+
+
+def _free_gb(said: Any, file: str) -> float:
+    _mapping(said, {"free_gb"}, f"{file}: preflight")
+    value = said.get("free_gb", 1.0)
+    if type(value) not in (int, float) or not 0 <= value < 1e9:
+        raise DeploymentError(f"{file}: preflight.free_gb: expected a number from 0 on, found {value!r}")
+    return float(value)
+
+
+def _is_url(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("http://", "https://")) and not set(value) & set("\r\n \t")
+
+
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and "@" in value and not set(value) & set("\r\n \t,;<>")
 
 
 def _licences(said: Any, file: str) -> LicencePolicy:
-    if not isinstance(said, dict):
-        raise DeploymentError(f"{file}: licences: expected allow and deny lists, found {said!r}")
-    _only(said, {"allow", "deny"}, f"{file}: licences")
+    _mapping(said, {"allow", "deny"}, f"{file}: licences")
     for name, listed in said.items():
         if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
             raise DeploymentError(f"{file}: licences.{name}: expected a list of patterns, found {listed!r}")
@@ -217,6 +329,12 @@ def _source(name: str, said: Mapping[str, Any], file: str) -> SourceSettings:
         raw=said.get("raw"),
         companions=dict(said.get("companions") or {}),
     )
+
+
+def _mapping(said: Any, allowed: set[str], where: str) -> None:
+    if not isinstance(said, dict):
+        raise DeploymentError(f"{where}: expected {', '.join(sorted(allowed))}, found {said!r}")
+    _only(said, allowed, where)
 
 
 def _only(plain: Mapping[str, Any], allowed: set[str], where: str) -> None:

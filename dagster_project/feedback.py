@@ -6,7 +6,8 @@ starts it when there is something new. Consumers pin the digest.
 Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -15,6 +16,7 @@ from dagster_project import deployment
 from dagster_project.assets import review
 from dagster_project.assets.sources import judge_config
 from dagster_project.resources import JudgeResource, StoreResource, work
+from pipelines.store import Store
 
 HUMAN_VERDICTS = dg.AssetKey(["feedback", "human_verdicts"])
 NOTHING = "nothing promoted yet"
@@ -148,6 +150,105 @@ def next_round(generate: Any, rounds: Any) -> Any:
     return sensor
 
 
+# --- what the trainer says --------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Promotion:
+    """A manifest of the trainer's that comes back to the loop (`generators.generation.steering`), by its short name."""
+
+    name: str
+    description: str
+    waits: str
+    """Why there may be nothing to promote."""
+    mark: Callable[[Store], str]
+    """Digest that would be promoted now; "" for none."""
+    promote: Callable[[Store], dict[str, Any]]
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return dg.AssetKey(["feedback", self.name])
+
+    def asset(self) -> Any:
+        """The observable source asset."""
+
+        @dg.observable_source_asset(key=self.key, group_name="feedback", description=self.description)
+        def observed(store: StoreResource) -> dg.DataVersion:
+            from generators.generation.steering import promoted
+
+            return dg.DataVersion(str(promoted(store.open(), f"feedback/{self.name}").get("digest") or NOTHING))
+
+        return observed
+
+    def job(self) -> dg.JobDefinition:
+        """Promotes, and tells the asset's new version with its numbers."""
+
+        @dg.op(name=f"freeze_{self.name}")
+        def freeze(context: dg.OpExecutionContext, store: StoreResource) -> None:
+            made = self.promote(store.open())
+            told: dict[str, Any] = {name: made[name] for name in ("step", "score") if name in made}
+            told |= {f"success on {name} tasks": rate for name, rate in made.get("success", {}).items()}
+            context.log_event(
+                dg.AssetObservation(self.key, metadata=told, tags={"dagster/data_version": str(made["digest"])},
+                                    description="promoted")
+            )  # fmt: skip
+
+        @dg.job(name=f"promote_{self.name}", description=f"Freeze feedback/{self.name}.")
+        def promoting() -> None:
+            freeze()
+
+        return promoting
+
+    def sensor(self, job: dg.JobDefinition) -> dg.SensorDefinition:
+        """Starts the job when there is something new."""
+
+        @dg.sensor(
+            job=job, name=f"new_{self.name}", minimum_interval_seconds=60,
+            default_status=dg.DefaultSensorStatus.RUNNING,
+            description=f"Promotes feedback/{self.name} when there is something new.",
+        )  # fmt: skip
+        def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
+            from generators.generation.steering import promoted
+
+            opened = store.open()
+            mark, before = self.mark(opened), promoted(opened, f"feedback/{self.name}").get("digest", "")
+            if not mark or mark == before:
+                return dg.SkipReason("nothing new" if mark else self.waits)
+            return dg.RunRequest(run_key=f"{self.name}-{mark}-after-{before}")
+
+        return sensor
+
+
+def _steering(name: str) -> Callable[[Store], Any]:
+    """A function of `steering`, imported when it is called."""
+
+    def call(store: Store) -> Any:
+        from generators.generation import steering
+
+        return getattr(steering, name)(store)
+
+    return call
+
+
+EVALUATIONS = Promotion(
+    "evaluations",
+    "How often the agent does easy, medium and hard tasks, by its evaluations: what moves the next round's difficulty "
+    "(generation.steer of deployment.yaml). Promoted by the job promote_evaluations.",
+    "the current agent isn't evaluated yet", _steering("evaluations_mark"), _steering("promote_evaluations"),
+)  # fmt: skip
+POLICY = Promotion(
+    "policy",
+    "The agent that acts in the next rounds where generation.policy of deployment.yaml is `checkpoint`. Promoted by "
+    "the job promote_policy, unless it does worse than the one before.",
+    "the current agent isn't evaluated yet, or does worse than the promoted one",
+    _steering("policy_mark"), _steering("promote_policy"),
+)  # fmt: skip
+
+
+def trainers() -> tuple[list[dg.JobDefinition], list[dg.SensorDefinition]]:
+    """(jobs, sensors) that promote what the trainer says."""
+    jobs = {one: one.job() for one in (EVALUATIONS, POLICY)}
+    return list(jobs.values()), [one.sensor(job) for one, job in jobs.items()]
+
+
 def assets() -> Sequence[Any]:
     """The observable source assets."""
-    return [human_verdicts, verified]
+    return [human_verdicts, verified, EVALUATIONS.asset(), POLICY.asset()]

@@ -61,6 +61,8 @@ class Stage:
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     pool: str | None = None
+    needs: tuple[str, ...] = ()
+    """What has to be here before a run that makes it starts (`preflight.PROBES`); disk space always."""
 
     @property
     def group(self) -> str:
@@ -86,7 +88,8 @@ def stages(deployment: Deployment) -> dict[str, Stage]:
     found: dict[str, Stage] = {}
     listed = (
         *sources.stages(deployment), *hygiene.prints(deployment, names), safety.stage(deployment, names),
-        *generation.stages(deployment), *corpus.stages(deployment, names),
+        *generation.stages(deployment), review.refusals(deployment, [*names, generation.SOURCE]),
+        *corpus.stages(deployment, names),
         *training.stages(), *leaderboard.stages(), *judges.stages(),
         *review.stages(deployment, [*names, generation.SOURCE]),
     )  # fmt: skip

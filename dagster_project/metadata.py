@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
+from dagster_project import deployment
 from dagster_project.graph import Stage
+from dagster_project.plotted import plotted, tonight
 from pipelines.manifest import Manifest
 from pipelines.store import Store
+from quality.model_client.prices import Prices
 
 MAX_NUMBERS = 60
 """More numeric entries than this are no plots anyone opens; the rest goes into one JSON entry."""
@@ -25,8 +29,20 @@ def row_count(stage: Stage, manifest: Manifest) -> int:
     return int(manifest.counts.get("files", len(manifest.files)))
 
 
-def describe(stage: Stage, manifest: Manifest, store: Store) -> dict[str, Any]:
-    """All metadata of a materialisation."""
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """When Dagster last made an asset (seconds since 1970), and the data version that this gave."""
+
+    at: float
+    data_version: str
+
+
+def describe(
+    stage: Stage, manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed] | None = None
+) -> dict[str, Any]:
+    """All metadata of a materialisation. `confirmed`: what is known of its inputs, by key."""
+    inputs = input_rows(manifest, store, confirmed or {})
+    left_out = [dep for dep in stage.deps if dep.startswith("gold/") and dep not in manifest.inputs]
     metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
         **{name: dg.MetadataValue.md(png) for name, png in _pictures(stage, manifest, store).items()},
         "dagster/row_count": row_count(stage, manifest),
@@ -34,8 +50,19 @@ def describe(stage: Stage, manifest: Manifest, store: Store) -> dict[str, Any]:
         "files": len(manifest.files),
         "bytes": sum(entry.bytes for entry in (*manifest.files, *manifest.side_files)),
         "folder": dg.MetadataValue.path(str(manifest.directory)),
-        "inputs": _inputs(manifest, store),
+        "inputs": _input_table(inputs),
+        **plotted(manifest),
     }
+    if stage.pool == "judge":
+        limits = deployment.load().judge
+        metadata |= tonight(store, Prices(limits.price_prompt, limits.price_completion))
+    if ages := [row["age_h"] for row in inputs if row["age_h"] is not None]:
+        metadata["oldest input (h)"] = float(max(ages))
+    if any(dep.startswith("gold/") for dep in stage.deps):  # what sees all sources says whom it does without
+        broken = [row["asset"] for row in inputs if row["asset"].startswith("gold/") and row["note"]]
+        metadata |= {"sources on their last good version": len(broken), "sources without gold": len(left_out)}
+        if broken or left_out:
+            metadata["not fresh"] = dg.MetadataValue.text(", ".join([*broken, *left_out]))
     if stage.columns is not None:
         metadata["dagster/column_schema"] = column_schema(stage.columns)
     if manifest.asset.startswith("cards/"):
@@ -82,17 +109,32 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-def _inputs(manifest: Manifest, store: Store) -> dg.TableMetadataValue:
-    """What it was made from, and how old that was."""
-    now = datetime.datetime.now(datetime.UTC)
-    records = []
+def input_rows(manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed]) -> list[dict[str, Any]]:
+    """What it was made from. `age_h`: hours since that version was last found good, by Dagster's record of the asset
+    where it is of this version, else since its files were made; None if they are gone. `note` tells of a newer attempt
+    that wasn't good enough to be used."""
+    now = time.time()
+    rows = []
     for asset, version in sorted(manifest.inputs.items()):
+        seen, note = confirmed.get(asset), ""
         path = Path(store.root(asset)) / version / "manifest.json"
-        made = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC) if path.exists() else None
-        age = f"{(now - made).total_seconds() / 3600:.1f} h" if made else "gone"
-        records.append(dg.TableRecord({"asset": asset, "version": version, "age": age}))
-    schema = dg.TableSchema([dg.TableColumn(name) for name in ("asset", "version", "age")])
-    return dg.TableMetadataValue(records, schema)
+        made = path.stat().st_mtime if path.exists() else None
+        if seen is not None and seen.data_version and made is not None:
+            if store.version(asset, version).data_version == seen.data_version:
+                made = max(made, seen.at)
+            elif seen.at > made:
+                newest = f"{(now - seen.at) / 3600:.1f} h old"
+                note = f"the newest ({newest}) isn't used: its checks failed, or somebody set it aside"
+        age = None if made is None else round(max(now - made, 0) / 3600, 2)
+        rows.append({"asset": asset, "version": version, "age_h": age, "note": note if made else "its files are gone"})
+    return rows
+
+
+def _input_table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue:
+    columns = [
+        dg.TableColumn("asset"), dg.TableColumn("version"), dg.TableColumn("age_h", "float"), dg.TableColumn("note"),
+    ]  # fmt: skip
+    return dg.TableMetadataValue([dg.TableRecord(row) for row in rows], dg.TableSchema(columns))
 
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:

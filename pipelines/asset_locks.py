@@ -2,6 +2,9 @@
 
 <asset>/lock.json          host, pid, expires, and what the build holds: its version and its inputs
 $VESPER_HOME/collect.lock  shared while a build begins or a version is promoted, exclusive while `vesper gc` deletes
+
+These hold among the processes of one machine. A store behind a URL has a lock object of each beside them
+(`pipelines.object_store.leases`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.manifest import StoreError
+from pipelines.object_store.binding import copies_at, copies_of
+from pipelines.object_store.leases import COLLECT, Lease, holder_of, lease, wait_for_collection
 
 LOCK_TTL_S = 6 * 3600
 NAME, GATE = "lock.json", "collect.lock"
@@ -38,18 +43,31 @@ def gate(home: Path, *, exclusive: bool = False) -> Iterator[None]:
     home.mkdir(parents=True, exist_ok=True)
     with (home / GATE).open("ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-        yield
+        copies = copies_at(home)
+        if copies is not None and exclusive:
+            with lease(copies.objects, COLLECT, {}, f"{copies.objects.url}: what nobody needs"):
+                yield
+        else:
+            yield
 
 
 @contextlib.contextmanager
-def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> Iterator[None]:
-    """Hold an asset's lock. Raises `StoreError` if another living process does."""
+def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> Iterator[Lease | None]:
+    """Hold an asset's lock; yields the lock object's lease, if the store is behind a URL. Raises `StoreError` if
+    another living process holds it, on this machine or another."""
     path = root / NAME
     with gate(home):
         root.mkdir(parents=True, exist_ok=True)
         _take(path, root, version, inputs)
     try:
-        yield
+        if (copies := copies_at(home)) is None:
+            yield None
+            return
+        asset = root.relative_to(home / "assets").as_posix()
+        facts = {"version": version, "inputs": dict(inputs)}
+        with lease(copies.objects, copies.name(path), facts, asset) as held:
+            wait_for_collection(copies.objects, asset)
+            yield held
     finally:
         path.unlink(missing_ok=True)
 
@@ -83,6 +101,11 @@ def holder(root: Path) -> Holder | None:
     after `LOCK_TTL_S`. A lock that is being written just now counts, with nothing known of it.
     """
     path = root / NAME
+    if (copies := copies_of(root)) is not None:
+        there = holder_of(copies.objects, copies.name(path))
+        if there is None:
+            return None
+        return Holder(there["host"], there["pid"], there.get("version", ""), there.get("inputs", {}))
     try:
         plain = json.loads(path.read_text())
         found = Holder(str(plain["host"]), int(plain["pid"]), plain.get("version", ""), plain.get("inputs", {}))

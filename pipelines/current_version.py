@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.manifest import StoreError
+from pipelines.object_store.binding import copies_of
 
 Action = Literal["built", "promoted", "rolled back", "taken down"]
 JOURNAL, POINTER, LOCK = "promotions.jsonl", "current.json", "pointer.lock"
@@ -66,12 +67,15 @@ def user() -> str:
 def read_pointer(root: Path) -> dict[str, Any]:
     """The pointer of an asset's folder; empty if there is none. Raises `StoreError` if it isn't one."""
     try:
-        plain = json.loads((root / POINTER).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+        text = _read(root / POINTER)
+        if text is None:
+            return {}
+        plain = json.loads(text)
     except ValueError as error:
+        _forget(root / POINTER)
         raise StoreError(f"{root / POINTER}: expected a pointer to a version, found no JSON ({error})") from None
     if not isinstance(plain, dict) or not isinstance(plain.get("version"), str):
+        _forget(root / POINTER)
         raise StoreError(f"{root / POINTER}: expected an object with a `version`, found {str(plain)[:80]!r}")
     return plain
 
@@ -79,13 +83,13 @@ def read_pointer(root: Path) -> dict[str, Any]:
 def read_history(root: Path) -> list[Change]:
     """The journal, oldest first. A last line cut by a crash is passed over: the pointer knows it."""
     path = root / JOURNAL
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    text = _read(path)
+    if text is None:
         return []
     try:
         return [Change(**json.loads(line)) for line in text.split("\n")[:-1]]
     except (TypeError, ValueError) as error:
+        _forget(path)
         raise StoreError(f"{path}: expected one change of the current version a line, found {error}") from None
 
 
@@ -101,7 +105,8 @@ def set_aside(history: list[Change]) -> frozenset[str]:
 
 @contextlib.contextmanager
 def holding(root: Path) -> Iterator[None]:
-    """Nobody else changes the pointer meanwhile, in any process of this machine; it takes moments, so one waits."""
+    """Nobody else changes the pointer meanwhile, in any process of this machine; it takes moments, so one waits.
+    Another machine that does is told by the conditional PUT (see `pipelines.object_store`)."""
     root.mkdir(parents=True, exist_ok=True)
     with (root / LOCK).open("ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -124,7 +129,7 @@ def settle(root: Path) -> list[Change]:
 def point(root: Path, change: Change, data_version: str, put: Put) -> None:
     """Make a version current as a person asked for. To be called `holding` the asset, after `settle`."""
     plain = {"version": change.version, "data_version": data_version, "change": asdict(change)}
-    put(root / POINTER, json.dumps(plain, sort_keys=True, ensure_ascii=False))
+    _replace(root / POINTER, json.dumps(plain, sort_keys=True, ensure_ascii=False), put)
     settle(root)
 
 
@@ -140,7 +145,7 @@ def point_built(root: Path, version: str, data_version: str, put: Put) -> bool:
                 root.name, version, pointer.get("version"),
             )  # fmt: skip
             return False
-        put(root / POINTER, json.dumps({"version": version, "data_version": data_version}, sort_keys=True))
+        _replace(root / POINTER, json.dumps({"version": version, "data_version": data_version}, sort_keys=True), put)
         settle(root)
         return True
 
@@ -148,6 +153,10 @@ def point_built(root: Path, version: str, data_version: str, put: Put) -> bool:
 def _append(root: Path, history: list[Change], change: Change) -> list[Change]:
     """One whole line at the end, on disk when this returns. What a crash left of a line goes first."""
     path = root / JOURNAL
+    if (copies := copies_of(root)) is not None:
+        text = "".join(one.line() for one in [*history, change])
+        copies.replace_text(path, text)
+        return [*history, change]
     whole = path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
     with path.open("r+b" if path.exists() else "wb") as stream:
         stream.truncate(whole)
@@ -156,3 +165,27 @@ def _append(root: Path, history: list[Change], change: Change) -> list[Change]:
         stream.flush()
         os.fsync(stream.fileno())
     return [*history, change]
+
+
+def _read(path: Path) -> str | None:
+    """A pointer or a journal as it is now, in the store behind a URL if there is one; None if it isn't there."""
+    if (copies := copies_of(path.parent)) is not None:
+        return copies.read_text(path)
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _forget(path: Path) -> None:
+    """What came from behind a URL is damaged: it is read anew the next time."""
+    if (copies := copies_of(path.parent)) is not None:
+        copies.forget(path)
+
+
+def _replace(path: Path, text: str, put: Put) -> None:
+    """Put a pointer: behind a URL only in place of the one that was read. Raises `StoreError` if that has changed."""
+    if (copies := copies_of(path.parent)) is not None:
+        copies.replace_text(path, text)
+    else:
+        put(path, text)

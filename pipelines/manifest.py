@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,25 +57,43 @@ class Manifest:
     counts: dict[str, Any]
     checks: list[Check]
     checks_passed: bool
-    root: Path = field(compare=False)
+    folder: Path = field(compare=False)
     """The asset's folder, `assets/<asset>`; not written to the file."""
     code_revision: str = ""
     """Commit of the code that made this version first; it doesn't enter any version ("" if nobody knew it)."""
 
     @property
+    def root(self) -> Path:
+        """The asset's folder with all files of this version in it: those of a store behind a URL are fetched first.
+        `path`, `paths` and `file` fetch less."""
+        fetch(self.folder, chain(self.files, self.side_files), self.version)
+        return self.folder
+
+    @property
     def directory(self) -> Path:
         """The folder of this version (files of unchanged parts may lie in an older one: use `file` or `paths`)."""
-        return self.root / self.version
+        return self.folder / self.version
+
+    def path(self, entry: FileEntry) -> Path:
+        """One of the files."""
+        fetch(self.folder, [entry])
+        return self.folder / entry.path
 
     def paths(self, table: str) -> list[Path]:
         """The parquet files of a table, in order of their parts."""
-        return [self.root / entry.path for entry in (*self.files, *self.side_files) if entry.table == table]
+        entries = [entry for entry in (*self.files, *self.side_files) if entry.table == table]
+        fetch(self.folder, entries)
+        return [self.folder / entry.path for entry in entries]
 
     def file(self, name: str) -> Path:
-        """A file by its last name, e.g. `model.safetensors`. Raises `StoreError` if there is none."""
-        for entry in (*self.files, *self.side_files):
-            if entry.path.rpartition("/")[2] == name:
-                return self.root / entry.path
+        """A file by its last name, e.g. `model.safetensors`, and what lies beside it. Raises `StoreError` if there is
+        none."""
+        entries = [*self.files, *self.side_files]
+        for entry in entries:
+            folder, _, last = entry.path.rpartition("/")
+            if last == name:
+                fetch(self.folder, [other for other in entries if other.path.startswith(f"{folder}/")])
+                return self.folder / entry.path
         raise StoreError(f"{self.asset} {self.version}: expected a file {name!r}, found none of that name")
 
     def read(self, table: str, schema: pa.Schema | None = None, columns: list[str] | None = None) -> pa.Table:
@@ -90,16 +110,25 @@ class Manifest:
 
     def to_json(self) -> str:
         plain = asdict(self)
-        del plain["root"]
+        del plain["folder"]
         return json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, root: Path) -> Manifest:
+    def from_json(cls, text: str, folder: Path) -> Manifest:
         plain = json.loads(text)
         for name in ("files", "side_files"):
             plain[name] = [FileEntry(**entry) for entry in plain[name]]
         plain["checks"] = [Check(**check) for check in plain["checks"]]
-        return cls(**plain, root=root)
+        return cls(**plain, folder=folder)
+
+
+def fetch(folder: Path, entries: Iterable[FileEntry], version: str = "") -> None:
+    """Make files of an asset be in its folder, where that is the copy of a store behind a URL; `version` tells that
+    these are all files of one. Raises `StoreError`."""
+    from pipelines.object_store.binding import copies_of
+
+    if (copies := copies_of(folder)) is not None:
+        copies.fetch(folder, entries, version)
 
 
 def file_sha256(path: str | Path) -> str:

@@ -20,7 +20,8 @@ from pipelines.current_version import (
     settle,
     user,
 )
-from pipelines.manifest import Manifest, StoreError
+from pipelines.manifest import FileEntry, Manifest, StoreError
+from pipelines.object_store.binding import copies_of
 from pipelines.store import Store, put_text
 
 SHOWN = 8
@@ -58,7 +59,9 @@ def versions(store: Store, asset: str) -> list[Version]:
 
 
 def committed(root: Path) -> list[Path]:
-    """The manifests of an asset's folder."""
+    """The manifests of an asset's folder; those of a store behind a URL come to be there."""
+    if (copies := copies_of(root)) is not None:
+        copies.refresh(every_s=0)
     return sorted(root.glob("*/manifest.json"))
 
 
@@ -115,8 +118,7 @@ def _change(store: Store, chosen: Manifest, action: Action, why: str, force: boo
             "rebuild it, or give --force with a reason"
         )
     for entry in (*chosen.files, *chosen.side_files):
-        path = chosen.root / entry.path
-        if not path.is_file() or path.stat().st_size != entry.bytes:
+        if not _is_there(chosen, entry):
             raise StoreError(
                 f"{chosen.asset} {chosen.version}: {entry.path} is missing or has another size than the manifest says; "
                 "rebuild this version before it is promoted"
@@ -127,6 +129,13 @@ def _change(store: Store, chosen: Manifest, action: Action, why: str, force: boo
     change = Change(chosen.version, before, action, user(), now(), why.strip(), forced=not chosen.checks_passed)
     point(root, change, chosen.data_version, put_text)
     return change
+
+
+def _is_there(chosen: Manifest, entry: FileEntry) -> bool:
+    if (copies := copies_of(chosen.folder)) is not None:
+        return copies.has(chosen.folder, entry)
+    path = chosen.folder / entry.path
+    return path.is_file() and path.stat().st_size == entry.bytes
 
 
 def _named(found: list[Version], asset: str, version: str) -> Manifest:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.adapter import Raw
 from pipelines.manifest import Manifest, file_sha256
-from pipelines.store import Check, PartSpec, PartWriter, Store
+from pipelines.store import Check, PartSpec, PartWriter, Store, put_text
 from schemas.ids import digest
 
 _SMALL = 1 << 20
@@ -76,11 +76,8 @@ class FileHashes:
         return value
 
     def save(self) -> None:
-        """Keep what was seen for the next run."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._path.with_suffix(".new")
-        partial.write_text(json.dumps({**self._known, **self._seen}))
-        partial.replace(self._path)
+        """Keep what was seen for the next run. Several processes may do so at once."""
+        put_text(self._path, json.dumps({**self._known, **self._seen}))
 
 
 def list_raw(raw: Raw) -> list[str]:

@@ -10,13 +10,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from typing import NamedTuple
 
 from pipelines.asset_locks import Holder, holder
 from pipelines.current_version import read_pointer
@@ -24,10 +21,13 @@ from pipelines.manifest import FileEntry, Manifest, StoreError
 from pipelines.store import TOMBSTONE, Store
 
 VERSION = re.compile(r"[0-9a-f]{16}")
-_SHA256 = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-_TEXTS = frozenset({".csv", ".html", ".journal", ".json", ".jsonl", ".md", ".sqlite", ".sqlite-wal", ".txt"})
-"""Files that may name a picture in plain bytes."""
-_BATCH_ROWS = 16_384
+
+
+class Status(NamedTuple):
+    """What counts of a file: its bytes, and when it was written (seconds since 1970)."""
+
+    st_size: int
+    st_mtime: float
 
 
 @dataclass
@@ -44,6 +44,15 @@ class Asset:
     kept: dict[str, str] = field(default_factory=dict)
     """Version → why it is needed."""
 
+    there: dict[Path, Status] = field(default_factory=dict)
+    """What lies behind the store's URL, by where it would lie here; empty if the store has none."""
+
+    @property
+    def all_files(self) -> dict[Path, Status]:
+        """All files below the folder, here and there, without those of assets within it."""
+        here = {path: Status(status.st_size, status.st_mtime) for path, status in files_of(self.root)}
+        return {**here, **self.there}
+
     @property
     def files(self) -> set[Path]:
         """All that a needed version names."""
@@ -59,12 +68,22 @@ def _entries(manifest: Manifest) -> Iterator[FileEntry]:
 def find_assets(store: Store) -> dict[str, Asset]:
     """All assets of a store by key. Raises `StoreError` if a manifest or pointer can't be read."""
     found = {}
+    there = store.copies.fetch_index() if store.copies is not None else {}
     for root in sorted(_roots(store.home / "assets")):
         key = root.relative_to(store.home / "assets").as_posix()
         paths = {path.parent.name: path for path in root.glob("*/manifest.json")}
         manifests = {version: _read(path, root) for version, path in paths.items()}
         made = {version: path.stat().st_mtime for version, path in paths.items()}
-        found[key] = Asset(key, root, manifests, made, read_pointer(root).get("version"), holder(root))
+        is_free = store.copies is not None and f"assets/{key}/lock.json" not in there
+        pointer = read_pointer(root).get("version")
+        found[key] = Asset(key, root, manifests, made, pointer, None if is_free else holder(root))
+        if store.copies is not None:
+            start = f"assets/{key}/"
+            found[key].there = {
+                root / name[len(start) :]: Status(listed.bytes, listed.made)
+                for name, listed in there.items()
+                if name.startswith(start) and _is_own(name[len(start) :])
+            }
     return found
 
 
@@ -79,6 +98,12 @@ def _roots(folder: Path) -> Iterator[Path]:
     for path in inner:
         if path not in own:
             yield from _roots(path)
+
+
+def _is_own(name: str) -> bool:
+    """Whether a path within an asset's folder is the asset's, and not of an asset within it."""
+    first, _, rest = name.partition("/")
+    return not rest or first == "parts" or VERSION.fullmatch(first) is not None
 
 
 def files_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -161,48 +186,3 @@ def _promoted(folder: Path) -> Iterator[tuple[str, str]]:
         for name, version in plain.get("rounds", {}).items():
             yield f"generation/verified/{name}", str(version)
         yield from ((str(name), str(version)) for name, version in plain.get("inputs", {}).items())
-
-
-def named_screens(paths: Iterable[Path]) -> set[str]:
-    """sha256 (hex) of all that looks like one in tables and plain texts: a superset of the pictures they name. Raises
-    `StoreError` for a file that can't be read: what it names isn't known then."""
-    found: set[str] = set()
-    for path in paths:
-        try:
-            if path.suffix == ".parquet":
-                found |= _in_table(path)
-            elif path.suffix in _TEXTS:
-                found |= {match.decode() for match in _SHA256.findall(path.read_bytes())}
-        except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{path}: can't be read, so which pictures it needs isn't known: {error}") from error
-    return found
-
-
-def _in_table(path: Path) -> set[str]:
-    file = pq.ParquetFile(path)
-    leaves = [file.schema.column(place) for place in range(len(file.schema))]
-    texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]  # the pictures in shards aren't read
-    found: set[str] = set()
-    if not texts:
-        return found
-    for batch in file.iter_batches(_BATCH_ROWS, columns=texts):
-        for column in batch.columns:
-            for leaf in _leaves(column):
-                whole = pc.unique(leaf.filter(pc.match_substring_regex(leaf, "[0-9a-f]{64}")))
-                for text in whole.to_pylist():
-                    found |= {match.decode() for match in _SHA256.findall(text.encode())}
-    return found
-
-
-def _leaves(column: pa.Array) -> Iterator[pa.Array]:
-    """The text leaves of a column, whatever it nests."""
-    kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        yield from _leaves(column.flatten())
-    elif pa.types.is_struct(kind):
-        for inner in column.flatten():
-            yield from _leaves(inner)
-    elif pa.types.is_dictionary(kind):
-        yield from _leaves(column.dictionary)
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        yield column.filter(column.is_valid())

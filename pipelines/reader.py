@@ -171,8 +171,9 @@ class Reader:
         manifest = store.require(mixture) if isinstance(mixture, str) else mixture
         shards = [
             ShardRows(
-                store.home / "assets" / row["path"], row["sha256"], row["rows"], row["repeats"], row["row_groups"]
-            )
+                store.asset_file(row["path"], row["sha256"], row["bytes"]),
+                row["sha256"], row["rows"], row["repeats"], row["row_groups"],
+            )  # fmt: skip
             for row in manifest.read("mixture", MIXTURE).to_pylist()
         ]
         return cls(shards, **options)

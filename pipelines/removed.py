@@ -1,4 +1,5 @@
-"""What may not train: what an evaluation suite holds (`hygiene/contamination`), and what isn't safe (`hygiene/safety`).
+"""What may not train: what an evaluation suite holds (`hygiene/contamination`), what isn't safe (`hygiene/safety`), and
+what people refused (`hygiene/human_verdicts`).
 
 Those stages lie above this folder, so their results are read as data. `hygiene/shard_scan` doesn't trust this list: it
 looks at the shards themselves.
@@ -14,7 +15,7 @@ import pyarrow as pa
 from pipelines.manifest import Manifest
 from pipelines.store import Store
 
-CONTAMINATION, SAFETY = "hygiene/contamination", "hygiene/safety"
+CONTAMINATION, SAFETY, PEOPLE = "hygiene/contamination", "hygiene/safety", "hygiene/human_verdicts"
 COLUMN = pa.schema([("item_id", pa.string())])
 
 

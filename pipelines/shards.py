@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from pipelines.images import open_image
 from pipelines.manifest import FileEntry
-from pipelines.removed import SAFETY, Removed, removed_items
+from pipelines.removed import PEOPLE, SAFETY, Removed, removed_items
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
 from schemas.ids import digest
 from schemas.tables import BOX, SPLITS, Samples
@@ -89,11 +89,13 @@ class ShardConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Barred:
-    """What of a part may not be packed: pictures (sha256), and samples (ids) that are contaminated or unsafe."""
+    """What of a part may not be packed: pictures (sha256), and samples (ids) that are contaminated, unsafe, or refused
+    by people."""
 
     pictures: frozenset[str]
     samples: frozenset[str]
     unsafe: frozenset[str]
+    refused: frozenset[str] = frozenset()
 
 
 def build_shards(
@@ -106,8 +108,8 @@ def build_shards(
     """Gold samples of the given splits → shards (`manifest.paths("shard")`) and their `index` table.
 
     Each sample once. Left out, and counted: samples without (all) their pictures, and from training those that
-    `hygiene/contamination` or `hygiene/safety` removed and those whose picture is held out elsewhere. Raises
-    `StoreError` if a source has no gold or a picture is missing or damaged.
+    `hygiene/contamination`, `hygiene/safety` or `hygiene/human_verdicts` removed and those whose picture is held out
+    elsewhere. Raises `StoreError` if a source has no gold or a picture is missing or damaged.
     """
     config = config or ShardConfig(splits=tuple(splits))
     manifests = [store.require(f"gold/{source}") for source in sources]
@@ -116,16 +118,20 @@ def build_shards(
     held = _held_out(parts) if config.exclude_held_out_pictures and training else set()
     removed = removed_items(store) if training else Removed()
     unsafe = removed_items(store, SAFETY) if training else Removed()
+    people = removed_items(store, PEOPLE) if training else Removed()
     plan = {**_plain(config), "code": CODE_VERSION, "schema": digest(str(SHARD))}
     specs = {}
     for manifest, entry in parts:
         near = sorted(held & _pictures(manifest, entry)) if held else []
         gone = sorted(removed.samples & _ids(manifest, entry)) if removed.samples else []
-        bad = _unsafe(manifest, entry, unsafe)
+        bad, refused = _unsafe(manifest, entry, unsafe), _unsafe(manifest, entry, people)
         key = f"{manifest.asset.split('/', 1)[1].replace('/', '_')}-{_part_key(entry)}"
-        spec = PartSpec(key, digest([plan, entry.sha256, near, gone, bad]))
-        specs[key] = (spec, manifest, entry, _Barred(frozenset(near), frozenset(gone), frozenset(bad)))
-    inputs = {manifest.asset: manifest.version for manifest in manifests} | removed.inputs | unsafe.inputs
+        # What nobody refused has the digest that it had before people could.
+        spec = PartSpec(key, digest([plan, entry.sha256, near, gone, bad, *([refused] if refused else [])]))
+        barred = _Barred(frozenset(near), frozenset(gone), frozenset(bad), frozenset(refused))
+        specs[key] = (spec, manifest, entry, barred)
+    inputs = {manifest.asset: manifest.version for manifest in manifests}
+    inputs |= removed.inputs | unsafe.inputs | people.inputs
     with store.build(
         asset, code_version=CODE_VERSION, config=_plain(config), inputs=inputs,
         parts=[spec for spec, *_ in specs.values()],
@@ -206,7 +212,7 @@ def _pack(
     return dict(counts)
 
 
-REASONS = ("contaminated", "unsafe", "without_picture", "held_out_picture")
+REASONS = ("contaminated", "unsafe", "refused", "without_picture", "held_out_picture")
 INDEX_COLUMNS = ["sample_id", "tokens", "objective", "source", "platform", "split"]
 
 
@@ -216,6 +222,8 @@ def _reason(row: Mapping[str, Any], barred: _Barred) -> str:
         return "contaminated"
     if row["sample_id"] in barred.unsafe:
         return "unsafe"
+    if row["sample_id"] in barred.refused:
+        return "refused"
     places = sum(
         part.get("type") == "image"
         for turn in json.loads(row["messages"])

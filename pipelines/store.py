@@ -19,13 +19,9 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipelines.asset_locks import writing
 from pipelines.code_revision import code_revision
@@ -33,169 +29,47 @@ from pipelines.current_version import point_built, read_pointer
 from pipelines.free_space import require_space_for_build
 from pipelines.images import ImageInfo, read_image
 from pipelines.known_pictures import KnownPictures
-from pipelines.manifest import Check, FileEntry, Manifest, StoreError, data_version, file_sha256
+from pipelines.manifest import Check, FileEntry, Manifest, StoreError, data_version
+from pipelines.object_store.binding import FILE, bind, copies_at, copies_of, url_for
+from pipelines.object_store.copies import Copies
+from pipelines.object_store.leases import Lease
+from pipelines.object_store.withdrawn import heed
+from pipelines.parts import (
+    ROW_GROUP_ROWS,
+    PartFunction,
+    PartResult,
+    PartSpec,
+    PartWriter,
+    find_part,
+    marker_of,
+    put_text,
+    run_part,
+)
 from schemas.ids import digest
 
-__all__ = ["Check", "FileEntry", "Manifest", "PartResult", "PartSpec", "PartWriter", "Store", "StoreError"]
+__all__ = [
+    "ROW_GROUP_ROWS", "TOMBSTONE", "Build", "Check", "FileEntry", "Manifest", "PartFunction", "PartResult", "PartSpec",
+    "PartWriter", "Store", "StoreError", "find_part", "has_store", "put_text", "run_part",
+]  # fmt: skip
 
 TOUCH_AFTER_S = 3600
 """A screen that is put again is marked as new once it is older than this, so that `vesper gc` sees it in use."""
 TOMBSTONE = "taken_down.json"
 """Stands in the folder of a version that `vesper takedown` replaced."""
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[A-Za-z0-9_-]+")
 _ASSET = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
-ROW_GROUP_ROWS = 50_000
-_UNIQUE = frozenset({"action_text", "native_action", "native", "provenance"})
-"""Columns of texts most of which are different: a dictionary of them would be made for nothing."""
-_ORDERED = frozenset({"episode_id", "step_index", "sample_id", "screenshot_sha256"})
-"""Columns that tables are sorted by. Only their first and last values tell a reader which rows it can leave out: the
-others have about the same ones everywhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartSpec:
-    """A unit of work: its name within the asset, and the digest of all that its result depends on."""
-
-    key: str
-    inputs_digest: str
-
-    def __post_init__(self) -> None:
-        if not _KEY.fullmatch(self.key):
-            raise ValueError(f"part key: expected letters, digits, '.', '_' and '-', found {self.key!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class PartResult:
-    """A finished part: its files, its counts, and whether it was there already."""
-
-    key: str
-    files: list[FileEntry]
-    side_files: list[FileEntry]
-    counts: dict[str, Any]
-    skipped: bool
-
-
-class PartWriter:
-    """Given to a part's function: collects the files it writes, all in the version's folder."""
-
-    def __init__(self, root: Path, version: str, stem: str) -> None:
-        self._root = root
-        self._version = version
-        self._stem = stem
-        self._entries: list[tuple[str, str | None, int | None, bool]] = []
-        (root / version).mkdir(parents=True, exist_ok=True)
-
-    def table(
-        self, name: str, table: pa.Table, *, hashed: bool = True, row_group_rows: int = ROW_GROUP_ROWS, chunk: int = 0
-    ) -> None:
-        """Write a table as `part-<key>.<name>.parquet`. A part too large for one file writes several: those of chunk n
-        are named `part-<key>.<n>.<name>.parquet`, and stand for a part of their own to whoever reads the asset."""
-        number = f".{chunk:04d}" if chunk else ""
-        relative = f"{self._version}/part-{self._stem}{number}.{name}.parquet"
-        repeating = [column for column in table.column_names if column not in _UNIQUE]
-        pq.write_table(
-            table, self._root / relative, compression="zstd", row_group_size=row_group_rows,
-            use_dictionary=repeating, write_statistics=[name for name in table.column_names if name in _ORDERED],
-            write_batch_size=row_group_rows,
-        )  # fmt: skip
-        self._entries.append((relative, name, table.num_rows, hashed))
-
-    def path(self, name: str, *, table: str | None = None, hashed: bool = True) -> Path:
-        """A path to write a file of one's own to, under the version's folder (`a/b.txt` makes the folder)."""
-        relative = f"{self._version}/{name}"
-        if not (self._root / relative).resolve().is_relative_to((self._root / self._version).resolve()):
-            raise ValueError(f"file name {name!r} leaves the version's folder")
-        (self._root / relative).parent.mkdir(parents=True, exist_ok=True)
-        self._entries.append((relative, table, None, hashed))
-        return self._root / relative
-
-    def side(self, kind: str, data: bytes) -> None:
-        """Write a small file about the part, `part-<key>.<kind>`, which isn't part of the data version."""
-        self.bytes(f"part-{self._stem}.{kind}", data, hashed=False)
-
-    def arrow(self, kind: str, table: pa.Table) -> None:
-        """The same with a table, `part-<key>.<kind>.arrow`, which opens many times faster than a parquet file."""
-        path = self.path(f"part-{self._stem}.{kind}.arrow", hashed=False)
-        with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
-            stream.write_table(table)
-
-    def bytes(self, name: str, data: bytes, *, hashed: bool = True) -> None:
-        """Write a small file."""
-        self.path(name, hashed=hashed).write_bytes(data)
-
-    def finish(self) -> tuple[list[FileEntry], list[FileEntry]]:
-        """Hash what was written: (files, side files)."""
-        lists: tuple[list[FileEntry], list[FileEntry]] = ([], [])
-        for relative, table, rows, hashed in self._entries:
-            path = self._root / relative
-            if table is not None and rows is None:
-                rows = pq.ParquetFile(path).metadata.num_rows
-            entry = FileEntry(relative, table, rows, path.stat().st_size, file_sha256(path))
-            lists[0 if hashed else 1].append(entry)
-        return lists
-
-
-PartFunction = Callable[[PartWriter], Mapping[str, Any] | None]
-
-
-def run_part(
-    root: Path, version: str, spec: PartSpec, function: PartFunction, *, stem: str | None = None
-) -> PartResult:
-    """Run one part unless it is there already; the marker is written last, so a killed part is done anew.
-
-    `root` is the asset's folder; `stem` is what the part's files are named after (default: its key). Safe to call from
-    several processes on different parts.
-    """
-    if (found := find_part(root, spec)) is not None:
-        return found
-    writer = PartWriter(root, version, stem or spec.key)
-    counts = dict(function(writer) or {})
-    files, side_files = writer.finish()
-    result = PartResult(spec.key, files, side_files, counts, skipped=False)
-    put_text(_marker(root, spec), json.dumps(asdict(result), sort_keys=True))
-    return result
-
-
-def find_part(root: Path, spec: PartSpec) -> PartResult | None:
-    """A part that was run before and whose files are all there; else None."""
-    return _finished(root, _marker(root, spec))
-
-
-def _marker(root: Path, spec: PartSpec) -> Path:
-    return root / "parts" / f"{digest([spec.key, spec.inputs_digest])[:32]}.json"
-
-
-def _finished(root: Path, marker: Path) -> PartResult | None:
-    if not marker.exists():
-        return None
-    plain = json.loads(marker.read_text())
-    files = [FileEntry(**entry) for entry in plain["files"]]
-    side_files = [FileEntry(**entry) for entry in plain["side_files"]]
-    for entry in (*files, *side_files):
-        path = root / entry.path
-        if not path.exists() or path.stat().st_size != entry.bytes:
-            return None
-    return PartResult(plain["key"], files, side_files, plain["counts"], skipped=True)
-
-
-def put_text(path: Path, text: str) -> None:
-    """Make a small file appear whole or not at all, as one PUT does on an object store."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".put-")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
 
 
 class Build:
     """A version of an asset in the making; see `Store.build`."""
 
     def __init__(
-        self, root: Path, asset: str, code_version: str, config_hash: str, inputs: Mapping[str, str], version: str
-    ) -> None:
-        self.root = root
+        self, root: Path, asset: str, code_version: str, config_hash: str, inputs: Mapping[str, str], version: str,
+        lease: Lease | None = None,
+    ) -> None:  # fmt: skip
+        self._root = root
+        self._lease = lease
+        self._copies = copies_of(root)
         self.asset = asset
         self.version = version
         self.results: list[PartResult] = []
@@ -203,9 +77,17 @@ class Build:
         self._config_hash = config_hash
         self._inputs = dict(inputs)
 
+    @property
+    def root(self) -> Path:
+        """The asset's folder, with all files of the parts so far in it: those that another machine made are fetched."""
+        if self._copies is not None:
+            skipped = [result for result in self.results if result.skipped]
+            self._copies.fetch(self._root, [e for result in skipped for e in (*result.files, *result.side_files)])
+        return self._root
+
     def run_part(self, spec: PartSpec, function: PartFunction) -> PartResult:
         """Run (or skip) a part here and add its files to the version."""
-        result = run_part(self.root, self.version, spec, function)
+        result = run_part(self._root, self.version, spec, function)
         self.results.append(result)
         return result
 
@@ -222,10 +104,9 @@ class Build:
         """Write the manifest; make it current iff all blocking checks passed (and nobody set this version aside, see
         `current_version`). Returns it either way. Raises `StoreError` if a part that was there has gone since."""
         ordered = sorted(self.results, key=lambda result: result.key)
-        for entry in (e for result in ordered if result.skipped for e in (*result.files, *result.side_files)):
-            if not (self.root / entry.path).exists():
-                raise StoreError(f"{self.asset}: {entry.path} was there and has gone since (collected?); run it again")
         files = [entry for result in ordered for entry in result.files]
+        side_files = [entry for result in ordered for entry in result.side_files]
+        self._require_files([result for result in ordered if result.skipped], [*files, *side_files])
         manifest = Manifest(
             asset=self.asset,
             version=self.version,
@@ -234,34 +115,60 @@ class Build:
             config_hash=self._config_hash,
             inputs=self._inputs,
             files=files,
-            side_files=[entry for result in ordered for entry in result.side_files],
+            side_files=side_files,
             counts=dict(counts or {}),
             checks=list(checks),
             checks_passed=all(check.passed for check in checks if check.blocking),
-            root=self.root,
+            folder=self._root,
             code_revision=self._made_by(),
         )
-        path = self.root / self.version / "manifest.json"
-        if not path.exists() or path.read_text(encoding="utf-8") != manifest.to_json():
-            put_text(path, manifest.to_json())
+        if self._written() != manifest.to_json():
+            put = put_text if self._copies is None else self._copies.write_text
+            put(self._manifest, manifest.to_json())
         if manifest.checks_passed:
-            point_built(self.root, self.version, manifest.data_version, put_text)
+            point_built(self._root, self.version, manifest.data_version, put_text)
         return manifest
+
+    @property
+    def _manifest(self) -> Path:
+        return self._root / self.version / "manifest.json"
+
+    def _require_files(self, skipped: list[PartResult], entries: list[FileEntry]) -> None:
+        if self._copies is not None:
+            self._copies.require_files(self._root, entries)
+            if self._lease is not None:
+                self._lease.require(self.asset)
+            return
+        for entry in (e for result in skipped for e in (*result.files, *result.side_files)):
+            if not (self._root / entry.path).exists():
+                raise StoreError(f"{self.asset}: {entry.path} was there and has gone since (collected?); run it again")
+
+    def _written(self) -> str | None:
+        """The version's manifest as it is now; None if there is none."""
+        if self._copies is not None:
+            return self._copies.read_text(self._manifest)
+        return self._manifest.read_text(encoding="utf-8") if self._manifest.exists() else None
 
     def _made_by(self) -> str:
         """The revision that the version's manifest names, if nothing is made anew; else that of this code."""
-        path = self.root / self.version / "manifest.json"
-        if self.skipped and path.exists():
+        if self.skipped and (written := self._written()) is not None:
             with contextlib.suppress(ValueError, TypeError, AttributeError):  # a damaged manifest is written again
-                return str(json.loads(path.read_text(encoding="utf-8")).get("code_revision", ""))
+                return str(json.loads(written).get("code_revision", ""))
         return code_revision() or ""
 
 
 class Store:
-    """Screens and assets under one home folder."""
+    """Screens and assets under one home folder, which may be the verified copy of a store behind a URL."""
 
-    def __init__(self, home: str | Path) -> None:
+    def __init__(self, home: str | Path, url: str | None = None) -> None:
+        """`url` (default: $VESPER_STORE_URL, where `home` is $VESPER_HOME) makes the home a copy of that store for
+        good; see `pipelines.object_store`. Raises `StoreError` if that can't be reached or the home is another's."""
         self.home = Path(home).resolve()
+        url = url_for(self.home) if url is None else url
+        self.copies: Copies | None = bind(self.home, url) if url else copies_at(self.home)
+        if self.copies is not None:
+            heed(self.copies)
+            self.copies.refresh()
 
     def put_screen(self, data: bytes, info: ImageInfo | None = None) -> ImageInfo:
         """Keep a picture's bytes as they are, once. It is verified first unless `info` says that it was. Raises
@@ -286,7 +193,10 @@ class Store:
             raise StoreError(f"screen: expected a sha256 of 64 hex digits, found {sha256[:80]!r}")
         for path in (self.home / "screens" / sha256[:2]).glob(f"{sha256}.*"):
             return path
-        raise StoreError(f"screen {sha256} is not in {self.home / 'screens'}")
+        if self.copies is not None and (fetched := self.copies.screen(sha256)) is not None:
+            return fetched
+        where = self.copies.objects.url if self.copies is not None else self.home / "screens"
+        raise StoreError(f"screen {sha256} is not in {where}")
 
     def screen_bytes(self, sha256: str) -> bytes:
         """The encoded bytes of a screen."""
@@ -298,10 +208,25 @@ class Store:
             raise ValueError(f"asset key: expected words of a-z, 0-9 and _ joined by '/', found {asset!r}")
         return self.home / "assets" / asset
 
+    def asset_file(self, path: str, sha256: str, size: int) -> Path:
+        """A file of an asset that a table names by its path below `assets/`. Raises `StoreError` if it is fetched from
+        behind a URL and has other bytes."""
+        if self.copies is not None:
+            self.copies.fetch(self.home / "assets", [FileEntry(path, None, None, size, sha256)])
+        return self.home / "assets" / path
+
     def current(self, asset: str) -> Manifest | None:
         """The version that others read: the last whose checks passed, or the one that a person chose; or None."""
         pointer = read_pointer(self.root(asset))
-        return self.version(asset, pointer["version"]) if pointer else None
+        if not pointer:
+            return None
+        found = self.version(asset, pointer["version"])
+        if self.copies is not None and pointer.get("data_version") != found.data_version:
+            raise StoreError(
+                f"{self.copies.objects.url}: {asset} {found.version}: its pointer says data version "
+                f"{str(pointer.get('data_version'))[:64]}, its manifest {found.data_version}; refused"
+            )
+        return found
 
     def screens_of(self, source: str) -> Manifest | None:
         """The manifest with a source's table `screens`: `unified/<source>`, or its gold where that is made from nothing
@@ -314,20 +239,34 @@ class Store:
 
     def version(self, asset: str, version: str) -> Manifest:
         """One committed version, passed or not. Raises `StoreError` if there is none."""
-        path = self.root(asset) / version / "manifest.json"
-        if not path.exists():
-            gone = path.with_name(TOMBSTONE)
-            found = json.loads(gone.read_text(encoding="utf-8")) if gone.exists() else {}
+        if not _VERSION.fullmatch(version):
+            raise StoreError(f"{asset}: expected the name of a version, found {version[:80]!r}")
+        root = self.root(asset)
+        text = self._text(root / version / "manifest.json")
+        if text is None:
+            found = json.loads(self._text(root / version / TOMBSTONE) or "{}")
             more = f"; records of it were taken down, {found['replaced_by']} took its place" if found else ""
             raise StoreError(f"{asset}: no manifest of version {version}{more}")
-        return Manifest.from_json(path.read_text(encoding="utf-8"), self.root(asset))
+        if self.copies is None:
+            return Manifest.from_json(text, root)
+        try:
+            return _verified(text, root, asset, version, self.copies)
+        except StoreError:
+            self.copies.forget(root / version / "manifest.json")
+            raise
+
+    def _text(self, path: Path) -> str | None:
+        """A small file as it is now, behind the URL if there is one; None if it isn't there."""
+        if self.copies is not None:
+            return self.copies.read_text(path)
+        return path.read_text(encoding="utf-8") if path.exists() else None
 
     def require(self, asset: str) -> Manifest:
         """The current version; `StoreError` if there is none, or it lacks `checks_passed` and nobody forced it."""
         manifest = self.current(asset)
         if manifest is None:
             raise StoreError(f"{asset}: nothing committed yet in {self.home}; materialise it first")
-        if not manifest.checks_passed and not read_pointer(manifest.root).get("change", {}).get("forced"):
+        if not manifest.checks_passed and not read_pointer(manifest.folder).get("change", {}).get("forced"):
             failed = ", ".join(check.name for check in manifest.checks if check.blocking and not check.passed)
             raise StoreError(f"{asset} {manifest.version}: refused, checks failed: {failed}")
         return manifest
@@ -349,12 +288,14 @@ class Store:
         for as much as the last version took.
         """
         root = self.root(asset)
+        if self.copies is not None:
+            heed(self.copies)
         config_hash = digest(dict(config or {}))
         named = [[spec.key, spec.inputs_digest] for spec in parts]
         version = digest([asset, code_version, config_hash, dict(inputs or {}), sorted(named)])[:16]
         require_space_for_build(self.home, asset, self._last(asset), lambda: _share_missing(root, parts))
-        with writing(self.home, root, version, inputs or {}):
-            yield Build(root, asset, code_version, config_hash, inputs or {}, version)
+        with writing(self.home, root, version, inputs or {}) as lease:
+            yield Build(root, asset, code_version, config_hash, inputs or {}, version, lease)
 
     def _last(self, asset: str) -> Manifest | None:
         """The current version, for its size; None where what is current is damaged and is to be made again."""
@@ -364,9 +305,30 @@ class Store:
             return None
 
 
+def has_store(home: Path) -> bool:
+    """Whether a folder is a store: it has assets, or is (or is named to become) the copy of one behind a URL."""
+    return (home / "assets").is_dir() or (home / FILE).is_file() or bool(url_for(home.resolve()))
+
+
+def _verified(text: str, root: Path, asset: str, version: str, copies: Copies) -> Manifest:
+    """A manifest that came from behind a URL, which nothing names by its hash: it must be that of the version asked
+    for, and its data version that of its files' hashes. Raises `StoreError`."""
+    name = f"{copies.objects.url}/{copies.name(root)}/{version}/manifest.json"
+    try:
+        found = Manifest.from_json(text, root)
+        told = data_version(found.files)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{name}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}") from None
+    if (found.asset, found.version) != (asset, version):
+        raise StoreError(f"{name}: expected the manifest of {asset} {version}, found {found.asset!r} {found.version!r}")
+    if found.data_version != told:
+        raise StoreError(f"{name}: says data version {found.data_version!r}, its files give {told}; refused")
+    return found
+
+
 def _share_missing(root: Path, parts: Sequence[PartSpec]) -> float:
     """How much of a version must be made: parts that aren't there, of all (1 if they aren't known beforehand)."""
-    return sum(not _marker(root, spec).exists() for spec in parts) / len(parts) if parts else 1.0
+    return sum(not marker_of(root, spec).exists() for spec in parts) / len(parts) if parts else 1.0
 
 
 def _in_use(path: Path) -> bool:

@@ -22,6 +22,7 @@ from pipelines.adapter import Raw
 from pipelines.asset_locks import gate
 from pipelines.free_space import require_space
 from pipelines.manifest import StoreError
+from pipelines.object_store.withdrawn import fetch_everything, heed, remote_screens
 from pipelines.rawdata import register_raw
 from pipelines.reachable import Asset, find_assets
 from pipelines.store import Store, put_text
@@ -62,6 +63,9 @@ def take_down(store: Store, entries: Sequence[Entry], raw_of: RawOf) -> tuple[Re
     Raises `StoreError` if a build is in progress or the disk has no room for the rewritten files.
     """
     with gate(store.home, exclusive=True):
+        if store.copies is not None:
+            heed(store.copies, gate_held=True)
+            fetch_everything(store.copies)
         assets = find_assets(store)
         for asset in assets.values():
             if asset.holder is not None:
@@ -76,7 +80,7 @@ def take_down(store: Store, entries: Sequence[Entry], raw_of: RawOf) -> tuple[Re
         taken.trained |= trained_on(assets, taken)
         taken.judged |= _judged(assets, taken)
         require_space(store.home, _largest(assets), "takedown")
-        put_text(store.home / NAME, taken.to_json())
+        _remember(store, taken)
         records = Counter(name.partition(":")[2].partition("/")[0] for name in seen if name.startswith("record:"))
         report = Report(len(taken.reasons), dict(sorted(records.items())), trained=sorted(taken.trained))
         report.unknown = sorted(entry.id for entry in entries if _named(entry) not in seen)
@@ -90,9 +94,27 @@ def take_down(store: Store, entries: Sequence[Entry], raw_of: RawOf) -> tuple[Re
 
 
 def finish(store: Store, taken: Taken) -> None:
-    """Once all is done: forget where the records stood, for in cut files other records stand there now."""
+    """Once all is done: forget where the records stood, for in cut files other records stand there now. Raises
+    `StoreError` if another machine took down more meanwhile."""
+    if store.copies is not None:
+        heed(store.copies)
+        more = Taken.load(store.home).reasons.keys() - taken.reasons.keys()
+        if more:
+            raise StoreError(
+                f"takedown: another machine took down {len(more)} more meanwhile; run `vesper takedown` again"
+            )
     taken.places, taken.nameless, taken.judged = {}, {}, False
-    put_text(store.home / NAME, taken.to_json())
+    _remember(store, taken)
+
+
+def _remember(store: Store, taken: Taken) -> None:
+    """Other machines of a store behind a URL drop their copies when they see it."""
+    path = store.home / NAME
+    if store.copies is not None:
+        store.copies.read_text(path)
+        store.copies.replace_text(path, taken.to_json())
+    else:
+        put_text(path, taken.to_json())
 
 
 def _cut_raw(store: Store, source: str, raw: Raw, taken: Taken, report: Report) -> None:
@@ -273,12 +295,13 @@ def _in_order(assets: Mapping[str, Asset]) -> list[tuple[str, str]]:
 
 
 def _remove_screens(store: Store, taken: Taken) -> int:
-    gone = 0
-    for sha in sorted(taken.screens):
-        for path in (store.home / "screens" / sha[:2]).glob(f"{sha}.*"):
-            path.unlink(missing_ok=True)
-            gone += 1
-    return gone
+    here = {path for sha in taken.screens for path in (store.home / "screens" / sha[:2]).glob(f"{sha}.*")}
+    if store.copies is not None:
+        here |= set(remote_screens(store.copies, sorted(taken.screens)))
+        store.copies.delete(sorted(here))
+    for path in here:
+        path.unlink(missing_ok=True)
+    return len(here)
 
 
 def _remove_journals(store: Store, taken: Taken) -> list[str]:

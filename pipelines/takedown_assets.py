@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from pipelines.current_version import Change, holding, now, point, read_pointer, settle, user
 from pipelines.manifest import Check, FileEntry, Manifest, data_version, file_sha256
+from pipelines.object_store.copies import SCREENS
 from pipelines.reachable import VERSION, Asset, files_of
 from pipelines.shards import ShardConfig, write_shard
 from pipelines.store import ROW_GROUP_ROWS, TOMBSTONE, Store, put_text
@@ -200,7 +201,11 @@ class Rewriter:
             old, version=version, data_version=data_version(files), inputs=dict(inputs), files=files,
             side_files=side_files, counts=counts, checks=[*old.checks, replace(check, blocking=False)],
         )  # fmt: skip
-        put_text(old.root / version / "manifest.json", manifest.to_json())
+        if (copies := self.store.copies) is not None:
+            copies.require_files(old.folder, [*files, *side_files])
+            copies.write_text(old.folder / version / "manifest.json", manifest.to_json())
+        else:
+            put_text(old.folder / version / "manifest.json", manifest.to_json())
         with holding(old.root):
             settle(old.root)
             pointer = read_pointer(old.root)
@@ -217,25 +222,47 @@ class Rewriter:
             for version in asset.manifests:
                 if (name := self.replaced.get((asset.key, version))) is not None:
                     told = {"version": version, "replaced_by": name, "reason": REASON}
-                    put_text(asset.root / version / TOMBSTONE, json.dumps(told, sort_keys=True))
-                    (asset.root / version / "manifest.json").unlink(missing_ok=True)
-            _remove_unnamed(asset.root, self.taken, self.needles)
+                    put = put_text if self.store.copies is None else self.store.copies.write_text
+                    put(asset.root / version / TOMBSTONE, json.dumps(told, sort_keys=True))
+                    _delete(self.store, [asset.root / version / "manifest.json"])
+            _remove_unnamed(self.store, asset.root, self.taken, self.needles)
 
 
-def _remove_unnamed(root: Path, taken: Taken, needles: Needles) -> None:
+def _delete(store: Store, paths: list[Path]) -> None:
+    """Behind the store's URL first, if it has one."""
+    if store.copies is not None:
+        store.copies.delete(paths)
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _remove_unnamed(store: Store, root: Path, taken: Taken, needles: Needles) -> None:
+    _delete(store, _unnamed(root, taken, needles))
+    _delete(store, _broken_receipts(root))
+
+
+def _unnamed(root: Path, taken: Taken, needles: Needles) -> list[Path]:
     manifests = [Manifest.from_json(path.read_text(encoding="utf-8"), root) for path in root.glob("*/manifest.json")]
     named = {root / entry.path for manifest in manifests for entry in (*manifest.files, *manifest.side_files)}
-    for path, _ in list(files_of(root)):
+    going = []
+    for path, _ in files_of(root):
         folder = root / path.relative_to(root).parts[0]
         if path in named or not VERSION.fullmatch(folder.name) or path.name in (TOMBSTONE, "manifest.json"):
             continue
         replaced = (folder / TOMBSTONE).is_file() and not (folder / "manifest.json").is_file()
         if replaced or _holds(path, taken, needles):
-            path.unlink()
+            going.append(path)
+    return going
+
+
+def _broken_receipts(root: Path) -> list[Path]:
+    """Receipts of parts of which a file has gone."""
+    going = []
     for marker in (root / "parts").glob("*.json"):
         plain = json.loads(marker.read_text(encoding="utf-8"))
         if not all((root / entry["path"]).is_file() for entry in (*plain["files"], *plain["side_files"])):
-            marker.unlink()
+            going += [marker, *marker.parent.glob(f"{marker.stem}{SCREENS}")]
+    return going
 
 
 def _holds(path: Path, taken: Taken, needles: Needles) -> bool:

@@ -18,13 +18,15 @@ import pyarrow.parquet as pq
 
 from pipelines.adapter import Raw
 from pipelines.manifest import file_sha256
+from pipelines.object_store.binding import copies_at
+from pipelines.object_store.withdrawn import fetch_everything, remote_screens
 from pipelines.takedown_list import NAME, Taken
 from pipelines.takedown_raw import PICTURES, remaining
 from pipelines.takedown_tables import Needles, matches
 
 _UNREADABLE = frozenset({".safetensors", ".npy"})
 """Numbers only."""
-_LISTINGS = frozenset({"files.json", "takedown.json", "taken_down.json", "promotions.jsonl"})
+_LISTINGS = frozenset({"files.json", "takedown.json", "taken_down.json", "promotions.jsonl", "store_url.json"})
 """Names and digests of raw files; what this store remembers on purpose."""
 
 
@@ -44,6 +46,10 @@ def verify(
     `progress` gets the number of files looked at."""
     needles = Needles.of(taken, shown=True)
     found = []
+    if (copies := copies_at(home)) is not None:
+        fetch_everything(copies)
+        found += [Left(copies.name(path), "a picture") for path in remote_screens(copies, sorted(taken.screens))
+                  if not path.exists()]  # fmt: skip
     inside = {path.resolve() for raw in raws.values() for path in (raw.root, *raw.companions.values())}
     for number, path in enumerate(_files(home, inside), 1):
         if (what := _look(path, taken, needles)) is not None:

@@ -41,12 +41,18 @@ LONGEST_FIRST = (
     "quality/safety/test_triggers", "generators/daas/test_gateway_faults", "trainer/test_stages", "trainer/test_serve",
     "e2e/test_generation", "generators/daas/test_forward_adb", "generators/generation/test_leased_devices",
     "e2e/test_gateway", "generators/daas/test_cdp_gateway", "pipelines/test_dask", "pipelines/test_add_a_dataset",
+    "docs/test_commands", "docs/test_site", "docs/test_write_a_judge",
 )  # fmt: skip
 """Files that take 5 s and more though they have few tests. A worker that got one of them last would leave the others
 idle; the rest follows by its number of tests, most first."""
 
-REAL_PARTS = ("e2e", "generators", "dagster_project", "quality/judges", "quality/model_client", "trainer/online")
-"""Folders whose tests drive browsers, devices and servers of their own. What fails there is run once more, and the
+REAL_PARTS = (
+    "e2e/", "generators/", "dagster_project/", "deploy/", "docs/", "quality/judges/", "quality/model_client/",
+    "pipelines/object_store/", "pipelines/test_hub", "pipelines/test_dask", "trainer/online/", "trainer/suites/",
+    "trainer/staircase/", "trainer/test_launch", "trainer/test_parallel", "trainer/test_rollout_server",
+    "trainer/test_serve",
+)  # fmt: skip
+"""Tests that drive browsers, devices, servers and processes of their own. What fails there is run once more, and the
 summary lists it as RERUN: a busy machine may stop any process for a second, a fault fails twice. Properties are not
 run again, for a rare counterexample is what they look for."""
 
@@ -66,10 +72,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {ROOT / "tests" / f"{name}.py": at for at, name in enumerate(LONGEST_FIRST)}
     if gone := [str(path) for path in place if not path.exists()]:
         raise pytest.UsageError(f"LONGEST_FIRST names {gone[0]}, which isn't there: take it out or give its new name")
-    folders = tuple(f"{ROOT}/tests/{name}/" for name in REAL_PARTS)
+    real = tuple(f"{ROOT}/tests/{name}" for name in REAL_PARTS)
     for item in items:
         properties = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-        if str(item.path).startswith(folders) and not properties:
+        if str(item.path).startswith(real) and not properties:
             item.add_marker(pytest.mark.flaky(reruns=1))
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (place.get(item.path, len(place)), -tests[item.path]))

@@ -53,12 +53,10 @@ SHAPE: dict[str, Any] = {
 }  # fmt: skip
 """What nano-base changes of the nano preset: text of 16 px is large enough to be read."""
 CURRICULUM = (
-    Phase("colour", {"colour": 0.7, "alone": 0.3}, 800, lr=1e-3),
-    Phase("shapes", {"shapes": 0.6, "attribute": 0.4}, 800, lr=1e-3),
-    Phase("icons", {"icons": 0.7, "shapes": 0.3}, 1200, lr=1e-3, sigma=(40.0, 25.0)),
-    Phase("words", {"words": 0.7, "icons": 0.2, "shapes": 0.1}, 2400, lr=1e-3, sigma=(40.0, 25.0)),
-    Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 1500, sigma=(40.0, 20.0)),
-    Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 2000, sigma=(30.0, 12.0)),
+    Phase("colour", {"colour": 0.7, "alone": 0.3}, 400, lr=1e-3),
+    Phase("names", {"shapes": 0.25, "icons": 0.3, "words": 0.45}, 1600, lr=1e-3, sigma=(50.0, 25.0)),
+    Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 800, sigma=(40.0, 20.0)),
+    Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 1200, sigma=(30.0, 12.0)),
 )
 """One attribute and few elements first, crowds last; each phase keeps a share of what came before."""
 

@@ -40,7 +40,8 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
 
     yield from hygiene.stages(deployment, whole)
     yield stage(
-        "mid_training/shards", (*gold, "hygiene/contamination", "hygiene/safety"), over_gold(_shards),
+        "mid_training/shards", (*gold, "hygiene/contamination", "hygiene/safety", "hygiene/human_verdicts"),
+        over_gold(_shards),
         "Training samples with their encoded pictures, packed once; "
         "`datasets.load_dataset(\"parquet\")` opens them.",
         kinds=("parquet", "huggingface"), table="index", columns=INDEX, code_version=shards.CODE_VERSION,
@@ -75,7 +76,7 @@ def _task_pool(stage: Callable[..., Stage], over_gold: Callable[..., Callable[[W
                gold: tuple[str, ...]) -> Iterator[Stage]:  # fmt: skip
     yield stage(
         "task_pool/static", (), _static_tasks, "Tasks from the functional maps of apps and sites.", table="tasks",
-        columns=Tasks.schema, code_version=task_pool.CODE_VERSION,
+        columns=Tasks.schema, code_version=task_pool.CODE_VERSION, needs=("browser",),
     )  # fmt: skip
     yield stage(
         "task_pool/dynamic", ("task_pool/static", "hygiene/contamination", *gold), over_gold(_dynamic_tasks),

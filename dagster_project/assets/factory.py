@@ -3,25 +3,34 @@
 Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
 """
 
+import datetime
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
+from dagster._core.errors import DagsterPipesExecutionError
 
-from dagster_project import checks
+from dagster_project import checks, preflight
 from dagster_project.automation import TAIL
 from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage
-from dagster_project.metadata import column_schema, describe, row_count
+from dagster_project.graph import Stage, Work
+from dagster_project.metadata import Confirmed, column_schema, describe, row_count
 from dagster_project.resources import JudgeResource, StoreResource, work
 from pipelines.manifest import Manifest
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
 """Called with ("start" | "done" | "failed", key, facts) around each stage of this process; the demo prints them."""
 
+
+KILLED = re.compile(r"failed with code -\d+")
+"""How Pipes tells that a process was ended by a signal."""
+ATTEMPTS, WAIT_S = 3, 5
+"""Of a stage whose own process was killed."""
 
 ROUNDS = dg.DynamicPartitionsDefinition(name="round")
 """Rounds of the generation loop: round_001, round_002, …"""
@@ -32,9 +41,19 @@ def asset_key(key: str) -> dg.AssetKey:
     return dg.AssetKey(key.split("/"))
 
 
-def build(stages: Mapping[str, Stage]) -> list[dg.AssetsDefinition]:
-    """One asset with one blocking check for each stage."""
-    return [_asset(stage) for stage in stages.values()]
+def build(stages: Mapping[str, Stage], late: Mapping[str, float] | None = None) -> list[dg.AssetsDefinition]:
+    """One asset with one blocking check for each stage. `late`: hours after which a group or asset is late."""
+    return [_asset(stage, stages, _freshness(stage, late or {})) for stage in stages.values()]
+
+
+def _freshness(stage: Stage, late: Mapping[str, float]) -> dg.FreshnessPolicy | None:
+    """Late after so many hours, by the asset's key, else its group's; a warning after three quarters of them."""
+    hours = late.get(stage.key, late.get(stage.group))
+    if hours is None or stage.by_round:
+        return None
+    fail = datetime.timedelta(hours=hours)
+    warn = fail * 0.75
+    return dg.FreshnessPolicy.time_window(fail, warn if warn >= datetime.timedelta(minutes=1) else None)
 
 
 def external(reasons: Mapping[str, str], deployment: Deployment) -> list[dg.AssetSpec]:
@@ -49,14 +68,16 @@ def external(reasons: Mapping[str, str], deployment: Deployment) -> list[dg.Asse
     ]  # fmt: skip
 
 
-def _asset(stage: Stage) -> dg.AssetsDefinition:
+def _asset(stage: Stage, stages: Mapping[str, Stage], freshness: dg.FreshnessPolicy | None) -> dg.AssetsDefinition:
     metadata: dict[str, Any] = {}
     if stage.columns is not None:
         metadata["dagster/column_schema"] = column_schema(stage.columns)
 
+    observed = [f"upstream/{stage.key.partition('/')[2]}"] if stage.group == "raw" else []
+
     @dg.asset(
         key=asset_key(stage.key),
-        deps=[asset_key(dep) for dep in stage.deps],
+        deps=[asset_key(dep) for dep in (*stage.deps, *observed)],
         description=stage.description,
         group_name=stage.group,
         code_version=stage.code_version,
@@ -66,6 +87,7 @@ def _asset(stage: Stage) -> dg.AssetsDefinition:
         metadata=metadata,
         check_specs=[checks.spec(asset_key(stage.key))],
         automation_condition=TAIL if stage.job == "train" else None,
+        freshness_policy=freshness,
         pool=stage.pool,
         partitions_def=ROUNDS if stage.by_round else None,
     )
@@ -73,7 +95,9 @@ def _asset(stage: Stage) -> dg.AssetsDefinition:
         partition = context.partition_key if stage.by_round else ""
         name = f"{stage.key}/{partition}" if partition else stage.key
         _tell("start", name, {})
+        began = time.monotonic()
         try:
+            _preflight(stage, stages, context, work(store, judge))
             if stage.external:
                 manifest = _in_own_process(stage, name, context, store, judge)
             else:
@@ -81,11 +105,27 @@ def _asset(stage: Stage) -> dg.AssetsDefinition:
         except Exception as error:
             _tell("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise
-        result = _result(stage, manifest, store)
+        result = _result(stage, manifest, store, context.instance, time.monotonic() - began)
         _tell("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
         yield result
 
     return made
+
+
+_known: dict[str, preflight.Known] = {}
+"""Run → what was looked for in this process already; of the last run only."""
+
+
+def _preflight(stage: Stage, stages: Mapping[str, Stage], context: dg.AssetExecutionContext, given: Work) -> None:
+    """Fail before anything is spent if what this stage needs, or what the run makes of it, isn't here."""
+    if context.run.run_id not in _known:
+        _known.clear()
+    known = _known.setdefault(context.run.run_id, {})
+    chosen = {key.to_user_string() for key in context.job_def.asset_layer.executable_asset_keys}
+    lines = preflight.missing(stages, given, stage.key, chosen, known)
+    if lines:
+        listed = dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))
+        raise dg.Failure("; ".join(lines), metadata={"missing": listed}, allow_retries=False)
 
 
 def _tell(what: str, key: str, facts: Mapping[str, Any]) -> None:
@@ -93,12 +133,28 @@ def _tell(what: str, key: str, facts: Mapping[str, Any]) -> None:
         listener(what, key, facts)
 
 
-def _result(stage: Stage, manifest: Manifest, store: StoreResource) -> dg.MaterializeResult:
+def _result(
+    stage: Stage, manifest: Manifest, store: StoreResource, instance: dg.DagsterInstance, seconds: float
+) -> dg.MaterializeResult:
+    metadata = describe(stage, manifest, store.open(), _confirmed(instance, manifest.inputs))
     return dg.MaterializeResult(
-        metadata=describe(stage, manifest, store.open()),
+        metadata={**metadata, "cost: seconds": round(seconds, 2)},
         data_version=dg.DataVersion(manifest.data_version),
         check_results=[checks.result(manifest)],
     )
+
+
+def _confirmed(instance: dg.DagsterInstance, keys: Iterable[str]) -> dict[str, Confirmed]:
+    """What Dagster knows of assets' last materialisations; those that it doesn't know are left out."""
+    records = instance.get_asset_records([asset_key(key) for key in keys]) if keys else []
+    found = {}
+    for record in records:
+        event = record.asset_entry.last_materialization_record
+        made = event.asset_materialization if event is not None else None
+        if event is not None and made is not None:
+            version = (made.tags or {}).get("dagster/data_version", "")
+            found[record.asset_entry.asset_key.to_user_string()] = Confirmed(event.timestamp, version)
+    return found
 
 
 def _in_own_process(
@@ -113,11 +169,16 @@ def _in_own_process(
         "VESPER_JUDGE_BASE_URL": settings.base_url or "",
         "VESPER_JUDGE_MODEL": settings.model or "",
     }
-    done = dg.PipesSubprocessClient(forward_termination=True).run(
-        command=[sys.executable, "-m", "dagster_project.run_stage", name],
-        context=context,
-        env={**os.environ, **environment},
-    )
+    try:
+        done = dg.PipesSubprocessClient(forward_termination=True).run(
+            command=[sys.executable, "-m", "dagster_project.run_stage", name],
+            context=context,
+            env={**os.environ, **environment},
+        )
+    except DagsterPipesExecutionError as error:
+        if KILLED.search(str(error)):  # by whom ever: what is whole is kept, so the next attempt goes on from there
+            raise dg.RetryRequested(max_retries=ATTEMPTS - 1, seconds_to_wait=WAIT_S) from error
+        raise
     for message in done.get_custom_messages():
         if "version" in message:
             return store.open().version(name, message["version"])

@@ -5,7 +5,8 @@ Rounds learn from each other through `feedback/verified`, which is promoted and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.deployment import Deployment
@@ -41,6 +42,7 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
             key=key, deps=deps, job="generate_round", run=run, description=description, kinds=("parquet",),
             code_version=VERSION, table=table, columns=columns, owners=deployment.owners, by_round=True,
             external=key == trajectories, pool="devices" if key == trajectories else None,
+            needs=("ground",) if key == trajectories else (),
         )  # fmt: skip
     yield Stage(
         key=GOLD, deps=(verified,), job="collect_rounds", run=_gold, kinds=("parquet",), code_version=VERSION,
@@ -60,7 +62,7 @@ def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
 
     from generators.generation.loop import LoopConfig
 
-    known = {field.name for field in fields(LoopConfig)} - {"verify"}
+    known = {field.name for field in fields(LoopConfig)} - {"verify", "evaluations", "agent"}
     if unknown := sorted(set(settings) - known):
         raise ValueError(f"generation: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
     told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
@@ -73,16 +75,25 @@ def _number(work: Work) -> int:
     return round_number(work.partition)
 
 
+def config_of(work: Work) -> LoopConfig:
+    """The loop for a round: its tasks' difficulty follows the promoted evaluations if the deployment says so, and a
+    policy `checkpoint` is the promoted agent. A round keeps what it began with."""
+    from generators.generation import steering
+
+    config = steering.with_agent(work.store, loop_config(work.deployment.generation), work.partition)
+    return steering.steered(work.store, config, work.partition) if work.deployment.steer else config
+
+
 def _catalogue(work: Work) -> Manifest:
     from generators.generation import rounds
 
-    return rounds.build_catalogue(work.store, _number(work), loop_config(work.deployment.generation))
+    return rounds.build_catalogue(work.store, _number(work), config_of(work))
 
 
 def _bank(work: Work) -> Manifest:
     from generators.generation import rounds
 
-    return rounds.build_bank(work.store, _number(work), loop_config(work.deployment.generation))
+    return rounds.build_bank(work.store, _number(work), config_of(work))
 
 
 def _trajectories(work: Work) -> Manifest:
@@ -92,14 +103,26 @@ def _trajectories(work: Work) -> Manifest:
     def tell(done: Any, number: int, total: int) -> None:
         work.on_event({"event": "trajectory", "number": number, "of": total, "ended": done.ended})
 
-    config = loop_config(work.deployment.generation)
-    return rounds.build_trajectories(work.store, _number(work), config, LoopParts(progress=tell))
+    config = config_of(work)
+    policies = _agent(work, config) if config.policy == "checkpoint" else None
+    return rounds.build_trajectories(work.store, _number(work), config, LoopParts(policies=policies, progress=tell))
+
+
+def _agent(work: Work, config: LoopConfig) -> Callable[[LoopConfig], Any]:
+    """The promoted agent as a policy."""
+    from generators.generation.steering import policy_folder
+    from generators.policies.registry import POLICIES, build_policy
+    from trainer.checkpoint_policy import checkpoint_policies
+
+    _, folder = policy_folder(work.store, config.agent)
+    made = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
+    return lambda _: made
 
 
 def _verified(work: Work) -> Manifest:
     from generators.generation import rounds
 
-    return rounds.build_verified(work.store, _number(work), loop_config(work.deployment.generation))
+    return rounds.build_verified(work.store, _number(work), config_of(work))
 
 
 def _gold(work: Work) -> Manifest:

@@ -24,7 +24,7 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
             continue
         yield Stage(
             key=f"raw/{name}", deps=(), job="refresh_sources", run=functools.partial(sources.raw, name),
-            kinds=("file",),
+            kinds=("file",), needs=("files",),
             code_version=sources.RAW_VERSION, owners=deployment.owners, tags={"evaluation": "true"},
             description=f"{suite.card.title}: evaluation data, never trained on.\n\n{suite.card.origin}",
         )  # fmt: skip

@@ -18,6 +18,7 @@ def stages() -> Iterator[Stage]:
     yield Stage(
         key=judge_stages.BENCH, deps=(), job="build_corpus", run=_bench, kinds=("parquet",),
         code_version=str(BUILD_VERSION), external=True, owners=OWNERS, pool="trainer",
+        needs=("browser",),
         description="Sound traces and screens from real Chromium with confirmed defects planted in copies, hard "
         "negatives, and natural errors: the ground truth for judges.",
     )  # fmt: skip

@@ -11,10 +11,11 @@ from dagster_project.graph import Stage
 from pipelines.store import Store
 from quality.review import promote as feedback
 from quality.review import queue
+from quality.review import refusals as refused
 from quality.review.promote import promote
 from schemas.ids import digest
 
-__all__ = ["answers_mark", "observed", "promote", "stages"]
+__all__ = ["answers_mark", "observed", "promote", "refusals", "stages"]
 
 
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
@@ -25,6 +26,18 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         code_version=queue.CODE_VERSION, table="queue", columns=queue.Queue.schema, owners=deployment.owners,
         description="Items for people to verify, drawn where the judge is least sure and at random, every stratum in "
         "turn. `vesper review serve` shows them; `vesper review promote` makes the answers feedback/human_verdicts.",
+    )  # fmt: skip
+
+
+def refusals(deployment: Deployment, names: Sequence[str]) -> Stage:
+    """What people refused of the gold of `names`: it is kept from the shards."""
+    return Stage(
+        key=refused.ASSET, deps=tuple(f"gold/{name}" for name in names), job="build_corpus",
+        run=lambda work: refused.find_refused(work.store, with_gold(work, names)), kinds=("parquet",),
+        code_version=refused.CODE_VERSION, table="quarantine", columns=refused.Quarantine.schema,
+        owners=deployment.owners,
+        description="What people agreed isn't right as it stands (feedback/human_verdicts, pinned by its digest): it "
+        "doesn't train until it was repaired.",
     )  # fmt: skip
 
 

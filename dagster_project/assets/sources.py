@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from dagster_project.graph import Stage, Work
 from generators.embedded import build as embedded
 from pipelines import sources as adapters
 from pipelines import suites, unify
-from pipelines.adapter import Descriptor, Raw
+from pipelines.adapter import Descriptor, Download, Raw
 from pipelines.manifest import Manifest
 from quality.judges import verdicts
 from quality.judges.registry import JudgeConfig, asks_a_model
@@ -67,6 +67,7 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
             key=f"raw/{companion}", deps=(), job="refresh_sources", run=functools.partial(raw, companion),
             description=f"Native files of {companion}, which other sources' records point to.",
             kinds=("file",), code_version=RAW_VERSION, owners=deployment.owners, tags={"companion": "true"},
+            needs=("files",),
         )  # fmt: skip
     for name in names:
         yield from _chain(known[name].descriptor, known[name].version, deployment)
@@ -85,7 +86,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     step_source = "navigation" in card.objectives
     yield Stage(
         key=f"raw/{card.id}", deps=(),
-        run=functools.partial(raw, card.id), kinds=("file",), code_version=RAW_VERSION,
+        run=functools.partial(raw, card.id), kinds=("file",), code_version=RAW_VERSION, needs=("files",),
         description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}", **common,
     )  # fmt: skip
     yield Stage(
@@ -98,6 +99,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     yield Stage(
         key=f"verdicts/{card.id}", deps=(f"unified/{card.id}",), run=functools.partial(_verdicts, card.id),
         kinds=("parquet",), code_version=verdicts.CODE_VERSION, table="verdicts", columns=Verdicts.schema, pool="judge",
+        needs=("judge",),
         description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
         "episode, 0 to 10.", **common,
     )  # fmt: skip
@@ -105,6 +107,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
         key=f"gold/{card.id}", deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
         run=functools.partial(_gold, card.id),
         kinds=("parquet",), code_version=gold.CODE_VERSION, table="samples", columns=Samples.schema, pool="judge",
+        needs=("judge",),
         description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "
         "samples derived from it.", **common,
     )  # fmt: skip
@@ -120,10 +123,49 @@ def raw_folder(work: Work, name: str) -> Path:
     return work.deployment.native_folder(name) or work.store.home / "raw" / name
 
 
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A source whose raw files follow a repository of the hub."""
+
+    download: Download
+    folder: Path
+    revision: str | None
+    endpoint: str | None
+
+
+def follow(settings: Deployment, name: str) -> Followed | None:
+    """How a source's raw files follow the hub; None if they don't: the deployment doesn't say so, nobody knows their
+    repository, or they were put here by hand."""
+    from pipelines.upstream import pulled_before
+
+    adapter = adapters.registry().get(name)
+    download = adapter.descriptor.download if adapter is not None else None
+    if not settings.upstream.hub or download is None or not download.repo:
+        return None
+    said = settings.source(name)
+    folder = Path(said.raw).expanduser() if said.raw is not None else settings.raw_root / name
+    empty = not folder.is_dir() or not any(folder.iterdir())
+    if pulled_before(folder) or (empty and said.enabled):
+        return Followed(download, folder, said.revision, settings.upstream.endpoint)
+    return None
+
+
+def embedded_version(settings: Deployment) -> str:
+    """Embedded data is what its generator makes of its settings."""
+    return f"embedded {RAW_VERSION} {settings.embedded_size or 'default'} {settings.embedded_seed}"
+
+
 def raw(name: str, work: Work) -> Manifest:
-    """Register the native files of a source, companion or suite; embedded ones are made where there are none."""
+    """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
+    there are none and embedded data is allowed."""
     from pipelines.rawdata import register_raw
 
+    if (followed := follow(work.deployment, name)) is not None:
+        from pipelines.pull import pull_source
+
+        told = pull_source(followed.download, followed.folder, revision=followed.revision, update=True,
+                           endpoint=followed.endpoint)  # fmt: skip
+        work.on_event({"event": "pulled", "told": told})
     folder = work.deployment.native_folder(name)
     if folder is not None:
         revision = work.deployment.source(name).revision
@@ -178,8 +220,11 @@ def _client(limits: JudgeLimits) -> dict[str, Any]:
     from quality.model_client.rate_limit import RateLimits
     from quality.model_client.spending import Ceiling
 
+    prices = Prices(limits.price_prompt, limits.price_completion)
     return {
         "limits": RateLimits(limits.requests_per_minute, limits.tokens_per_minute),
-        "ceiling": Ceiling(limits.requests_per_night, limits.tokens_per_night),
-        "prices": Prices(limits.price_prompt, limits.price_completion),
+        "ceiling": Ceiling(
+            limits.requests_per_night, limits.tokens_per_night, money=limits.money_per_night, prices=prices
+        ),
+        "prices": prices,
     }

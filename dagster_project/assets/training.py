@@ -10,7 +10,7 @@ from typing import Any
 
 from dagster_project.graph import Stage, Work
 from pipelines.manifest import Manifest
-from trainer.stages import CODE_VERSION, STAGES, asset_of, inputs_of
+from trainer.stages import CODE_VERSION, ONLINE, STAGES, asset_of, inputs_of
 
 DESCRIPTIONS = {
     "base": "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
@@ -38,6 +38,7 @@ def stages() -> Iterator[Stage]:
             key=asset, deps=inputs_of(name), job="train", run=functools.partial(_run, name), description=description,
             kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"), code_version=CODE_VERSION, external=True,
             owners=("team:training",), table="records" if evaluation else None, pool="trainer",
+            needs=("trainer", "browser") if name in ONLINE and not trainer_worlds() else ("trainer",),
         )  # fmt: skip
 
 
@@ -51,6 +52,12 @@ def trainer_config() -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ValueError(f"VESPER_TRAINER: expected a JSON object, found {text[:60]!r}")
     return config
+
+
+def trainer_worlds() -> list[str]:
+    """The worlds that online RL was told to use; none: those in a browser."""
+    online = trainer_config().get("online")
+    return list((online.get("worlds") if isinstance(online, dict) else None) or ())
 
 
 def _run(name: str, work: Work) -> Manifest:

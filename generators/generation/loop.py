@@ -26,7 +26,8 @@ CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """What a loop is. `mix` = shares of the strata, the same in every round. `error_rate` is the embedded policy's.
+    """What a loop is. `mix` = shares of the strata, the same in every round unless promoted evaluations steer it
+    (`steering`). `error_rate` is the embedded policy's.
     `feedback` False: every round proposes as the first one does (the ablation)."""
 
     ground: str = "fsm"
@@ -42,6 +43,10 @@ class LoopConfig:
     model: str = EMBEDDED
     verify: VerifyConfig = VerifyConfig(least_share=0.34)
     """Expected steps are estimates here, and a joined task's parts share some of theirs."""
+    evaluations: str = ""
+    """Digest of the promoted evaluations that `mix` follows; "" for none."""
+    agent: str = ""
+    """Digest of the promoted agent that acts, where the policy is one; "" for none."""
 
     def __post_init__(self) -> None:
         if self.tasks < 1 or self.targets < 1:
@@ -60,7 +65,13 @@ class LoopConfig:
         return open_ground(self.ground, self.targets, self.target_seed)
 
     def plain(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value or name not in ("evaluations", "agent")}
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """What of `feedback/*` a round goes by besides verified rounds, for its counts."""
+        pinned = {"feedback/evaluations": self.evaluations, "feedback/policy": self.agent}
+        return {name: value for name, value in pinned.items() if value}
 
 
 @dataclass(frozen=True)

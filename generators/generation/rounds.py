@@ -36,6 +36,7 @@ from generators.generation.records import read_lines, write_lines
 from generators.generation.round_figures import figures
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
 from generators.generation.scheduling import RunStatistics, run_all
+from generators.generation.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
 from generators.task_pool import STRATA
@@ -66,6 +67,7 @@ def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
             "functions": len(rows), "shown": sum(row["shown"] for row in rows),
             "coverage": round(catalogue.coverage(ground), 6), "targets seen": len(catalogue.names),
             **{f"yield of {arm}": round(tally.mean(0.5), 4) for arm, tally in sorted(catalogue.arms.items())},
+            **config.pins,
         }  # fmt: skip
 
     asset = f"{CATALOGUE}/{round_name(number)}"
@@ -92,6 +94,7 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     pinned = [store.version(asset, version) for asset, version in sorted(catalogue_asset.inputs.items())]
     rests = [catalogue_asset, *earlier, *([pool] if pool is not None else [])]
     inputs = {manifest.asset: manifest.version for manifest in rests}
+    inputs |= pinned_inputs(store, EVALUATIONS, config.evaluations)
     embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
     data = {manifest.asset: manifest.data_version for manifest in [*rests, *pinned]}
     plain = {"loop": config.plain(), "data": data, "model": embedder.identity,
@@ -107,7 +110,8 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
         out.table("tasks", Tasks.table(sorted((p.contract.as_row() for p in found.proposals), key=_task_id)))
         out.table("proposals", Proposals.table(sorted((proposal_row(p) for p in found.proposals), key=_task_id)))
         out.table("refused", Refused.table(asdict(rejected) for rejected in found.rejected))
-        return {**_proposal_counts(found), "closest": round(bank.closest_pair(len(known)), 6), "bank": len(bank.texts)}
+        closest = round(bank.closest_pair(len(known)), 6)
+        return {**_proposal_counts(found), "closest": closest, "bank": len(bank.texts), **config.pins}
 
     with store.build(f"{BANK}/{name}", code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
@@ -171,10 +175,10 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
             "device hours": round(sum(one.seconds for one in done) / 3600, 4), **dict(sorted(ended.items())),
         }  # fmt: skip
 
+    inputs = {bank.asset: bank.version} | pinned_inputs(store, POLICY, config.agent)
     with store.build(
-        f"{TRAJECTORIES}/{name}", code_version=CODE_VERSION, config=plain, inputs={bank.asset: bank.version},
-        parts=[spec],
-    ) as build:  # fmt: skip
+        f"{TRAJECTORIES}/{name}", code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]
+    ) as build:
         counts = build.run_part(spec, make).counts
         lost, whole = counts["infrastructure failures"], counts["trajectories"]
         checks = [

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipelines.manifest import Check, Manifest
@@ -82,7 +82,8 @@ class Nightly:
         return PartSpec(spec.key, digest([spec.inputs_digest, "pending", *self._night()]))
 
     def _night(self) -> list[Any]:
-        return [self.ceiling.night, self.ceiling.requests, self.ceiling.tokens]
+        money = [] if self.ceiling.money is None else [self.ceiling.money, *asdict(self.ceiling.prices).values()]
+        return [self.ceiling.night, self.ceiling.requests, self.ceiling.tokens, *money]
 
 
 def _run_all(
@@ -115,5 +116,5 @@ def ceiling_of(judge: Judge) -> Ceiling:
         if isinstance(found := getattr(holder, "ceiling", None), Ceiling):
             return found
     members = [ceiling_of(member) for member in getattr(judge, "members", ())]
-    limited = [member for member in members if member.requests is not None or member.tokens is not None]
+    limited = [one for one in members if (one.requests, one.tokens, one.money) != (None, None, None)]
     return (limited or members or [Ceiling()])[0]

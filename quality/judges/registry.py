@@ -1,6 +1,6 @@
 """The judges by name, and what it takes to build one.
 
-A new judge is one file and one line in `JUDGES`; `tests/quality/test_judge_contract.py` then runs over it.
+A new judge is one file and one line in `JUDGES`; `tests/quality/judges/test_judge_contract.py` then runs over it.
 """
 
 from __future__ import annotations

@@ -29,6 +29,10 @@ class Prices:
         """Money for so many tokens; unknown prices count as 0."""
         return (prompt_tokens * (self.prompt or 0.0) + completion_tokens * (self.completion or 0.0)) / 1e6
 
+    def at_most(self, tokens: int) -> float:
+        """Money for so many tokens if they are of the dearer kind."""
+        return max(self.of(tokens, 0), self.of(0, tokens))
+
     def bill(self, prompt_tokens: int, completion_tokens: int) -> dict[str, Any]:
         """Tokens and their price, plain, for reports and counts."""
         plain: dict[str, Any] = {

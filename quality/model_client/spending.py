@@ -10,6 +10,7 @@ moments' answers, which are asked again, and never leaves half of one.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import sqlite3
 import threading
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from quality.judges.judge import JudgeError
 from quality.judges.questions import Usage
+from quality.model_client.prices import Prices
 from quality.model_client.rate_limit import Level
 
 _NIGHT = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -48,13 +50,19 @@ class CeilingReached(JudgeError):
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """At most so many requests (attempts) and tokens a night, None for no limit. `night` is a date YYYY-MM-DD."""
+    """At most so many requests (attempts) and tokens, and so much money, a night; None for no limit. `night` is a date
+    YYYY-MM-DD. Money needs both `prices`: it bounds what all models that share the book cost at these prices."""
 
     requests: int | None = None
     tokens: int | None = None
     night: str = field(default_factory=today)
+    money: float | None = None
+    prices: Prices = Prices()
 
     def __post_init__(self) -> None:
+        if self.money is not None and not (math.isfinite(self.money) and self.money >= 0 and self.prices.known):
+            raise ValueError(f"ceiling of money a night: expected a number from 0 on and both prices, found "
+                             f"{self.money!r} with {self.prices.prompt!r} and {self.prices.completion!r}")  # fmt: skip
         for name in ("requests", "tokens"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 0):
@@ -76,6 +84,12 @@ class Spent:
     unbilled_tokens: int = 0
     open_calls: int = 0
     open_tokens: int = 0
+
+    def cost(self, prices: Prices) -> float:
+        """Money for all that counts against the ceiling. Whether a token without a bill was asked or answered nobody
+        knows: it counts as the dearer one."""
+        billed = prices.of(self.usage.prompt_tokens, self.usage.completion_tokens)
+        return billed + prices.at_most(self.unbilled_tokens + self.open_tokens)
 
     @property
     def tokens(self) -> int:
@@ -113,6 +127,11 @@ class JudgeBook:
             if ceiling.requests is not None and spent.requests >= ceiling.requests:
                 return None
             if ceiling.tokens is not None and spent.tokens + estimate > ceiling.tokens:
+                return None
+            if (
+                ceiling.money is not None
+                and spent.cost(ceiling.prices) + ceiling.prices.at_most(estimate) > ceiling.money
+            ):
                 return None
             call = uuid.uuid4().hex
             base.execute(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from dagster_project import automation, definitions, deployment
+from dagster_project import automation, definitions, deployment, graph
+from pipelines.store import Check, PartSpec, PartWriter, Store
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def test_new_files_refresh_their_source_alone_and_once(loaded: dg.Definitions, r
     requests, cursor = _tick(loaded, cursor)
     assert [request.tags["source"] for request in requests] == ["aitw"]
     keys = {key.to_user_string() for key in requests[0].asset_selection or []}
-    assert keys == {"raw/aitw", "unified/aitw", "verdicts/aitw", "gold/aitw"}
+    assert keys == {"upstream/aitw", "raw/aitw", "unified/aitw", "verdicts/aitw", "gold/aitw"}
     requests, cursor = _tick(loaded, cursor)
     assert requests == []
 
@@ -105,6 +107,9 @@ def test_the_corpus_follows_a_refresh_however_it_ended(loaded: dg.Definitions, w
     context = dg.build_run_status_sensor_context(sensor.name, run.get_run_success_event(), instance, run.dagster_run)
     request = sensor(context)
     assert isinstance(request, dg.RunRequest) and request.run_key == f"corpus-after-{run.run_id}"
+    again = run.dagster_run.with_tags({"dagster/will_retry": "true"})
+    context = dg.build_run_status_sensor_context(sensor.name, run.get_run_success_event(), instance, again)
+    assert isinstance(sensor(context), dg.SkipReason), "the same night would build the corpus twice"
 
 
 def _conditions(loaded: dg.Definitions) -> set[str]:
@@ -149,7 +154,6 @@ def test_the_tail_fires_on_new_data_and_not_on_the_same_again() -> None:
 def test_settled_answers_are_promoted_once_they_rest(raw_root: Path, loaded: dg.Definitions) -> None:
     from reviewing import judged_store
 
-    from pipelines.store import Store
     from quality.review.queue import build_queue, open_queue
     from quality.review.verdict_store import HumanVerdict, VerdictStore, answers_path
 
@@ -186,3 +190,70 @@ def test_settled_answers_are_promoted_once_they_rest(raw_root: Path, loaded: dg.
 
     version = review.observed(store)
     assert version and event.event_log_entry.asset_observation.tags["dagster/data_version"] == version  # type: ignore[union-attr]
+
+
+# --- what the trainer says comes back ---------------------------------------------------------------------------------
+def _evaluated(store: Store, name: str, step: float) -> None:
+    def commit(asset: str, files: dict[str, str], inputs: dict[str, str], counts: dict[str, float]) -> str:
+        def write(out: PartWriter) -> None:
+            for file, text in files.items():
+                out.bytes(file, text.encode())
+
+        spec = PartSpec("a", name)
+        with store.build(asset, code_version="1", inputs=inputs, parts=[spec]) as build:
+            build.run_part(spec, write)
+            return build.commit(counts=counts, checks=[Check("there", True, "1", "1")]).version
+
+    agent = commit("checkpoints/unified", {"lineage.json": json.dumps([name]), "config.json": "{}"}, {}, {})
+    commit("evaluations/unified", {"a.json": name}, {"checkpoints/unified": agent}, {"navigation step": step})
+
+
+@pytest.mark.parametrize("what", ["evaluations", "policy"])
+def test_what_the_trainer_says_is_promoted_when_it_is_new(what: str, raw_root: Path, loaded: dg.Definitions) -> None:
+    from generators.generation.steering import promoted
+
+    store, key = Store(raw_root.parent), dg.AssetKey(["feedback", what])
+    sensor = loaded.resolve_sensor_def(f"new_{what}")
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def asked() -> list[str]:
+            context = dg.build_sensor_context(
+                instance=instance, resources={"store": definitions.StoreResource(home=str(store.home))}
+            )
+            return [str(request.run_key) for request in sensor.evaluate_tick(context).run_requests or []]
+
+        def run() -> str:
+            assert loaded.resolve_job_def(f"promote_{what}").execute_in_process(instance=instance).success
+            found = instance.fetch_observations(key, limit=1).records[0].asset_observation
+            assert found is not None and found.tags is not None
+            return found.tags["dagster/data_version"]
+
+        assert asked() == [], "nothing is evaluated yet"
+        _evaluated(store, "a", 0.5)
+        first = asked()
+        assert len(first) == 1
+        assert run() == promoted(store, f"feedback/{what}")["digest"]
+        assert asked() == []
+        _evaluated(store, "b", 0.6)
+        assert asked() and asked() != first
+        run()
+        _evaluated(store, "c", 0.1)
+        assert bool(asked()) == (what == "evaluations"), "an agent that does worse doesn't act"
+
+
+def test_a_round_is_steered_only_if_the_deployment_says_so(tmp_path: Path) -> None:
+    from dagster_project.assets import generation
+    from generators.generation import steering
+
+    store = Store(tmp_path)
+    _evaluated(store, "a", 0.97)
+    made = steering.promote_evaluations(store)
+    plain = deployment.Deployment(tmp_path, generation={"tasks": 20})
+    asked = graph.Work(store, plain, partition="round_001")
+    assert generation.config_of(asked).evaluations == ""
+    config = generation.config_of(replace(asked, deployment=replace(plain, steer=True)))
+    assert config.evaluations == made["digest"] and config.mix[2] > generation.config_of(asked).mix[2]
+    for said in ({"evaluations": "x"}, {"agent": "x"}):
+        with pytest.raises(ValueError, match="generation: unknown"):
+            generation.loop_config(said)

@@ -32,6 +32,16 @@ def test_help_has_an_example(words: list[str], capsys: pytest.CaptureFixture[str
     assert "example" in text and f"vesper {words[0]}" in text
 
 
+def test_a_reader_that_has_enough_is_no_failure() -> None:
+    command = [sys.executable, "-m", "dagster_project.cli", "sources", "list", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        assert run.stdout is not None and run.stderr is not None
+        run.stdout.read(10)
+        run.stdout.close()
+        assert run.stderr.read() == b""
+        assert run.wait(60) == 141
+
+
 def test_help_lists_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
     text = _help(capsys)
     assert all(name in text for name in cli.COMMANDS)

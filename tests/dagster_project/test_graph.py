@@ -59,7 +59,8 @@ def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
     assert set(stages["hygiene/screens"].deps) == gold
     assert set(stages["hygiene/duplicates"].deps) == gold | {"hygiene/screens"}
     assert set(stages["hygiene/contamination"].deps) == gold | prints
-    assert set(stages["mid_training/shards"].deps) == gold | {"hygiene/contamination", "hygiene/safety"}
+    removals = {f"hygiene/{name}" for name in ("contamination", "safety", "human_verdicts")}
+    assert set(stages["mid_training/shards"].deps) == gold | removals
     assert set(stages["hygiene/shard_scan"].deps) == {"mid_training/shards"} | prints
     hygiene = {"hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"}
     assert set(stages["mid_training/mixture"].deps) == {"mid_training/shards"} | hygiene
@@ -99,7 +100,8 @@ def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dic
     assert inside == set(stages)
     for key, stage in stages.items():
         node = assets.get(dg.AssetKey(key.split("/")))
-        assert {parent.to_user_string() for parent in node.parent_keys} == set(stage.deps)
+        observed = {f"upstream/{key.partition('/')[2]}"} if stage.group == "raw" else set()
+        assert {parent.to_user_string() for parent in node.parent_keys} == set(stage.deps) | observed
         assert node.group_name == key.partition("/")[0]
         assert node.owners and node.kinds and node.description
 
@@ -313,3 +315,16 @@ def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPa
         with pytest.raises(deployment.DeploymentError, match="strata_edges: expected two integers"):
             deployment.load(tmp_path / "d.yaml")
         deployment._load.cache_clear()
+
+
+def test_a_nights_money_needs_prices(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("judge: {money_per_night: 5, price_prompt: 2}\n")
+    with pytest.raises(deployment.DeploymentError, match="expected price_prompt and price_completion"):
+        deployment.load(path)
+    limits = deployment.JudgeLimits(money_per_night=5.0, price_prompt=2, price_completion=8)
+    asked = graph.Work(
+        Store(tmp_path), deployment.Deployment(tmp_path, judge=limits), graph.JudgeSettings("openai", "u", "m")
+    )
+    ceiling = sources.judge_config(asked).client["ceiling"]
+    assert (ceiling.money, ceiling.prices.prompt, ceiling.prices.completion) == (5.0, 2, 8)

@@ -93,7 +93,11 @@ class OpenAIServer:
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        length = next(int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:"))
+        length = next((int(line[15:]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0)
+        if not length:  # somebody asks which models there are: it has no such list
+            writer.write(b"HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            return True
         body = json.loads(await reader.readexactly(length))
         question = question_of(body)
         mode = self._mode()

@@ -230,6 +230,23 @@ def test_a_ceiling_on_tokens_is_used_up_and_not_passed(server, client_of, tmp_pa
     assert client.spent().tokens <= ceiling.tokens
 
 
+def test_a_ceiling_on_money_counts_what_was_billed_and_what_may_be(server, client_of, tmp_path):
+    [one] = questions(1)
+    estimate = estimate_tokens(one.system + one.text, [], 400)
+    prices = Prices(prompt=2.0, completion=10.0)
+    bill, flying = prices.of(100, 10), prices.at_most(estimate)
+    assert flying == pytest.approx(estimate * 10 / 1e6), "nobody knows which kind its tokens will be"
+    ceiling = Ceiling(night="2026-01-01", money=5 * bill + flying, prices=prices)
+    client = client_of(server, tmp_path, ceiling=ceiling, prices=prices, concurrency=8)
+    answers = client.ask_all(questions(40))
+    assert sum(answer is not None for answer in answers) in (5, 6)
+    assert client.bill()["cost"] <= ceiling.money
+    assert [a is None for a in client.ask_all(questions(40))] == [a is None for a in answers], "the rest waits"
+    tomorrow = Ceiling(night="2026-01-02", money=5 * bill + flying, prices=prices)
+    later = client_of(server, tmp_path, ceiling=tomorrow, prices=prices).ask_all(questions(40))
+    assert sum(answer is not None for answer in later) > sum(answer is not None for answer in answers)
+
+
 def test_retries_count_and_what_they_leave_unanswered_waits(server, client_of, tmp_path):
     server.script = ["500"] * 2
     client = client_of(server, tmp_path, ceiling=Ceiling(requests=2, night="2026-01-01"), concurrency=1)
@@ -255,7 +272,10 @@ def test_processes_share_the_ceiling(server, tmp_path):
     assert server.asked.total() == 20 == JudgeBook(tmp_path).spent("2026-01-01").requests
 
 
-@pytest.mark.parametrize("bad", [{"requests": -1}, {"tokens": 1.5}, {"night": "tonight"}])
+@pytest.mark.parametrize(
+    "bad",
+    [{"requests": -1}, {"tokens": 1.5}, {"night": "tonight"}, {"money": 1.0}, {"money": -1, "prices": Prices(1, 1)}],
+)
 def test_a_bad_ceiling_is_told(bad):
     with pytest.raises(ValueError, match="expected a"):
         Ceiling(**bad)

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from goldmaker import _commit, step_row
@@ -14,6 +15,7 @@ from PIL import Image, ImageDraw
 
 from dagster_project.cli import main
 from dagster_project.commands import safety as command
+from pipelines.mixture import SHARES
 from pipelines.store import Store, StoreError
 from quality.safety.files import scan_directory
 from quality.safety.scan import SafetyConfig, require_unified, scan_sources
@@ -140,6 +142,19 @@ def test_a_refused_licence_that_is_used_blocks(store: Store) -> None:
     manifest = scan_sources(store, ["aitw"], refuses=lambda licence: "no")
     assert not manifest.checks_passed
     assert json.loads(manifest.file("licences.json").read_text())["summary"]["refused_but_used"] == ["aitw"]
+
+
+def test_what_is_told_of_the_last_mixture_is_no_data(store: Store) -> None:
+    """The mixture is made of this asset: were its shares data here, no two nights with equal inputs would be equal."""
+    commit(store, "toy")
+    before = scan_sources(store, ["toy"])
+    shares = {"group": "source", "name": "toy", "available_tokens": 9, "chosen_tokens": 9, "chosen_rows": 3,
+              "target_share": None, "reached_share": None, "rate": None}  # fmt: skip
+    _commit(store, "mid_training/mixture", {"shares": pa.Table.from_pylist([shares], schema=SHARES)}, 1)
+    after = scan_sources(store, ["toy"])
+    told = json.loads(after.file("licences.json").read_text())["sources"]
+    assert [line["mixture_rows"] for line in told if line["source"] == "toy"] == [3]
+    assert after.data_version == before.data_version
 
 
 def test_nothing_to_scan_is_said(store: Store) -> None:

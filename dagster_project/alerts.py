@@ -1,0 +1,163 @@
+"""A run has failed: tell people, by a webhook and by e-mail.
+
+Where to is said in `deployment.yaml`; secrets come from the environment alone: $VESPER_ALERT_WEBHOOK (the URL of a chat
+room is one) and $VESPER_ALERT_SMTP_PASSWORD. What runs and data say goes out as plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import smtplib
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Any
+from urllib.parse import urlsplit
+
+import dagster as dg
+
+from dagster_project import deployment
+from dagster_project.deployment import Alerts, Email
+
+ATTEMPTS = 3
+WAIT_S = 1.0
+TIMEOUT_S = 20.0
+STEPS, REASON = 10, 400
+"""Failed steps that a message names, and how much of each one's reason."""
+
+
+class AlertError(RuntimeError):
+    """A message that couldn't be delivered, in one line without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is told of a run. `failed`: (step, why) in the order in which they failed."""
+
+    job: str
+    run_id: str
+    failed: tuple[tuple[str, str], ...]
+    retried: bool = False
+    """Whether Dagster takes it up again by itself."""
+    url: str = ""
+    tags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def subject(self) -> str:
+        return f"Vesper: {self.job} failed" + (", and is tried again" if self.retried else "")
+
+    @property
+    def text(self) -> str:
+        """The message, a line a fact."""
+        lines = [self.subject, *(f"{name}: {value}" for name, value in self.tags)]
+        lines += [f"- {step}: {reason}" for step, reason in self.failed[:STEPS]]
+        lines += [f"- and {len(self.failed) - STEPS} more"] * (len(self.failed) > STEPS)
+        lines += [] if self.failed else ["- no step failed: the run's process died, or it never started"]
+        return "\n".join([*lines, self.url or f"run {self.run_id}"])
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON; chat rooms show `text`."""
+        failed = [{"step": step, "reason": reason} for step, reason in self.failed]
+        return {"text": self.text, "job": self.job, "run_id": self.run_id, "failed": failed, "retried": self.retried,
+                "url": self.url}  # fmt: skip
+
+
+def deliver(failure: Failure, alerts: Alerts) -> list[str]:
+    """Tell everyone; names of those that were told. One that can't be reached keeps nobody else from being told; then
+    raises `AlertError` naming it."""
+    webhook = os.environ.get("VESPER_ALERT_WEBHOOK") or alerts.webhook
+    ways: dict[str, Callable[[], None]] = {}
+    if webhook:
+        ways["webhook"] = lambda: post(webhook, failure)
+    if (email := alerts.email) is not None:
+        ways["email"] = lambda: mail(email, failure)
+    problems = []
+    for name, way in ways.items():
+        for attempt in range(ATTEMPTS):
+            try:
+                way()
+                break
+            except AlertError as error:
+                if attempt == ATTEMPTS - 1:
+                    problems.append(f"{name}: {error}")
+                else:
+                    time.sleep(WAIT_S)
+    if problems:
+        raise AlertError("; ".join(problems))
+    return list(ways)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A POST that is sent elsewhere becomes a GET that tells nobody: better an error."""
+
+    def redirect_request(self, *args: Any, **more: Any) -> None:
+        return None
+
+
+def post(url: str, failure: Failure) -> None:
+    """POST a failure as JSON. Raises `AlertError`."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise AlertError("expected an http(s) URL in $VESPER_ALERT_WEBHOOK")
+    body = json.dumps(failure.plain()).encode()
+    asked = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+    host = urlsplit(url).hostname
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(asked, timeout=TIMEOUT_S):
+            pass
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise AlertError(f"{host} answered with HTTP {error.code}") from None
+    except (OSError, ValueError) as error:
+        raise AlertError(f"{host} can't be reached ({type(error).__name__})") from None
+
+
+def mail(settings: Email, failure: Failure) -> None:
+    """Send a failure by SMTP. Raises `AlertError`."""
+    message = EmailMessage()
+    message["Subject"], message["From"], message["To"] = failure.subject, settings.sender, ", ".join(settings.to)
+    message.set_content(failure.text)
+    password = os.environ.get("VESPER_ALERT_SMTP_PASSWORD", "")
+    if settings.user and not password:
+        raise AlertError(f"{settings.host} wants the password of {settings.user}: set $VESPER_ALERT_SMTP_PASSWORD")
+    try:
+        with smtplib.SMTP(settings.host, settings.port, timeout=TIMEOUT_S) as server:
+            if settings.starttls:
+                server.starttls(context=ssl.create_default_context())
+            if settings.user:
+                server.login(settings.user, password)
+            server.send_message(message)
+    except (smtplib.SMTPException, OSError) as error:
+        code = getattr(error, "smtp_code", None)
+        told = f"answered with {code}" if code else f"can't be reached ({type(error).__name__})"
+        raise AlertError(f"{settings.host}:{settings.port} {told}") from None
+
+
+def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Failure:
+    """What is to be told of a failed run."""
+    run = context.dagster_run
+    failed = []
+    for event in context.get_step_failure_events():
+        data = event.step_failure_data
+        said = data.user_failure_data.description if data.user_failure_data is not None else None
+        error = data.error.cause or data.error if data.error is not None else None
+        reason = said or (error.message if error is not None else "") or "no reason given"
+        failed.append((str(event.step_key), reason.strip().splitlines()[0][:REASON] if reason.strip() else ""))
+    tags = tuple((name, run.tags[name][:80]) for name in ("dagster/partition", "source", "because") if name in run.tags)
+    url = f"{alerts.ui.rstrip('/')}/runs/{run.run_id}" if alerts.ui else ""
+    return Failure(run.job_name, run.run_id, tuple(failed), run.tags.get("dagster/will_retry") == "true", url, tags)
+
+
+@dg.run_failure_sensor(
+    name="tell_of_failures", default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=30,
+    description="Tells people of runs that failed, by webhook and e-mail (alerts of deployment.yaml).",
+)  # fmt: skip
+def tell_of_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+    """What can't be delivered is logged with the run, and shown as this sensor's error."""
+    alerts = deployment.load().alerts
+    told = deliver(failure_of(context, alerts), alerts)
+    return None if told else dg.SkipReason("nobody is named to be told (alerts of deployment.yaml)")

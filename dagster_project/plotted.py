@@ -1,0 +1,154 @@
+"""The numbers of an asset that people follow over nights: quality, yield and cost, under names that stay the same.
+
+Dagster plots each numeric entry of the metadata over an asset's materialisations. All else that was counted stands
+beside these, but under names that come and go with what there was to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipelines.manifest import Manifest
+from pipelines.store import Store
+from quality.model_client.prices import Prices
+
+Number = int | float
+Counts = Mapping[str, Any]
+
+
+def plotted(manifest: Manifest) -> dict[str, Number]:
+    """`quality: …`, `yield: …` and `cost: …` of a manifest; empty for an asset that nobody follows."""
+    name = next((name for name in FOLLOWED if _is(manifest.asset, name)), None)
+    return FOLLOWED[name](manifest.counts) if name is not None else {}
+
+
+def tonight(store: Store, prices: Prices) -> dict[str, Number]:
+    """What the judge was asked this night (UTC) for all sources together, by its book; empty if it keeps none."""
+    from quality.model_client.spending import JudgeBook, today
+
+    folder = store.home / "cache" / "judge"
+    if not (folder / "judge.sqlite").is_file():
+        return {}
+    book = JudgeBook(folder)
+    try:
+        spent = book.spent(today())
+    finally:
+        book.close()
+    return {"cost: requests tonight": spent.requests, "cost: tokens tonight": spent.tokens,
+            "cost: money tonight": round(float(spent.cost(prices)), 6)}  # fmt: skip
+
+
+def _is(asset: str, name: str) -> bool:
+    return asset == name or asset.startswith(f"{name}/")
+
+
+def _of(counts: Counts, **names: str) -> dict[str, Number]:
+    """Counts by other names; those that aren't there, or aren't numbers, are left out."""
+    found = {shown: counts.get(name) for name, shown in names.items()}
+    return {shown: value for shown, value in found.items() if _is_number(value)}  # type: ignore[misc]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _share(part: Any, whole: Any, name: str) -> dict[str, Number]:
+    """part / whole by a name; nothing where one isn't known or there is nothing to share."""
+    return {name: float(part / whole)} if _is_number(part) and _is_number(whole) and whole else {}
+
+
+def _bill(counts: Counts) -> dict[str, Number]:
+    """What a judge cost; zeros for one that asks no model."""
+    bill = counts.get("bill") or {}
+    return {
+        "cost: answers": int(bill.get("answers", 0)), "cost: prompt tokens": int(bill.get("prompt_tokens", 0)),
+        "cost: completion tokens": int(bill.get("completion_tokens", 0)), "cost: money": float(bill.get("cost", 0.0)),
+    }  # fmt: skip
+
+
+def _unified(counts: Counts) -> dict[str, Number]:
+    return {**_share(counts.get("items_mapped"), counts.get("items_in"), "quality: share mapped"),
+            **_of(counts, items_mapped="yield: items")}  # fmt: skip
+
+
+def _verdicts(counts: Counts) -> dict[str, Number]:
+    scores = {int(score): number for score, number in counts.get("scores", {}).items()}
+    total = sum(score * number for score, number in scores.items())
+    return {
+        **_of(counts, share_keep="quality: share to keep"),
+        **_share(total, sum(scores.values()), "quality: mean score"),
+        "yield: items judged": counts.get("items", 0) - counts.get("pending", 0), **_bill(counts),
+    }  # fmt: skip
+
+
+def _gold(counts: Counts) -> dict[str, Number]:
+    named = {
+        "share_before": "quality: high-fidelity share before", "share_after": "quality: high-fidelity share after",
+        "yield": "yield: share", "gold": "yield: items", "samples": "yield: samples",
+    }  # fmt: skip
+    return _of(counts, **named)
+
+
+def _generated(counts: Counts) -> dict[str, Number]:
+    found = _of(counts, verified="yield: trajectories", samples="yield: samples", rounds="yield: rounds")
+    return {**_share(counts.get("verified"), counts.get("trajectories"), "yield: share"), **found}
+
+
+def _verified(counts: Counts) -> dict[str, Number]:
+    named = {
+        "yield": "yield: share", "verified": "yield: trajectories", "policy success": "quality: policy success",
+        "true yield": "quality: true yield", "false positives": "quality: false positives",
+        "device hours": "cost: device hours",
+    }  # fmt: skip
+    found = _of(counts, **named)
+    hours = found.get("cost: device hours")
+    return {**found, **_share(hours, counts.get("verified"), "cost: device hours a trajectory")}
+
+
+def _duplicates(counts: Counts) -> dict[str, Number]:
+    return {**_share(counts.get("displaced"), counts.get("items"), "quality: share displaced"),
+            **_of(counts, kept="yield: items")}  # fmt: skip
+
+
+def _shards(counts: Counts) -> dict[str, Number]:
+    return {**_share(counts.get("packed"), counts.get("gold_samples"), "yield: share packed"),
+            **_of(counts, packed="yield: samples", tokens_total="yield: tokens")}  # fmt: skip
+
+
+def _mixture(counts: Counts) -> dict[str, Number]:
+    reached = {f"quality: share of {name}": float(share) for name, share in sorted(counts.get("reached", {}).items())}
+    return {**reached, "quality: objectives short of data": len(counts.get("short", ())),
+            **_of(counts, tokens="yield: tokens", rows="yield: rows")}  # fmt: skip
+
+
+def _checkpoint(counts: Counts) -> dict[str, Number]:
+    named = {
+        "first_loss": "quality: first loss", "last_loss": "quality: last loss",
+        "reward_before": "quality: reward before", "reward_after": "quality: reward after",
+        "reward_gain": "quality: reward gain", "success_gain": "quality: success gain",
+        "success_before": "quality: success before",
+        "success_after": "quality: success after", "zero_variance_share": "quality: groups without signal",
+        "steps": "yield: steps", "updates": "yield: updates", "samples": "yield: samples", "tokens": "yield: tokens",
+        "rollouts": "cost: rollouts",
+    }  # fmt: skip
+    seen = {name: name.replace("validation_", "quality: validation ", 1) for name in counts
+            if name.startswith("validation_") and name not in ("validation_rows", "validation_tasks")}  # fmt: skip
+    return _of(counts, **named, **seen)
+
+
+def _evaluation(counts: Counts) -> dict[str, Number]:
+    """Hits and right steps as the trainer names them; all judges' and suites' own measures stand beside."""
+    ends = (" hit", " step", " reward", " format", " success")
+    found = {f"quality: {name}": float(value) for name, value in counts.items() if name.endswith(ends) and
+             _is_number(value)}  # fmt: skip
+    return {**found, **_of(counts, samples="yield: samples")}
+
+
+FOLLOWED: dict[str, Callable[[Counts], dict[str, Number]]] = {
+    "unified": _unified, "verdicts": _verdicts, "gold/generated": _generated, "gold": _gold,
+    "generation/verified": _verified, "hygiene/duplicates": _duplicates, "mid_training/shards": _shards,
+    "evaluations/heldout": _shards, "mid_training/mixture": _mixture, "checkpoints": _checkpoint,
+    "evaluations": _evaluation,
+}  # fmt: skip
+"""Asset or group → its figures; the first that fits. A new one: a function and a line here."""

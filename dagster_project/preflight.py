@@ -1,0 +1,225 @@
+"""Before a run costs anything: is what its assets need here? One line for each thing that isn't.
+
+A stage names its needs (`Stage.needs`); `PROBES` says how each is looked for. A step of a run asks for itself and for
+all of the run that is made of it (`factory`): a source without files fails alone, a judge that doesn't answer fails
+everything that leads to a judgement, a full disk fails the run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from dagster_project.graph import Stage, Work
+from pipelines.free_space import free_bytes, told
+
+TIMEOUT_S = 10.0
+BYTES_A_PARAMETER = 16
+"""Mixed-precision training with Adam: weights and gradients in 16 bits, and 32-bit weights, mean and variance
+(Rajbhandari et al. 2020, ZeRO, section 3.1). Activations come on top."""
+UNTRAINED = ("/base", "/linear", "/unified")
+"""Checkpoints that are read or merged, not trained."""
+BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
+
+Probe = Callable[[Stage, Work], list[str]]
+
+
+OWN = ("files", "browser", "trainer")
+"""Needs that aren't the same for all stages that have them."""
+Known = dict[tuple[str, str], list[str]]
+
+
+def missing(
+    stages: Mapping[str, Stage], work: Work, key: str, chosen: Collection[str], known: Known | None = None
+) -> list[str]:
+    """What a stage, and those of `chosen` that are made of it, need and don't find; each line once. `known` keeps what
+    was looked for already, so that a run asks a judge once and not for every step."""
+    known = {} if known is None else known
+    found: dict[str, None] = {}
+    for name in [key, *_below(stages, key, chosen)]:
+        for need in ("disk", *stages[name].needs):
+            asked = (need, name if need in OWN else "")
+            if asked not in known:
+                known[asked] = PROBES[need](stages[name], work)
+            found |= dict.fromkeys(known[asked])
+    return list(found)
+
+
+def _below(stages: Mapping[str, Stage], key: str, chosen: Collection[str]) -> list[str]:
+    """Those of `chosen` that are made of a stage by way of others of them, in the graph's order."""
+    reached = {key}
+    for name, stage in stages.items():  # a stage comes after what it depends on
+        if name in chosen and reached & set(stage.deps):
+            reached.add(name)
+    return [name for name in stages if name in reached and name != key]
+
+
+# --- probes -----------------------------------------------------------------------------------------------------------
+def disk(stage: Stage, work: Work) -> list[str]:
+    """Free space in the store, as much as the deployment wants."""
+    free, wanted = free_bytes(work.store.home), work.deployment.free_gb * 1e9
+    if free >= wanted:
+        return []
+    return [f"disk: expected {told(int(wanted))} free in {work.store.home} (preflight.free_gb of deployment.yaml), "
+            f"found {told(free)}; `vesper gc` lists what can go"]  # fmt: skip
+
+
+def files(stage: Stage, work: Work) -> list[str]:
+    """Native files of a source, or what makes the embedded ones."""
+    from dagster_project.assets import sources
+
+    name = stage.key.partition("/")[2]
+    if sources.follow(work.deployment, name) is not None:
+        return []  # pulled when it is made
+    folder = work.deployment.native_folder(name)
+    if folder is not None:
+        there = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
+        if there:
+            return []
+        return [f"{stage.key}: expected native files in {folder}, found none; `vesper sources pull {name}` brings them"]
+    if not work.deployment.embedded:
+        return [f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
+                "or allow embedded data in deployment.yaml"]  # fmt: skip
+    made = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
+    return [] if made else browser(stage, work)
+
+
+def judge(stage: Stage, work: Work) -> list[str]:
+    """The judge in use: known, trained where it is trained, its endpoint answering where it asks one."""
+    from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
+
+    settings = work.judge
+    if settings.name not in JUDGES:
+        return [f"judge: expected one of {', '.join(JUDGES)} ($VESPER_JUDGE), found {settings.name[:40]!r}"]
+    if settings.name == "nano" and work.store.current("checkpoints/nano_judge") is None:
+        return ["judge: nano isn't trained yet; materialise checkpoints/nano_judge, or use another ($VESPER_JUDGE)"]
+    if not asks_a_model(JudgeConfig(settings.name)):
+        return []
+    if not settings.base_url or not settings.model:
+        return [f"judge: {settings.name} needs an endpoint: set $VESPER_JUDGE_BASE_URL and $VESPER_JUDGE_MODEL"]
+    return _endpoint(settings.base_url, settings.model)
+
+
+def _endpoint(base_url: str, model: str) -> list[str]:
+    """Whether a server of the OpenAI protocol answers, lets us in, and serves the model. It is asked for its list of
+    models, which costs nothing; a server without such a list has answered."""
+    if not base_url.startswith(("http://", "https://")):
+        return [f"judge: expected an http(s) URL in $VESPER_JUDGE_BASE_URL, found {base_url[:80]!r}"]
+    key = os.environ.get("VESPER_JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
+    asked = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers={"Authorization": f"Bearer {key}"})
+    try:
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+            served = _names(answer.read(1 << 20))
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in (401, 403):
+            state = "is refused" if key != "none" else "isn't set"
+            return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}"]
+        return [f"judge: {base_url} answers with HTTP {error.code}; is its server whole?"] if error.code >= 500 else []
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", error)
+        return [f"judge: {base_url} doesn't answer ({str(why)[:120]}); start its server, or use another judge"]
+    if served and model not in served:
+        return [f"judge: {base_url} serves {', '.join(sorted(served)[:5])}, not {model!r:.80} ($VESPER_JUDGE_MODEL)"]
+    return []
+
+
+def _names(body: bytes) -> set[str]:
+    """Model names in the answer to /models; none where it isn't understood."""
+    try:
+        return {str(one["id"]) for one in json.loads(body)["data"]}
+    except (ValueError, KeyError, TypeError):
+        return set()
+
+
+def browser(stage: Stage, work: Work) -> list[str]:
+    """A Chromium. What was drawn once (a bench, a pool of tasks) is there, and isn't drawn again for nothing."""
+    from generators.browser import BrowserMissing, find_chromium
+
+    if stage.group in ("bench", "task_pool") and work.store.current(stage.key) is not None:
+        return []
+    try:
+        find_chromium()
+    except (BrowserMissing, ImportError) as error:
+        return [f"browser: {error}"]
+    return []
+
+
+def ground(stage: Stage, work: Work) -> list[str]:
+    """What the ground of the generation loop opens: a browser, or the programs of a desktop."""
+    from dagster_project.assets.generation import loop_config
+    from generators.generation.ground import GROUNDS
+
+    try:
+        name = loop_config(work.deployment.generation).ground
+    except ValueError as error:
+        return [f"generation: {error}"]
+    if name not in GROUNDS:
+        return [f"generation: expected a ground of {', '.join(GROUNDS)} in deployment.yaml, found {name!r:.60}"]
+    if name in BROWSER_GROUNDS:
+        return browser(stage, work)
+    from generators.environments.desktop.session import find_missing
+
+    packages = find_missing()
+    return [f"desktop: packages are missing: {' '.join(packages)}"] if packages else []
+
+
+def trainer(stage: Stage, work: Work) -> list[str]:
+    """The trainer's preset: known, its weights where they were said to be, and room for them to be trained."""
+    from dagster_project.assets.training import trainer_config
+    from trainer.presets import PUBLISHED
+    from trainer.stages import DEFAULTS, preset_from
+
+    try:
+        config = trainer_config()
+        if unknown := sorted(set(config) - set(DEFAULTS)):
+            return [f"trainer: unknown {unknown[0]!r:.60} in $VESPER_TRAINER; known are {', '.join(DEFAULTS)}"]
+        chosen = preset_from({**DEFAULTS, **config})
+    except (ValueError, TypeError) as error:
+        return [f"trainer: {error}"]
+    weights = config.get("weights") or ""
+    if weights and not (Path(weights).expanduser() / "config.json").is_file():
+        return [
+            f"trainer: weights: expected a checkpoint's folder with config.json, found none at {str(weights)[:120]!r}"
+        ]
+    if chosen.name not in PUBLISHED or stage.group != "checkpoints" or stage.key.endswith(UNTRAINED):
+        return []
+    needed, (room, where) = BYTES_A_PARAMETER * parameters(PUBLISHED[chosen.name]), _memory()
+    if needed <= room:
+        return []
+    return [f"trainer: preset {chosen.name} takes {told(needed)} to train ({BYTES_A_PARAMETER} bytes a parameter), "
+            f"found {told(room)} of {where}; take a smaller preset ($VESPER_TRAINER) or more GPUs"]  # fmt: skip
+
+
+def parameters(sizes: Mapping[str, Any]) -> int:
+    """About how many parameters a published preset has (`trainer.presets.PUBLISHED`): embeddings, attention and
+    feed-forward of text (all experts) and vision; norms, biases and patches are left out."""
+    text, vision = sizes["text"], sizes["vision"]
+    width, head, heads, shared = text["hidden_size"], 128, text["num_attention_heads"], text["num_key_value_heads"]
+    attention = width * head * (heads + 2 * shared) + heads * head * width
+    experts = text.get("num_experts", 1)
+    feed = 3 * width * text.get("moe_intermediate_size", text["intermediate_size"]) * experts
+    words = 151_936 * width * (1 if sizes["tied"] else 2)
+    seen = vision["hidden_size"] * (4 * vision["hidden_size"] + 2 * vision["intermediate_size"])
+    return int(words + text["num_hidden_layers"] * (attention + feed) + vision["depth"] * seen)
+
+
+def _memory() -> tuple[int, str]:
+    """(bytes, of what): all visible GPUs together, or this machine's memory where there is none."""
+    import torch
+
+    if torch.cuda.is_available():
+        count = torch.cuda.device_count()
+        return sum(torch.cuda.get_device_properties(n).total_memory for n in range(count)), f"memory on {count} GPUs"
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "memory, and no GPU"
+
+
+PROBES: dict[str, Probe] = {
+    "disk": disk, "files": files, "judge": judge, "browser": browser, "ground": ground, "trainer": trainer,
+}  # fmt: skip
+"""Need → what looks for it. A new need: a function and a line here."""

@@ -1,0 +1,75 @@
+"""Makes what `compose.yaml` needs once: passwords, the gateway's keys, the folder for data.
+
+    python deploy/make_secrets.py --data /srv/vesper
+
+`deploy/.env` gets PostgreSQL's password, the data folder and the user that containers run as (whoever calls this);
+`deploy/secrets/` gets the authority's and the nodes' settings and, each in a file of its own, the API keys of an
+administrator (who registers devices) and of a client (who leases them). What is there already is left as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+NODES = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder for all data (it becomes $VESPER_HOME)")
+    parser.add_argument("--to", type=Path, default=FOLDER, help="where .env and secrets/ go (the script's folder)")
+    options = parser.parse_args(arguments)
+    if os.getuid() == 0:
+        print("make_secrets: run it as the user that containers shall run as, not as root", file=sys.stderr)
+        return 2
+    data = options.data.expanduser().resolve()
+    data.mkdir(parents=True, exist_ok=True)
+    if (options.to / ".env").exists():
+        print(f"{options.to / '.env'} is there already; nothing was changed")
+        return 0
+    for name, plain in gateway_settings(NODES).items():
+        text = plain if isinstance(plain, str) else json.dumps(plain, indent=1)
+        write_private(options.to / "secrets" / name, text + "\n")
+    lines = {"VESPER_UID": os.getuid(), "VESPER_GID": os.getgid(), "VESPER_DATA": data,
+             "VESPER_POSTGRES_PASSWORD": secrets.token_urlsafe(32)}  # fmt: skip
+    write_private(
+        options.to / ".env", "".join(f"{name}={value}\n" for name, value in lines.items())
+    )  # last: it is whole
+    print(f"{options.to / '.env'} and {options.to / 'secrets'} are written; data goes to {data}")
+    return 0
+
+
+def gateway_settings(nodes: int) -> dict[str, object]:
+    """File name → settings of the authority and of so many nodes (`generators.daas.config`), or an API key."""
+    secret = secrets.token_urlsafe(48)
+    keys = {name: secrets.token_urlsafe(32) for name in ("admin", "client", "nodes")}
+    roles = {"admin": "admin", "client": "client", "nodes": "node"}
+    authority = {
+        "database": "/data/gateway/leases.sqlite", "secret": secret, "host": "0.0.0.0", "port": 7300,
+        "keys": [{"name": name, "key": key, "roles": [roles[name]]} for name, key in keys.items()],
+    }  # fmt: skip
+    made: dict[str, object] = {"authority.json": authority, "admin.key": keys["admin"], "client.key": keys["client"]}
+    for number in range(nodes):
+        made[f"node-{number}.json"] = {
+            "id": f"node-{number}", "authority_url": "http://authority:7300", "api_key": keys["nodes"],
+            "secret": secret, "host": "0.0.0.0", "port": 7301, "public_host": f"node-{number}", "public_port": 7301,
+        }  # fmt: skip
+    return made
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that only its owner can read, from its first byte on; one that is there already stays."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.exists():
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""What the trainer says comes back to the loop: its evaluations as the next round's difficulty, its agent as policy.
+
+    feedback/evaluations   how often the agent does easy, medium and hard tasks
+    feedback/policy        the agent that acts where the loop's policy is `checkpoint`
+
+Both are promoted manifests (`<digest>/manifest.json` with `inputs`, asset → version; and `current.json`), never edges.
+A round pins both when it begins: its catalogue records them, and its later stages read them there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from generators.generation.loop import CATALOGUE, LoopConfig
+from generators.task_pool import METHOD_EDGES, STRATA
+from generators.task_sampling import FLOOR, FRONTIER, PRIOR, WIDTH
+from pipelines.manifest import Manifest, StoreError
+from pipelines.store import Store, put_text
+from schemas.ids import digest
+
+EVALUATIONS, POLICY = "feedback/evaluations", "feedback/policy"
+AGENT, EVALUATION, RESULTS = "checkpoints/unified", "evaluations/unified", "leaderboard/results"
+LEAST_SHARE = 0.1
+"""Of a stratum's own share in the mix, however easy or hopeless its tasks are: its record has to stay fresh."""
+MIDDLE = tuple(
+    round(n) for n in ((1 + METHOD_EDGES[0]) / 2, (1 + sum(METHOD_EDGES)) / 2, 1.5 * METHOD_EDGES[1])
+)  # fmt: skip
+"""Steps of a task in the middle of each stratum."""
+
+
+# --- promoting --------------------------------------------------------------------------------------------------------
+def agent_measured(store: Store) -> tuple[Manifest, Manifest] | None:
+    """(the current agent, its evaluation), whose checks passed; None while it isn't evaluated as it is now."""
+    agent, evaluation = store.current(AGENT), store.current(EVALUATION)
+    if agent is None or evaluation is None or evaluation.inputs.get(AGENT) != agent.version:
+        return None
+    return agent, evaluation
+
+
+def evaluations_mark(store: Store) -> str:
+    """Digest that `promote_evaluations` would promote, by data alone; "" while the agent isn't evaluated."""
+    return _mark(_used(store))
+
+
+def _used(store: Store) -> list[Manifest]:
+    """The agent's held-out evaluation, then all recorded results of it; empty while it isn't evaluated."""
+    found = agent_measured(store)
+    return [found[1], *_played(store, found[0])] if found is not None else []
+
+
+def _mark(used: list[Manifest]) -> str:
+    return digest({one.asset: one.data_version for one in used})[:16] if used else ""
+
+
+def evaluations_now(store: Store) -> dict[str, Any] | None:
+    """What `promote_evaluations` would promote; None while the agent isn't evaluated."""
+    used = _used(store)
+    if not used:
+        return None
+    evaluation, *played = used
+    counts: dict[str, Counter[str]] = {name: Counter() for name in STRATA}
+    for result in played:
+        for record in _records(result):
+            if record.get("success") is not None and record.get("stratum") in counts:
+                counts[record["stratum"]]["attempts"] += 1
+                counts[record["stratum"]]["successes"] += record["success"] >= 0.5
+    step = float(evaluation.counts.get("navigation step") or 0.0)
+    return {
+        "digest": _mark(used), "agent": evaluation.inputs[AGENT], "step": step,
+        "inputs": {one.asset: one.version for one in used},
+        "success": {name: round(success(step, name, counts[name]), 4) for name in STRATA},
+        "attempts": {name: counts[name]["attempts"] for name in STRATA},
+    }  # fmt: skip
+
+
+def success(step: float, stratum: str, played: Mapping[str, int]) -> float:
+    """How often the agent does a stratum's tasks: what it did when it played some, drawn towards s^n, which n steps in
+    a row come to if each is right with the held-out share s (independently, which they aren't: it is a prior of `PRIOR`
+    attempts, and all there is until the agent has played)."""
+    expected = step ** MIDDLE[STRATA.index(stratum)]
+    return (played.get("successes", 0) + PRIOR * expected) / (played.get("attempts", 0) + PRIOR)
+
+
+def promote_evaluations(store: Store) -> dict[str, Any]:
+    """Make the agent's newest evaluations what rounds are steered by. Raises `StoreError` while there are none."""
+    found = evaluations_now(store)
+    if found is None:
+        raise StoreError(f"{EVALUATIONS}: {EVALUATION} of the current {AGENT} is missing; run the job train")
+    return _promote(store, EVALUATIONS, found)
+
+
+def policy_now(store: Store) -> dict[str, Any] | None:
+    """What `promote_policy` would promote: the agent, with the mean of its hits and right steps on held-out data. None
+    while it isn't evaluated, or does worse than the one that is promoted."""
+    found = agent_measured(store)
+    if found is None:
+        return None
+    agent, evaluation = found
+    score = score_of(evaluation)
+    before = promoted(store, POLICY)
+    if before and before["agent"] != agent.data_version and score < before["score"]:
+        return None
+    return {
+        "digest": digest([AGENT, agent.data_version])[:16], "agent": agent.data_version, "score": score,
+        "inputs": {agent.asset: agent.version, evaluation.asset: evaluation.version},
+    }  # fmt: skip
+
+
+def policy_mark(store: Store) -> str:
+    """Digest that `promote_policy` would promote; "" for none."""
+    return str((policy_now(store) or {}).get("digest", ""))
+
+
+def score_of(evaluation: Manifest) -> float:
+    """Mean of what the held-out evaluation measured of grounding (hits) and navigation (right steps)."""
+    known = [evaluation.counts.get(name) for name in ("grounding hit", "navigation step")]
+    values = [float(value) for value in known if value is not None]
+    return round(math.fsum(values) / len(values), 6) if values else 0.0
+
+
+def promote_policy(store: Store) -> dict[str, Any]:
+    """Make the current agent the loop's policy. Raises `StoreError` if it isn't evaluated, or worse than the last."""
+    found = policy_now(store)
+    if found is None:
+        raise StoreError(f"{POLICY}: the current {AGENT} isn't evaluated yet, or does worse than the promoted one")
+    return _promote(store, POLICY, found)
+
+
+def promoted(store: Store, feedback: str, chosen: str = "") -> dict[str, Any]:
+    """A promoted manifest: the current one, or that of a digest; empty before the first. Raises `StoreError`."""
+    root = store.home / feedback
+    if not chosen:
+        pointer = root / "current.json"
+        if not pointer.is_file():
+            return {}
+        chosen = str(json.loads(pointer.read_text(encoding="utf-8"))["digest"])
+    path = root / chosen / "manifest.json"
+    if not chosen.isalnum() or not path.is_file():
+        raise StoreError(f"{feedback}: nothing was promoted as {chosen[:40]!r}")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _promote(store: Store, feedback: str, found: dict[str, Any]) -> dict[str, Any]:
+    path = store.home / feedback / found["digest"] / "manifest.json"
+    if not path.is_file():
+        put_text(path, json.dumps(found, indent=1, sort_keys=True) + "\n")
+    put_text(store.home / feedback / "current.json", json.dumps({"digest": found["digest"]}))
+    return found
+
+
+def _played(store: Store, agent: Manifest) -> list[Manifest]:
+    """Recorded results (`vesper eval --record`) of this very agent, whose reports name it by stage and lineage."""
+    name = f"vesper-{AGENT.rpartition('/')[2]}-{digest(json.loads(agent.file('lineage.json').read_text('utf-8')))[:8]}"
+    root = store.home / "assets" / RESULTS
+    keys = sorted(path.parent.relative_to(store.home / "assets").as_posix() for path in root.glob("*/*/current.json"))
+    found = [manifest for key in keys if (manifest := store.current(key)) is not None]
+    return [one for one in found if str(one.counts.get("policy", "")).startswith(name)]
+
+
+def _records(result: Manifest) -> list[dict[str, Any]]:
+    lines = result.file("records.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+# --- steering ---------------------------------------------------------------------------------------------------------
+def pins_of(store: Store, round_name: str) -> dict[str, str]:
+    """Digests that a round goes by: those that its catalogue recorded, else those promoted now ("" for none)."""
+    begun = store.current(f"{CATALOGUE}/{round_name}")
+    if begun is not None:
+        return {name: str(begun.counts.get(name, "")) for name in (EVALUATIONS, POLICY)}
+    return {name: str(promoted(store, name).get("digest", "")) for name in (EVALUATIONS, POLICY)}
+
+
+def steered(store: Store, config: LoopConfig, round_name: str) -> LoopConfig:
+    """The loop's settings for a round: its shares moved to where the agent learns most, and what they were moved by."""
+    pins = pins_of(store, round_name)
+    if pins[EVALUATIONS]:
+        found = promoted(store, EVALUATIONS, pins[EVALUATIONS])
+        config = replace(config, mix=mix_for(config.mix, found["success"]), evaluations=pins[EVALUATIONS])
+    return config
+
+
+def with_agent(store: Store, config: LoopConfig, round_name: str) -> LoopConfig:
+    """The loop's settings for a round, with the digest of the agent that acts in it, where the policy is one."""
+    return replace(config, agent=pins_of(store, round_name)[POLICY]) if config.policy == "checkpoint" else config
+
+
+def mix_for(mix: tuple[float, float, float], rates: Mapping[str, float]) -> tuple[float, float, float]:
+    """Shares of the strata: each share of `mix` times w(p) = exp(-(p - p*)^2 / 2 s^2) + floor, p the agent's success,
+    as `generators.task_sampling.FrontierSampler` weighs its bins; none below `LEAST_SHARE` of its own; sum 1."""
+    weights = [share * (math.exp(-((rates[name] - FRONTIER) ** 2) / (2 * WIDTH**2)) + FLOOR)
+               for name, share in zip(STRATA, mix, strict=True)]  # fmt: skip
+    whole = math.fsum(weights) or 1.0
+    raised = [max(weight / whole, LEAST_SHARE * share) for weight, share in zip(weights, mix, strict=True)]
+    easy, medium, hard = (round(value / math.fsum(raised), 4) for value in raised)
+    return round(1 - medium - hard, 4) if easy else 0.0, medium, hard
+
+
+def pinned_inputs(store: Store, feedback: str, chosen: str) -> dict[str, str]:
+    """Asset → version behind a pinned digest, for the manifest of what goes by it; empty for none."""
+    return {str(k): str(v) for k, v in promoted(store, feedback, chosen)["inputs"].items()} if chosen else {}
+
+
+def policy_folder(store: Store, chosen: str) -> tuple[Manifest, str]:
+    """(the promoted agent's checkpoint, its folder). Raises `StoreError` if nothing was promoted."""
+    if not chosen:
+        raise StoreError(f"{POLICY}: nothing is promoted yet; evaluate {AGENT}, or use another policy")
+    agent = store.version(AGENT, promoted(store, POLICY, chosen)["inputs"][AGENT])
+    return agent, str(agent.file("config.json").parent)

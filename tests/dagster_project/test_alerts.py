@@ -1,0 +1,198 @@
+"""A run that failed is told: to a real HTTP server and to a real SMTP server on loopback."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from email import message_from_string
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from dagster_project import alerts, definitions, deployment
+from dagster_project.alerts import AlertError, Failure
+from dagster_project.deployment import Alerts, Email
+
+FAILURE = Failure(
+    "refresh_sources", "1234", (("raw__aitw", "expected native files, found none"),), url="http://ui/1234"
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "WAIT_S", 0.01)
+    for name in ("VESPER_ALERT_WEBHOOK", "VESPER_ALERT_SMTP_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@contextmanager
+def _running(server: socketserver.BaseServer) -> Iterator[int]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]  # type: ignore[misc,index]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+@contextmanager
+def webhook(*statuses: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """(URL, bodies posted). It answers with `statuses` in turn, then with 200."""
+    waiting, got = list(statuses), []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            status = waiting.pop(0) if waiting else 200
+            self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with _running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
+        yield f"http://127.0.0.1:{port}/room/secret", got
+
+
+@contextmanager
+def smtp(refuse: bool = False) -> Iterator[tuple[int, list[Message]]]:
+    """(port, mails). It speaks what a client needs to hand in a mail; RFC 5321, section 3."""
+    got: list[Message] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self._say("220 test")
+            while line := self.rfile.readline().decode().strip():
+                word = line[:4].upper()
+                if word == "DATA":
+                    self._say("354 go on")
+                    lines = []
+                    while (one := self.rfile.readline().decode().rstrip("\r\n")) != ".":
+                        lines.append(one.removeprefix("."))
+                    got.append(message_from_string("\n".join(lines)))
+                    self._say("250 taken")
+                elif word == "QUIT":
+                    self._say("221 bye")
+                    return
+                else:
+                    self._say("550 not you" if refuse and word == "RCPT" else "250 test")
+
+        def _say(self, text: str) -> None:
+            self.wfile.write(f"{text}\r\n".encode())
+
+    with _running(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as port:
+        yield port, got
+
+
+def _email(port: int) -> Email:
+    return Email(("a@example.org", "b@example.org"), "vesper@example.org", "127.0.0.1", port)
+
+
+def test_both_ways_tell_the_same() -> None:
+    with webhook() as (url, posted), smtp() as (port, mailed):
+        assert alerts.deliver(FAILURE, Alerts(url, _email(port))) == ["webhook", "email"]
+    [body], [message] = posted, mailed
+    assert body["job"] == "refresh_sources" and body["run_id"] == "1234" and body["url"] == "http://ui/1234"
+    assert "- raw__aitw: expected native files, found none" in body["text"].splitlines()
+    assert message["Subject"] == "Vesper: refresh_sources failed" and message["To"] == "a@example.org, b@example.org"
+    assert str(message.get_payload()).strip() == body["text"]
+
+
+def test_a_busy_server_is_asked_again_and_nobody_keeps_others_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with webhook(503, 500) as (url, posted):
+        assert alerts.deliver(FAILURE, Alerts(url)) == ["webhook"]
+        assert len(posted) == 3
+    monkeypatch.setenv("VESPER_ALERT_WEBHOOK", url)
+    with smtp() as (port, mailed), pytest.raises(AlertError) as told:
+        alerts.deliver(FAILURE, Alerts("", _email(port)))
+    assert len(mailed) == 1 and "webhook: 127.0.0.1 can't be reached" in str(told.value)
+    assert "secret" not in str(told.value)
+
+
+def test_what_cannot_be_delivered_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with smtp(refuse=True) as (port, mailed):
+        with pytest.raises(AlertError, match="email: 127.0.0.1"):
+            alerts.deliver(FAILURE, Alerts("", _email(port)))
+        with pytest.raises(AlertError, match="set \\$VESPER_ALERT_SMTP_PASSWORD"):
+            alerts.deliver(FAILURE, Alerts("", replace(_email(port), user="vesper")))
+        assert mailed == []
+    with webhook(302, 302, 302) as (url, _), pytest.raises(AlertError, match="HTTP 302"):
+        alerts.deliver(FAILURE, Alerts(url))
+    assert alerts.deliver(FAILURE, Alerts()) == []
+
+
+def test_a_reason_with_lines_changes_no_header() -> None:
+    evil = replace(FAILURE, job="x", failed=(("step", "a\r\nBcc: c@example.org"),))
+    with smtp() as (port, mailed):
+        alerts.mail(_email(port), evil)
+    assert mailed[0]["Bcc"] is None
+
+
+def test_a_failed_run_is_told_by_the_sensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dg.op
+    def good() -> int:
+        return 1
+
+    @dg.op
+    def bad(one: int) -> None:
+        raise ValueError("expected 2, found 1\nmore")
+
+    @dg.op
+    def lacking() -> None:
+        raise dg.Failure("judge: nobody answers", allow_retries=False)
+
+    @dg.job(tags={"source": "aitw"})
+    def refresh_sources() -> None:
+        bad(good())
+        lacking()
+
+    monkeypatch.setenv("VESPER_HOME", str(tmp_path))
+    monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "d.yaml"))
+    instance = dg.DagsterInstance.ephemeral()
+    run = refresh_sources.execute_in_process(
+        {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}, instance=instance, raise_on_error=False
+    )
+    loaded = definitions.build(deployment.Deployment(tmp_path))
+    sensor = loaded.resolve_sensor_def("tell_of_failures")
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+    context = dg.build_run_status_sensor_context(
+        sensor.name, run.get_run_failure_event(), instance, run.dagster_run
+    ).for_run_failure()
+    with webhook() as (url, posted):
+        (tmp_path / "d.yaml").write_text(f'alerts: {{webhook: "{url}", ui: "http://127.0.0.1:3000/"}}\n')
+        sensor(context)
+    [body] = posted
+    assert body["url"] == f"http://127.0.0.1:3000/runs/{run.run_id}" and "source: aitw" in body["text"]
+    told = {one["step"]: one["reason"] for one in body["failed"]}
+    assert told == {"bad": "ValueError: expected 2, found 1", "lacking": "judge: nobody answers"}
+    (tmp_path / "d2.yaml").write_text("alerts: {webhook: null}\n")
+    monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "d2.yaml"))
+    assert isinstance(sensor(context), dg.SkipReason)
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("{webhook: ftp://x}", "alerts.webhook: expected an http"),
+        ("{email: {to: a@b.org, from: c@d.org}}", "expected to: a list of addresses"),
+        ('{email: {to: ["a@b.org\\nBcc: x@y.org"], from: c@d.org}}', "expected to: a list of addresses"),
+        ("{email: {to: [a@b.org], from: c@d.org, port: 0}}", "expected port"),
+        ("{email: {to: [a@b.org], from: c@d.org, password: x}}", "unknown 'password'"),
+    ],
+)
+def test_settings_that_nobody_could_use_are_refused(tmp_path: Path, said: str, wanted: str) -> None:
+    (tmp_path / "d.yaml").write_text(f"alerts: {said}\n")
+    with pytest.raises(deployment.DeploymentError, match=wanted):
+        deployment.load(tmp_path / "d.yaml")

@@ -1,0 +1,185 @@
+"""What a materialisation shows: how old its inputs are, which sources it does without, and numbers that plot."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.freshness import TimeWindowFreshnessPolicy
+
+from dagster_project import definitions, deployment, graph, metadata
+from dagster_project.assets import factory
+from dagster_project.graph import Stage, Work
+from dagster_project.metadata import Confirmed
+from dagster_project.plotted import plotted, tonight
+from pipelines.manifest import Manifest
+from pipelines.store import Check, PartSpec, Store
+from quality.judges.questions import Usage
+from quality.model_client.prices import Prices
+from quality.model_client.spending import Ceiling, JudgeBook
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def _commit(store: Store, key: str, content: str, *inputs: str, passed: bool = True) -> Manifest:
+    pinned = {name: store.require(name).version for name in inputs}
+    spec = PartSpec("a", content)
+    with store.build(key, code_version="1", inputs=pinned, parts=[spec]) as build:
+        build.run_part(spec, lambda out: out.bytes("a.txt", content.encode()))
+        return build.commit(checks=[Check("good", passed, content, "something good")])
+
+
+def _age(manifest: Manifest, hours: float) -> None:
+    then = time.time() - hours * 3600
+    os.utime(manifest.directory / "manifest.json", (then, then))
+
+
+def test_an_inputs_age_is_that_of_its_last_good_version(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    old, failed, same = (_commit(store, f"gold/{name}", "v1") for name in ("old", "failed", "same"))
+    for manifest in (old, failed, same):
+        _age(manifest, 50)
+    corpus = _commit(store, "mid_training/shards", "c", "gold/old", "gold/failed", "gold/same")
+    now = time.time()
+    confirmed = {"gold/failed": Confirmed(now - 3600, "other"), "gold/same": Confirmed(now - 7200, same.data_version)}
+    rows = {row["asset"]: row for row in metadata.input_rows(corpus, store, confirmed)}
+    ages = {name: row["age_h"] for name, row in rows.items()}
+    assert ages == {"gold/old": 50.0, "gold/failed": 50.0, "gold/same": 2.0}
+    assert [name for name, row in rows.items() if row["note"]] == ["gold/failed"]
+    assert "the newest (1.0 h old) isn't used" in rows["gold/failed"]["note"]
+    (old.directory / "manifest.json").unlink()
+    [gone] = [row for row in metadata.input_rows(corpus, store, {}) if row["asset"] == "gold/old"]
+    assert gone["age_h"] is None and gone["note"] == "its files are gone"
+
+
+def test_the_corpus_says_which_source_is_on_its_last_good_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nights with the real factory: on the second a source's check fails, and the corpus takes its first."""
+    monkeypatch.setenv("VESPER_HOME", str(tmp_path))
+    night = {"content": "first", "passed": True}
+
+    def gold(name: str, work: Work) -> Manifest:
+        good = night["passed"] or name != "b"
+        return _commit(work.store, f"gold/{name}", f"{name} {night['content']}", passed=bool(good))
+
+    def corpus(work: Work) -> Manifest:
+        return _commit(work.store, "mid_training/shards", str(night["content"]), "gold/a", "gold/b")
+
+    keys = ("gold/a", "gold/b")
+
+    def stage(key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest]) -> Stage:
+        return Stage(key, deps, "build_corpus", run, "a toy", ("file",), "1")
+
+    stages = {key: stage(key, (), functools.partial(gold, key[-1])) for key in keys}
+    stages["mid_training/shards"] = stage("mid_training/shards", (*keys, "gold/c"), corpus)
+    loaded = dg.Definitions(
+        assets=[*factory.build(stages), dg.AssetSpec("c").replace_attributes(key=dg.AssetKey(["gold", "c"]))],
+        jobs=[dg.define_asset_job("refresh", dg.AssetSelection.groups("gold")),
+              dg.define_asset_job("build", dg.AssetSelection.groups("mid_training"))],
+        resources={"store": definitions.StoreResource(home=str(tmp_path)), "judge": definitions.JudgeResource()},
+    )  # fmt: skip
+    instance = dg.DagsterInstance.ephemeral()
+
+    def shown() -> dict[str, Any]:
+        for job in ("refresh", "build"):
+            done = loaded.resolve_job_def(job).execute_in_process(QUIET, instance, raise_on_error=job == "build")
+        assert done.success
+        event = instance.get_latest_materialization_event(factory.asset_key("mid_training/shards"))
+        assert event is not None and event.asset_materialization is not None
+        found = event.asset_materialization.metadata
+        return {name: value if name == "inputs" else value.value for name, value in found.items()}
+
+    first = shown()
+    assert first["sources on their last good version"] == 0 and first["sources without gold"] == 1
+    assert first["not fresh"] == "gold/c" and type(first["oldest input (h)"]) is float
+    night.update(content="second", passed=False)
+    second = shown()
+    assert second["sources on their last good version"] == 1 and second["not fresh"] == "gold/b, gold/c"
+    notes = {row.data["asset"]: row.data["note"] for row in second["inputs"].records}
+    assert not notes["gold/a"] and "isn't used" in str(notes["gold/b"])
+
+
+def test_what_is_late_is_said_by_the_deployment(tmp_path: Path) -> None:
+    shipped = deployment.load()
+    loaded = definitions.build(shipped)
+    found = {
+        spec.key.to_user_string(): spec.freshness_policy for spec in loaded.resolve_all_asset_specs()
+        if spec.freshness_policy is not None
+    }  # fmt: skip
+    stages = graph.stages(shipped)
+    wanted = {key for key, s in stages.items() if s.group in ("raw", "gold", "checkpoints", "evaluations")}
+    assert set(found) == wanted | {"mid_training/mixture"}
+    policy = found["gold/aitw"]
+    assert isinstance(policy, TimeWindowFreshnessPolicy)
+    assert policy.fail_window.to_timedelta() == timedelta(hours=36)
+    for said in ("{raw: soon}", "{raw: 0}", "[raw]", "{1: 5}"):
+        (tmp_path / "d.yaml").write_text(f"freshness: {said}\n")
+        with pytest.raises(deployment.DeploymentError, match="freshness: expected hours"):
+            deployment.load(tmp_path / "d.yaml")
+        deployment._load.cache_clear()
+    (tmp_path / "d.yaml").write_text("freshness: {raw: null, gold/aitw: 0.5}\n")
+    assert deployment.load(tmp_path / "d.yaml").freshness == {"gold/aitw": 0.5}
+
+
+# --- numbers that plot ------------------------------------------------------------------------------------------------
+COUNTS: dict[str, dict[str, Any]] = {
+    "unified/a": {"items_in": 4, "items_mapped": 3},
+    "verdicts/a": {"items": 4, "pending": 1, "share_keep": 0.5, "scores": {"2": 1, "8": 2},
+                   "bill": {"answers": 3, "prompt_tokens": 300, "completion_tokens": 30, "cost": 0.25}},
+    "gold/a": {"share_before": 0.5, "share_after": 0.75, "yield": 0.75, "gold": 3, "samples": 9},
+    "gold/generated": {"verified": 3, "trajectories": 4, "samples": 7, "rounds": 1},
+    "generation/verified/round_001": {"yield": 0.75, "verified": 3, "policy success": 1.0, "true yield": 0.75,
+                                      "false positives": 0, "device hours": 0.3},
+    "mid_training/mixture": {"reached": {"vqa": 0.5, "grounding": 0.5}, "short": ["vqa"], "tokens": 9, "rows": 2},
+    "mid_training/shards": {"packed": 3, "gold_samples": 4, "tokens_total": 9},
+    "checkpoints/mid_trained": {"steps": 3, "last_loss": 1.5, "validation_loss": 2.5, "validation_rows": 8},
+    "evaluations/unified": {"grounding hit": 0.25, "navigation/web step": 0.5, "samples": 8, "unreadable": 0},
+}  # fmt: skip
+WANTED: dict[str, dict[str, float]] = {
+    "unified/a": {"quality: share mapped": 0.75, "yield: items": 3},
+    "verdicts/a": {"quality: share to keep": 0.5, "quality: mean score": 6.0, "yield: items judged": 3,
+                   "cost: answers": 3, "cost: money": 0.25},
+    "gold/a": {"quality: high-fidelity share after": 0.75, "yield: share": 0.75, "yield: samples": 9},
+    "gold/generated": {"yield: share": 0.75, "yield: trajectories": 3},
+    "generation/verified/round_001": {"yield: share": 0.75, "cost: device hours a trajectory": 0.1},
+    "mid_training/mixture": {"quality: share of vqa": 0.5, "quality: objectives short of data": 1, "yield: tokens": 9},
+    "mid_training/shards": {"yield: share packed": 0.75, "yield: tokens": 9},
+    "checkpoints/mid_trained": {"quality: last loss": 1.5, "quality: validation loss": 2.5, "yield: steps": 3},
+    "evaluations/unified": {"quality: grounding hit": 0.25, "quality: navigation/web step": 0.5, "yield: samples": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asset", COUNTS)
+def test_quality_yield_and_cost_have_names_that_stay(asset: str, tmp_path: Path) -> None:
+    with Store(tmp_path).build(asset, code_version="1") as build:
+        manifest = build.commit(counts=COUNTS[asset], checks=[Check("a", True, "1", "1")])
+    found = plotted(manifest)
+    assert {name: found[name] for name in WANTED[asset]} == pytest.approx(WANTED[asset])
+    assert all(type(value) in (int, float) for value in found.values())
+    assert all(name.partition(": ")[0] in ("quality", "yield", "cost") for name in found)
+    empty = {name: 0 if type(value) is int else type(value)() for name, value in COUNTS[asset].items()}
+    for version, counts in (("2", empty), ("3", {})):
+        with Store(tmp_path).build(asset, code_version=version) as build:
+            manifest = build.commit(counts=counts, checks=[Check("a", True, "1", "1")])
+        plotted(manifest)  # a night without anything fails nothing
+
+
+def test_what_the_judge_cost_tonight_is_shown(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert tonight(store, Prices()) == {} and not (tmp_path / "cache").exists()
+    book = JudgeBook(tmp_path / "cache" / "judge")
+    call = book.open(Ceiling(), "m", 10)
+    assert call is not None
+    book.book(call, "answers", Usage(1000, 100))
+    book.close()
+    assert tonight(store, Prices(2.0, 10.0)) == {
+        "cost: requests tonight": 1, "cost: tokens tonight": 1100, "cost: money tonight": 0.003,
+    }  # fmt: skip

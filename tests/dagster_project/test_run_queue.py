@@ -1,0 +1,39 @@
+"""Runs that would make the same assets wait for each other; what a pull notes for itself starts no refresh."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_project import automation, deployment, graph, instance
+
+
+def test_runs_of_a_job_are_taken_one_at_a_time_by_the_shipped_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    monkeypatch.delenv("VESPER_POSTGRES_URL", raising=False)
+    instance.prepare(tmp_path)
+    with dg.DagsterInstance.get() as history:
+        assert history.run_monitoring_settings["free_slots_after_run_end_seconds"] > 0, "a killed run keeps its pools"
+        limits = history.get_concurrency_config().run_queue_config.tag_concurrency_limits  # type: ignore[union-attr]
+    assert limits == [
+        {"key": automation.ONE_AT_A_TIME, "value": {"applyLimitPerUniqueValue": True}, "limit": 1}
+    ]  # fmt: skip
+    jobs = automation.jobs(graph.stages(deployment.load()))
+    assert {job.tags[automation.ONE_AT_A_TIME] for job in jobs.values()} == set(jobs)
+
+
+def test_a_pulls_own_record_is_no_new_native_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text("[1]")
+    (tmp_path / ".vesper").mkdir()
+    record = tmp_path / ".vesper" / "pull.json"
+    record.write_text("{}")
+    before = automation.folder_mark(tmp_path)
+    record.write_text('{"commit": "b"}')  # as a refresh that follows the hub does each time
+    assert automation.folder_mark(tmp_path) == before
+    os.utime(tmp_path / "rows.json", (1, 1))
+    assert automation.folder_mark(tmp_path) != before

@@ -1,0 +1,39 @@
+"""Jobs and settings: the page names every job, schedule, sensor and key of `deployment.yaml` that there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dagster_project import definitions, deployment
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (ROOT / "docs/running.md").read_text(encoding="utf-8")
+
+
+def test_every_job_schedule_and_sensor_stands_on_the_page(page: str) -> None:
+    repository = definitions.build(deployment.load()).get_repository_def()
+    jobs = {job.name for job in repository.get_all_jobs() if not job.name.startswith("__")}
+    sensors = {sensor.name for sensor in repository.sensor_defs}
+    schedules = {schedule.name for schedule in repository.schedule_defs}
+    assert {"refresh_sources", "train"} <= jobs and sensors and schedules
+    ended = "corpus_after_refresh_"
+    named = set(re.findall(r"`([a-z_]+)`", page)) | {f"{ended}{word}" for word in re.findall(r"`…_([a-z]+)`", page)}
+    for kind, names in (("jobs", jobs), ("sensors", sensors), ("schedules", schedules)):
+        assert names <= named, f"docs/running.md lacks {kind} {sorted(names - named)}"
+
+
+def test_every_key_of_the_deployment_stands_on_the_page_and_no_other(page: str) -> None:
+    keys = set(yaml.safe_load((ROOT / "dagster_project/deployment.yaml").read_text(encoding="utf-8")))
+    table = page[page.index("| key | what |") : page.index("In the environment:")]
+    named = {
+        name for cell in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
+    }
+    assert named == keys
