@@ -172,8 +172,11 @@ class Reader:
         shards = [
             ShardRows(
                 store.asset_file(row["path"], row["sha256"], row["bytes"]),
-                row["sha256"], row["rows"], row["repeats"], row["row_groups"],
-            )  # fmt: skip
+                row["sha256"],
+                row["rows"],
+                row["repeats"],
+                row["row_groups"],
+            )
             for row in manifest.read("mixture", MIXTURE).to_pylist()
         ]
         return cls(shards, **options)

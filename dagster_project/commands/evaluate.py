@@ -84,10 +84,10 @@ def evaluate(options: argparse.Namespace) -> int:
 
 def _store(path: Path | None, needed: bool) -> Any:
     """The store named, else that of $VESPER_HOME if it is one. Raises `ValueError` where one is needed."""
-    from pipelines.store import Store
+    from pipelines.store import Store, has_store
 
     home = path or Path(os.environ.get("VESPER_HOME", ".vesper"))
-    if (home / "assets").is_dir():
+    if has_store(home):
         return Store(home)
     if path is not None or needed:
         raise ValueError(

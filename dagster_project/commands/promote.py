@@ -46,7 +46,9 @@ def store_argument(parser: argparse.ArgumentParser) -> None:
 
 def checked_store(folder: Path) -> Path:
     """The folder, if it is a store. Raises `ValueError`."""
-    if not (folder / "assets").is_dir():
+    from pipelines.store import has_store
+
+    if not has_store(folder):
         raise ValueError(f"--data {folder}: expected a store (a $VESPER_HOME with assets/), found none")
     return folder
 

@@ -67,9 +67,9 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _store(options: argparse.Namespace) -> Store:
-    from pipelines.store import Store
+    from pipelines.store import Store, has_store
 
-    if not (options.home / "assets").is_dir():
+    if not has_store(options.home):
         raise ValueError(f"--home {options.home}: expected a store (a $VESPER_HOME with assets/), found none")
     return Store(options.home)
 

@@ -95,7 +95,9 @@ def merge(options: argparse.Namespace) -> int:
 
 
 def _store_home(path: Path) -> Path:
-    if not (path / "assets").is_dir():
+    from pipelines.store import has_store
+
+    if not has_store(path):
         raise ValueError(
             f"--data {path}: expected a store (a $VESPER_HOME with assets/), found none; run `vesper demo`"
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipelines.current_version import read_pointer
 from pipelines.manifest import Manifest
-from pipelines.store import TOMBSTONE, Store
+from pipelines.store import TOMBSTONE, Store, has_store
 
 Node = tuple[str, str]
 """(asset, version)."""
@@ -25,7 +25,7 @@ def name_of(node: Node) -> str:
 
 def open_store(home: Path) -> Store:
     """The store at `home`. Raises `ValueError` if there is none."""
-    if not (home / "assets").is_dir():
+    if not has_store(home):
         raise ValueError(f"--data {home}: expected a store (a $VESPER_HOME with assets/), found none")
     return Store(home)
 
