@@ -86,7 +86,7 @@ def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
 
 def mid_trained(context: Context, folder: Path) -> Made:
     """Mid-training of base on the mixture."""
-    start = checkpoints.load_checkpoint(context.folder("base"))
+    start = checkpoints.load_checkpoint(context.folder("base"), device=context.device)
     config = config_from(context.config["midtrain"])
     # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
     rows = light_rows(context.inputs[SHARDS], ("train",))
@@ -156,6 +156,7 @@ def specialist(context: Context, folder: Path) -> Made:
         some(HELDOUT, mine(light_rows(context.inputs[HELDOUT], ("test",))), 2 * config.held_out_limit), folder / MODEL,
         config, validation_rows=some(SHARDS, validation, 2 * config.validation_limit) or None,
         state_dir=context.state_dir, parents=context.parents, on_event=context.on_event,
+        device=context.device,
     )  # fmt: skip
     found = result.metrics
     gain = found["reward_gain"]

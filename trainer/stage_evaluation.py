@@ -32,7 +32,7 @@ def evaluation(context: Context, folder: Path) -> Made:
     sources = sorted({str(row["source"]) for row in rows})
     elements = screen_elements(context.store, sources, {picture_key(row) for row in rows})
     torch.set_num_threads(config.threads)
-    checkpoint = load_checkpoint(context.folder(context.stage.partition("/")[2]))
+    checkpoint = load_checkpoint(context.folder(context.stage.partition("/")[2]), device=context.device)
     report = evaluate(checkpoint, rows, config, blind=blind, elements=elements, on_event=context.on_event,
                       progress=context.progress)  # fmt: skip
     records = report.pop("records")

@@ -14,6 +14,7 @@ whose inputs are unchanged returns in a moment. Resumable state lies in `cache/t
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -46,6 +47,7 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "tokenizer_texts": 20_000,
     "weights": "",
+    "device": "cpu",
     "midtrain": {"steps": 340, "sigma": [40, 15]},
     "validation_share": 0.08,
     "validation_rows": 32,
@@ -68,16 +70,17 @@ DEFAULTS: dict[str, Any] = {
     "evaluate": {},
 }
 """The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew. `weights`:
-the folder of a checkpoint of Vesper's that is the base ("": random, or a published preset's own)."""
+the folder of a checkpoint of Vesper's that is the base ("": random, or a published preset's own). `device`: where one
+process computes ("cpu", "cuda", "cuda:1"); under torchrun each rank has its own."""
 
 KEYS: dict[str, tuple[str, ...]] = {
     "base": ("preset", "shape", "seed", "tokenizer_texts", "weights"),
-    "mid_trained": ("midtrain", "validation_share", "validation_rows"),
-    **dict.fromkeys(SPECIALISTS, ("offline", "validation_share")),
-    **dict.fromkeys(ONLINE, ("online",)),
+    "mid_trained": ("midtrain", "validation_share", "validation_rows", "device"),
+    **dict.fromkeys(SPECIALISTS, ("offline", "validation_share", "device")),
+    **dict.fromkeys(ONLINE, ("online", "device")),
     "linear": ("merge",),
     "unified": ("merge",),
-    "evaluations": ("evaluate",),
+    "evaluations": ("evaluate", "device"),
 }
 
 
@@ -96,6 +99,20 @@ class Context:
     def folder(self, checkpoint: str) -> Path:
         """The Hugging Face folder of an input checkpoint."""
         return checkpoint_folder(self.inputs[f"checkpoints/{checkpoint}"])
+
+    @property
+    def device(self) -> str:
+        """Where the models of a stage of one process lie. Raises `ValueError` for a device that isn't here."""
+        import torch
+
+        named = str(self.config["device"])
+        try:
+            kind = torch.device(named).type
+        except RuntimeError:
+            raise ValueError(f"device: expected cpu, cuda or cuda:<number>, found {named!r:.40}") from None
+        if kind == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device: {named} was asked for, and torch {torch.__version__} finds no GPU here")
+        return "cpu" if int(os.environ.get("WORLD_SIZE", "1")) > 1 else named  # ranks move their shares themselves
 
     @property
     def parents(self) -> dict[str, str]:

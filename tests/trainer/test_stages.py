@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from goldmaker import gold
 
 from pipelines.mixture import build_mixture
@@ -161,6 +162,17 @@ def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
     assert stage_config("offline_grounding", {"offline": {"updates": 3}})["offline"] == {"updates": 3}
     assert stage_config("offline_grounding", {})["offline"] == DEFAULTS["offline"]["offline_grounding"]
     assert stage_config("base", {})["preset"] == DEFAULTS["preset"]
+
+
+def test_a_device_that_is_not_here_is_named(
+    store: Store, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for stage in ("mid_trained", "offline_grounding", "evaluations/unified"):
+        with pytest.raises(ValueError, match="cuda:1 was asked for, and torch .* finds no GPU here"):
+            run_stage(stage, store.home, {**CONFIG, "device": "cuda:1"}, progress=False)
+    with pytest.raises(ValueError, match="expected cpu, cuda or cuda:<number>, found 'tape'"):
+        run_stage("mid_trained", store.home, {**CONFIG, "device": "tape"}, progress=False)
 
 
 def test_bad_input_is_one_line_and_exit_code_2(

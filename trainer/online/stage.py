@@ -33,15 +33,13 @@ def online(context: Context, folder: Path) -> Made:
     """Online RL of one domain, from its offline specialist, in worlds of this machine.
 
     Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with,
-    `validation_share` the tasks that are kept for validation, `device` where the learner computes ("cpu" unless said);
-    the rest is `OnlineConfig`, among it the rollout engine. Raises `ValueError` if the pool holds no task of the domain
-    that runs here.
+    `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
+    rollout engine. Raises `ValueError` if the pool holds no task of the domain that runs here.
     """
     domain = context.stage.partition("_")[2]
     settings = dict(context.config["online"])
     worlds = tuple(settings.pop("worlds") or BROWSER_WORLDS)
     options, share = settings.pop("world_options"), float(settings.pop("validation_share"))
-    device = str(settings.pop("device", "cpu"))
     config = config_from(settings)
     rows = context.inputs[TASKS].read("tasks", Tasks.schema).to_pylist()
     usable, left_out = runnable_tasks(rows, DOMAINS[domain][1], worlds)
@@ -54,7 +52,7 @@ def online(context: Context, folder: Path) -> Made:
         context.folder(f"offline_{domain}"), train, folder / MODEL, config, pool=pool, validation=validation,
         state_dir=context.state_dir, parents=context.parents, stage=context.stage,
         on_event=lambda event: context.on_event({key: value for key, value in event.items() if key != "picture"}),
-        device=device,
+        device=context.device,
     )  # fmt: skip
     if result.picture:
         (folder / PICTURE).write_bytes(result.picture)
