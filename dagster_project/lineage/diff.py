@@ -33,6 +33,7 @@ WORDS = {
     "other_split": ("another split", "was in another split"),
     "contaminated": ("contaminated", "was contaminated"),
     "unsafe": ("unsafe", "was unsafe"),
+    "refused": ("refused by people", "was refused by people"),
     "without_picture": ("picture missing", "picture was missing"),
     "held_out_picture": ("shows a held-out picture", "showed a held-out picture"),
     "duplicate": ("duplicate", "was a duplicate"),

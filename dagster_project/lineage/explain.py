@@ -17,7 +17,7 @@ from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rou
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
 from pipelines.mixture import DUPLICATES
-from pipelines.removed import CONTAMINATION, SAFETY
+from pipelines.removed import CONTAMINATION, PEOPLE, SAFETY
 
 VERDICT = [
     "item_id", "round", "score", "alignment", "reachability", "disposition", "reason", "confidence", "judge", "model",
@@ -226,6 +226,7 @@ def _hygiene(world: World, names: list[str]) -> Answer:
         ("contamination", CONTAMINATION, "quarantine", ["item_id", "reason", "suite", "suite_item", "because"]),
         ("evaluation_hits", CONTAMINATION, "hits", ["item_id", "suite", "suite_item", "kind", "measure", "threshold"]),
         ("safety", SAFETY, "quarantine", ["item_id", "reason"]),
+        ("refused", PEOPLE, "quarantine", ["item_id", "reason"]),
         ("safety_findings", SAFETY, "findings", ["item_id", "rule", "kind", "field", "detail"]),
         ("duplicate_of", DUPLICATES, "displaced", ["item_id", "kept", "similarity", "reason"]),
     ):

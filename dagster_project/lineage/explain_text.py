@@ -107,6 +107,8 @@ def _hygiene(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
         )
     for row in _some(found.get("safety", [])):
         yield f"unsafe: {clean(row['item_id'])} {clean(row['reason'])}"
+    for row in _some(found.get("refused", [])):
+        yield f"refused: {clean(row['item_id'])} {clean(row['reason'])}"
     for row in _some(found.get("safety_findings", [])):
         found_by = f"{clean(row['rule'])} {clean(row['kind'])}"
         yield f"safety finding: {clean(row['item_id'])} {found_by}: {clean(row['detail'])}"

@@ -11,7 +11,7 @@ from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rou
 from dagster_project.lineage.touched import MIXTURE, SHARDS, Place, chosen, places
 from pipelines.manifest import Manifest
 from pipelines.mixture import DUPLICATES
-from pipelines.removed import CONTAMINATION, SAFETY, Removed, removed_items
+from pipelines.removed import CONTAMINATION, PEOPLE, SAFETY, Removed, removed_items
 from pipelines.store import Store
 
 KINDS = {
@@ -27,6 +27,7 @@ KINDS = {
     "other_split": "not in the train split",
     "contaminated": "held by an evaluation suite",
     "unsafe": "unsafe",
+    "refused": "refused by people",
     "without_picture": "a picture is missing",
     "held_out_picture": "shows a held-out picture",
     "duplicate": "a duplicate of what is kept",
@@ -326,7 +327,7 @@ def _after_gold(manifests: Manifests, world: World, items: list[Item], stop: str
     packed = {place.sample_id for place in here}
     drawn = chosen(mixture, here) if mixture is not None else {}
     displaced = _displaced(world, items)
-    contaminated, unsafe = world.removed(CONTAMINATION), world.removed(SAFETY)
+    contaminated, unsafe, refused = (world.removed(asset) for asset in (CONTAMINATION, SAFETY, PEOPLE))
     found = {}
     for item in items:
         if item.id in packed:
@@ -339,6 +340,8 @@ def _after_gold(manifests: Manifests, world: World, items: list[Item], stop: str
             found[item.id] = Fate("contaminated", _words(world, CONTAMINATION, item))
         elif unsafe.holds(item.id, item.parents):
             found[item.id] = Fate("unsafe", _words(world, SAFETY, item))
+        elif refused.holds(item.id, item.parents):
+            found[item.id] = Fate("refused", _words(world, PEOPLE, item))
         else:
             found[item.id] = Fate("held_out_picture" if item.images else "without_picture", ", ".join(item.images[:1]))
     return found

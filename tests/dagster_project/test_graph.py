@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -269,7 +270,8 @@ def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: 
     assert not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.WARN
     assert evaluation.description == "vocabulary_known: found unknown_action:dance, expected none"
     assert evaluation.metadata["failed"].value == 1
-    rows = {row.data["check"]: row.data for row in evaluation.metadata["checks"].records}  # type: ignore[union-attr]
+    table: Any = evaluation.metadata["checks"]
+    rows = {row.data["check"]: row.data for row in table.records}
     assert rows["vocabulary_known"]["blocking"] is False and rows["nothing_lost"]["blocking"] is True
 
     stopped = dg.materialize(graph_of(False), instance=dg.DagsterInstance.ephemeral(), raise_on_error=False)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.generation import steering
+from generators.generation import rounds, steering
 from generators.generation.loop import BANK, CATALOGUE, LoopConfig
 from generators.generation.rounds import build_bank, build_catalogue
 from generators.generation.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, promoted, steered
@@ -20,7 +22,7 @@ from pipelines.manifest import Manifest, StoreError
 from pipelines.store import Check, PartSpec, PartWriter, Store
 from schemas.ids import digest
 
-CONFIG = LoopConfig(targets=3, tasks=12)
+CONFIG = LoopConfig(targets=2, tasks=6)
 
 
 def _commit(
@@ -106,8 +108,21 @@ def test_tasks_go_where_the_agent_learns_most() -> None:
     assert min(mix_for(mix, weak)) > 0
 
 
-def test_a_round_keeps_what_it_began_with(tmp_path: Path) -> None:
+class AnyEmbedder:
+    """Texts → vectors that differ where the texts do; how alike tasks are isn't asked here."""
+
+    identity = "toy"
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        rows = [np.random.default_rng(int(digest(text)[:8], 16)).normal(size=64) for text in texts]
+        return np.stack([row / np.linalg.norm(row) for row in rows]).astype(np.float32)
+
+
+def test_a_round_keeps_what_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real catalogues and banks of two rounds; what is promoted in between is the second's."""
+    monkeypatch.setattr(rounds, "Embedder", AnyEmbedder)
     store = Store(tmp_path)
     assert steered(store, CONFIG, "round_001") == CONFIG, "nothing promoted: nothing steered"
     agent(store, "weak", 0.85)
