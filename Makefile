@@ -68,7 +68,7 @@ soak: setup ## devices, nodes and workers killed at random under the generation 
 	$(BIN)/python bench/soak.py --minutes $(MINUTES) --seed $(SEED) --json $(VESPER_HOME)/soak.json
 
 nights: setup ## three nights on PostgreSQL, a night every two minutes, everything killed during the second
-	$(BIN)/python bench/nights.py --json $(VESPER_HOME)/nights.json
+	$(BIN)/python bench/nights.py --bench $(VESPER_HOME) --json $(VESPER_HOME)/nights.json
 
 nano-base: setup ## build the nano model that sees, in parts (hours on two cores): kill it and it goes on
 	$(BIN)/python -m trainer.nano_base --work $(VESPER_HOME)/cache/nano_base

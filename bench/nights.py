@@ -146,7 +146,7 @@ class Nights:
     other_judge: OpenAIServer
     told: list[dict[str, Any]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    gateway_minutes: float = 1.0
+    gateway_minutes: float = 2.0
     devices: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -329,7 +329,7 @@ def main() -> int:
     parser.add_argument("--bench", type=Path, help="a home whose judge bench is taken as it is (default: $VESPER_HOME)")
     parser.add_argument("--nights", type=int, choices=(2, 3), default=3, help="2: for a look")
     parser.add_argument("--minutes", type=int, default=2, help="between two ticks of the nightly schedule")
-    parser.add_argument("--gateway-minutes", type=float, default=1.0, help="of night 2's soak of the gateway; 0: none")
+    parser.add_argument("--gateway-minutes", type=float, default=2.0, help="of night 2's soak of the gateway; 0: none")
     parser.add_argument("--keep", action="store_true", help="leave the folder with homes and logs")
     options = parser.parse_args()
     home = Path(os.environ.get("VESPER_HOME", ".vesper"))

@@ -41,7 +41,7 @@ LONGEST_FIRST = (
     "quality/safety/test_triggers", "generators/daas/test_gateway_faults", "trainer/test_stages", "trainer/test_serve",
     "e2e/test_generation", "generators/daas/test_forward_adb", "generators/generation/test_leased_devices",
     "e2e/test_gateway", "generators/daas/test_cdp_gateway", "pipelines/test_dask", "pipelines/test_add_a_dataset",
-    "docs/test_commands", "docs/test_site", "docs/test_write_a_judge",
+    "e2e/test_postgres", "docs/test_commands", "docs/test_site", "docs/test_write_a_judge",
 )  # fmt: skip
 """Files that take 5 s and more though they have few tests. A worker that got one of them last would leave the others
 idle; the rest follows by its number of tests, most first."""
