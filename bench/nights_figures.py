@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines import mixture
 from pipelines.manifest import Manifest, file_sha256
 from pipelines.store import Store
-from schemas.ids import digest
 
 KEPT = ("assets", "screens", "cache")
 """Folders of a $VESPER_HOME whose bytes are counted: data, and what saves work."""
@@ -122,15 +120,8 @@ def current(home: Path) -> Iterator[Manifest]:
 
 
 def versions(home: Path) -> dict[str, str]:
-    """Asset → data version. Of the mixture it is that of its rows without `path`, which names the version that a shard
-    was first packed in: where shards lie is a house's history, what is in them isn't."""
-    found = {}
-    for manifest in current(home):
-        found[manifest.asset] = manifest.data_version
-        if manifest.asset == mixture.ASSET:
-            tables = [manifest.read("mixture").drop_columns(["path"]), manifest.read("shares")]
-            found[manifest.asset] = digest([table.to_pylist() for table in tables])
-    return found
+    """Asset → data version."""
+    return {manifest.asset: manifest.data_version for manifest in current(home)}
 
 
 def damage(home: Path) -> list[str]:

@@ -9,14 +9,16 @@ about 1 % of the choice. Shards are never rewritten for a mixture.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.manifest import FileEntry
 from pipelines.shards import ASSET as SHARDS
 from pipelines.shards import INDEX
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
@@ -26,16 +28,17 @@ from schemas.tables import OBJECTIVES
 ASSET = "mid_training/mixture"
 DUPLICATES = "hygiene/duplicates"
 SCAN = "hygiene/shard_scan"
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 TARGET_SHARES = {"perception": 0.208, "vqa": 0.221, "grounding": 0.248, "navigation": 0.323}
 """By tokens (UI-Venus-1.5, section 2.1.1)."""
 
 MIXTURE = pa.schema(
-    [("shard", pa.string()), ("path", pa.string()), ("sha256", pa.string()), ("bytes", pa.int64()),
+    [("shard", pa.string()), ("sha256", pa.string()), ("bytes", pa.int64()),
      ("rows", pa.list_(pa.int32())), ("repeats", pa.list_(pa.int16())), ("row_groups", pa.list_(pa.int32())),
      ("tokens", pa.int64())]
 )  # fmt: skip
-"""One row a shard. `path` is relative to the store's assets folder; the three lists have one entry a chosen row."""
+"""One row a shard, by its name among those that the mixture was made of (see `shards_of`): where it lies is
+history, no data. The three lists have one entry a chosen row."""
 SHARES = pa.schema(
     [("group", pa.string()), ("name", pa.string()), ("available_tokens", pa.int64()), ("chosen_tokens", pa.int64()),
      ("chosen_rows", pa.int64()), ("target_share", pa.float64()), ("reached_share", pa.float64()),
@@ -130,6 +133,17 @@ def build_mixture(
         return build.commit(counts=result.counts, checks=_checks(result.counts, config))
 
 
+def shards_of(store: Store, mixture: Manifest, names: Sequence[str]) -> list[Path]:
+    """The files of the shards that a mixture names. Raises `StoreError` if its shards aren't in the store any more."""
+    places: dict[str, tuple[Manifest, FileEntry]] = {}
+    for asset, version in mixture.inputs.items():
+        source = store.version(asset, version)
+        places |= {Path(e.path).name: (source, e) for e in source.files if e.table == "shard"}
+    if missing := [name for name in names if name not in places]:
+        raise StoreError(f"{mixture.asset} {mixture.version}: shard {missing[0]} isn't among what it was made of")
+    return [source.path(entry) for source, entry in (places[name] for name in names)]
+
+
 def require_scan(store: Store, shards: Manifest) -> Manifest | None:
     """The scan that these very shards passed, for all fingerprints as they are now; None where there are none.
 
@@ -189,7 +203,7 @@ def _by_shard(chosen: pa.Table, source: Manifest) -> pa.Table:
         mine, entry = chosen.filter(pc.equal(chosen["shard"], shard)), entries[shard]
         spent = pc.sum(pc.multiply(mine["tokens"].cast(pa.int64()), mine["repeats"].cast(pa.int64()))).as_py()
         rows.append(
-            {"shard": shard, "path": f"{source.asset}/{entry.path}", "sha256": entry.sha256, "bytes": entry.bytes,
+            {"shard": shard, "sha256": entry.sha256, "bytes": entry.bytes,
              "rows": mine["row"].to_pylist(), "repeats": mine["repeats"].to_pylist(),
              "row_groups": mine["row_group"].to_pylist(), "tokens": spent}
         )  # fmt: skip

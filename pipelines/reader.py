@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.mixture import ASSET, MIXTURE
+from pipelines.mixture import ASSET, MIXTURE, shards_of
 from pipelines.shard_files import ShardError, ShardFiles, ShardRows
 from pipelines.store import Manifest, Store
 from schemas.ids import digest
@@ -169,15 +169,11 @@ class Reader:
     def from_mixture(cls, store: Store, mixture: Manifest | str = ASSET, **options: Any) -> Reader:
         """The current mixture of a store (or the one given). Raises `StoreError` if there is none."""
         manifest = store.require(mixture) if isinstance(mixture, str) else mixture
+        rows = manifest.read("mixture", MIXTURE).to_pylist()
+        paths = shards_of(store, manifest, [row["shard"] for row in rows])
         shards = [
-            ShardRows(
-                store.asset_file(row["path"], row["sha256"], row["bytes"]),
-                row["sha256"],
-                row["rows"],
-                row["repeats"],
-                row["row_groups"],
-            )
-            for row in manifest.read("mixture", MIXTURE).to_pylist()
+            ShardRows(path, row["sha256"], row["rows"], row["repeats"], row["row_groups"])
+            for path, row in zip(paths, rows, strict=True)
         ]
         return cls(shards, **options)
 

@@ -208,13 +208,6 @@ class Store:
             raise ValueError(f"asset key: expected words of a-z, 0-9 and _ joined by '/', found {asset!r}")
         return self.home / "assets" / asset
 
-    def asset_file(self, path: str, sha256: str, size: int) -> Path:
-        """A file of an asset that a table names by its path below `assets/`. Raises `StoreError` if it is fetched from
-        behind a URL and has other bytes."""
-        if self.copies is not None:
-            self.copies.fetch(self.home / "assets", [FileEntry(path, None, None, size, sha256)])
-        return self.home / "assets" / path
-
     def current(self, asset: str) -> Manifest | None:
         """The version that others read: the last whose checks passed, or the one that a person chose; or None."""
         pointer = read_pointer(self.root(asset))

@@ -39,7 +39,8 @@ class Moved:
     """A shard that was written again."""
 
     entry: FileEntry
-    root: Path
+    before: str
+    """The sha256 that it had."""
     rows: dict[int, tuple[int, int]]
     """Row → (row, row group) now."""
     tokens: dict[int, int]
@@ -138,7 +139,7 @@ class Rewriter:
                 left.append(group.take(pa.array(stays)))
         write_shard(place.path(entry), left, ShardConfig())
         made = place.entry(entry, after)
-        self.moved[old.root, entry.path] = Moved(made, old.root, rows, tokens)
+        self.moved[old.root, entry.path] = Moved(made, entry.sha256, rows, tokens)
         return gone, made
 
     def _counted_anew(self, index: pa.Table, old: Manifest) -> pa.Table:
@@ -155,15 +156,14 @@ class Rewriter:
 
     def _mixture(self, place: _Place, old: Manifest, entry: FileEntry) -> tuple[int, FileEntry]:
         """Chosen rows of shards that were written again. A shard of which nothing is chosen any more goes."""
-        assets = self.store.home / "assets"
-        by_path = {(root / path).relative_to(assets).as_posix(): moved for (root, path), moved in self.moved.items()}
+        moves = {moved.before: moved for moved in self.moved.values()}
         table = pq.read_table(old.root / entry.path)
         listed = table.to_pylist()
-        if not any(row["path"] in by_path for row in listed):
+        if not any(row["sha256"] in moves for row in listed):
             return 0, entry
         left, gone = [], 0
         for row in listed:
-            if (moved := by_path.get(row["path"])) is None:
+            if (moved := moves.get(row["sha256"])) is None:
                 left.append(row)
                 continue
             chosen = list(zip(row["rows"], row["repeats"], strict=True))
@@ -171,9 +171,8 @@ class Rewriter:
             lost = sum(moved.tokens[number] * repeats for number, repeats in chosen if number not in moved.rows)
             gone += len(chosen) - len(stays)
             if stays:
-                where = (moved.root / moved.entry.path).relative_to(assets).as_posix()
                 left.append(
-                    {**row, "path": where, "sha256": moved.entry.sha256, "bytes": moved.entry.bytes,
+                    {**row, "sha256": moved.entry.sha256, "bytes": moved.entry.bytes,
                      "rows": [number for (number, _), _ in stays], "row_groups": [group for (_, group), _ in stays],
                      "repeats": [repeats for _, repeats in stays], "tokens": row["tokens"] - lost}
                 )  # fmt: skip

@@ -11,7 +11,17 @@ from goldmaker import gold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.mixture import MIXTURE, SHARES, TARGET_SHARES, MixtureConfig, build_mixture, choose, unit_hashes
+from pipelines.manifest import file_sha256
+from pipelines.mixture import (
+    MIXTURE,
+    SHARES,
+    TARGET_SHARES,
+    MixtureConfig,
+    build_mixture,
+    choose,
+    shards_of,
+    unit_hashes,
+)
 from pipelines.shards import INDEX, build_shards
 from pipelines.store import PartSpec, Store, StoreError
 from schemas.tables import OBJECTIVES
@@ -99,7 +109,7 @@ def test_mixture_of_real_shards_names_rows_that_exist_and_reports_shares(tmp_pat
     where = {(r["shard"], r["row"]): r for r in listed.to_pylist()}
     spent = 0
     for row in manifest.read("mixture", MIXTURE).to_pylist():
-        assert (store.home / "assets" / row["path"]).is_file()
+        assert file_sha256(shards_of(store, manifest, [row["shard"]])[0]) == row["sha256"]
         for number, times, group in zip(row["rows"], row["repeats"], row["row_groups"], strict=True):
             entry = where[row["shard"], number]
             assert entry["row_group"] == group and times >= 1

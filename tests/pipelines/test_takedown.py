@@ -21,7 +21,7 @@ from pipelines.adapter import Raw, Record
 from pipelines.collect_garbage import survey
 from pipelines.current_version import read_history
 from pipelines.manifest import Manifest, StoreError, file_sha256
-from pipelines.mixture import build_mixture
+from pipelines.mixture import build_mixture, shards_of
 from pipelines.rawdata import register_raw
 from pipelines.shards import build_shards
 from pipelines.store import Store
@@ -97,7 +97,7 @@ def test_one_step_takes_its_episode_out_of_every_table_and_shard(packed: Store) 
         assert table["sample_id"][row["row"]].as_py() == row["sample_id"] in group["sample_id"].to_pylist()
     by_place = {(row["shard"], row["row"]): row for row in index}
     for shard in mixture.read("mixture").to_pylist():
-        assert file_sha256(packed.home / "assets" / shard["path"]) == shard["sha256"]
+        assert file_sha256(shards_of(packed, mixture, [shard["shard"]])[0]) == shard["sha256"]
         chosen = [by_place[shard["shard"], row] for row in shard["rows"]]
         assert [row["row_group"] for row in chosen] == shard["row_groups"]
         assert sum(r["tokens"] * n for r, n in zip(chosen, shard["repeats"], strict=True)) == shard["tokens"]

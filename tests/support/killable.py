@@ -80,7 +80,7 @@ STAGES: dict[str, Callable[..., Any]] = {
 
 def halt_at(point: str, sign: Path) -> Any:
     """Arrange for this process to stop at the point; returns a listener for the trainer's events."""
-    from pipelines import store
+    from pipelines import parts, store
 
     def halt() -> None:
         sign.touch()
@@ -100,7 +100,7 @@ def halt_at(point: str, sign: Path) -> Any:
 
         store.PartWriter.table = cut  # type: ignore[method-assign]
     elif point in ("no marker", "no manifest", "no pointer"):  # the file that isn't put any more
-        put, markers = store.put_text, []
+        put, markers = parts.put_text, []
 
         def stop(path: Path, text: str) -> None:
             markers.extend([path] if path.parent.name == "parts" else [])
@@ -110,7 +110,8 @@ def halt_at(point: str, sign: Path) -> Any:
                 halt()
             put(path, text)
 
-        store.put_text = stop
+        for module in (parts, store):
+            module.put_text = stop  # type: ignore[attr-defined]
     elif point == "third picture":  # of the embedded data, with the browser open
         from generators.browser import Camera
 
