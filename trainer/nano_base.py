@@ -31,19 +31,22 @@ FOLDER = Path(__file__).parent / "weights" / "nano_base"
 """Where the weights lie that every nano run starts from."""
 GATE = "gate.json"
 GATED = ("shapes", "icons", "words", "texts", "mixed", "layouts")
-"""Lessons that the gate measures; it is passed on "mixed"."""
+"""Lessons that the gate measures unless others are named; it is passed on "mixed"."""
 
 
 @dataclass(frozen=True)
 class Phase:
     """A part of the curriculum: `steps` batches of lessons drawn by weight, with a learning rate and the width of
-    coordinate targets (0..1000) at its first and last step. It leaves a checkpoint that the next one starts from."""
+    coordinate targets (0..1000) at its first and last step. It leaves a checkpoint that the next one starts from.
+
+    With `frozen` the vision tower stays as it is: a decoder that can't compare yet would unlearn it to read."""
 
     name: str
     lessons: Mapping[str, float]
     steps: int
     lr: float = 6e-4
     sigma: tuple[float, float] = (60.0, 30.0)
+    frozen: bool = False
 
 
 SHAPE: dict[str, Any] = {
@@ -53,10 +56,10 @@ SHAPE: dict[str, Any] = {
 }  # fmt: skip
 """What nano-base changes of the nano preset: text of 16 px is large enough to be read."""
 CURRICULUM = (
-    Phase("colour", {"colour": 0.7, "alone": 0.3}, 400, lr=1e-3),
-    Phase("names", {"shapes": 0.25, "icons": 0.3, "words": 0.45}, 1600, lr=1e-3, sigma=(50.0, 25.0)),
-    Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 800, sigma=(40.0, 20.0)),
-    Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 1200, sigma=(30.0, 12.0)),
+    Phase("few", {"colour": 0.25, "shapes": 0.15, "icons": 0.2, "words": 0.4}, 1200, lr=1e-3, frozen=True),
+    Phase("names", {"shapes": 0.2, "icons": 0.3, "words": 0.5}, 1200, lr=5e-4, sigma=(40.0, 25.0), frozen=True),
+    Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 800, sigma=(40.0, 20.0), frozen=True),
+    Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 1200, lr=3e-4, sigma=(30.0, 12.0)),
 )
 """One attribute and few elements first, crowds last; each phase keeps a share of what came before."""
 
@@ -78,6 +81,8 @@ class NanoBaseConfig:
     final_lr_share: float = 0.3
     tokenizer_rows: int = 6_000
     gate_rows: int = 240
+    gated: tuple[str, ...] = GATED
+    """Lessons that the gate measures; "mixed" must be one."""
     threads: int = 2
     save_every: int = 100
     shape: Mapping[str, Any] = field(default_factory=lambda: dict(SHAPE))
@@ -96,6 +101,8 @@ class NanoBaseConfig:
             < 1
         ):
             raise ValueError(f"nano-base: expected sheets, layouts, rows and a batch of at least 1, found {self}")
+        if "mixed" not in self.gated:
+            raise ValueError(f'nano-base: gated: expected "mixed" among the lessons, found {self.gated}')
 
     def midtrain(self, phase: Phase) -> MidtrainConfig:
         """A phase as the settings of `trainer.midtrain.train`."""
@@ -199,12 +206,15 @@ def _phase(
     source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
     settings = config.midtrain(phase)
     before = WeightFiles(start).digest()
-    plain = json.loads(json.dumps({"midtrain": asdict(settings), "data": source.digest(), "start": before}))
+    plain = json.loads(
+        json.dumps({"midtrain": asdict(settings), "data": source.digest(), "start": before, "frozen": phase.frozen})
+    )
     if _done(folder, plain):
         return folder
     made = load_checkpoint(start)
     if progress:
         print(f"phase {number} of {len(config.curriculum) + 1}: {phase.name}", file=sys.stderr, flush=True)
+    made.model.model.visual.requires_grad_(not phase.frozen)
     state = work / "state" / folder.name
     seeing = LabelledImages.of(made.processor)
     curve = train(made.model, seeing, source, settings, state_dir=state, on_event=on_event, progress=progress)
@@ -270,7 +280,7 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
     unseen.draw(LESSONS)
     loaded = load_checkpoint(checkpoint)
     report: dict[str, Any] = {}
-    for lesson in GATED:
+    for lesson in config.gated:
         table = PerceptionSource(seen, {lesson: 1.0}, "blind")
         blind = BlindTable(table.question(place)[0] for place in range(4 * config.gate_rows))
         rows, elements = _gate_rows(PerceptionSource(unseen, {lesson: 1.0}, "gate"), config.gate_rows)

@@ -22,10 +22,10 @@ SHAPE: dict[str, Any] = {
 }  # fmt: skip
 TINY = NanoBaseConfig(
     sheets=2, layouts=2, held_out_sheets=1, held_out_layouts=2, tokenizer_rows=200, gate_rows=12, batch_size=4,
-    warmup=1, threads=1, save_every=2,
+    gated=("mixed",), warmup=1, threads=1, save_every=2,
     shape=SHAPE,
     vision=VisionConfig(steps=4, batch_size=2, threads=1, save_every=2),
-    curriculum=(Phase("colour", {"colour": 1.0}, 4), Phase("mixed", {"mixed": 1.0}, 6)),
+    curriculum=(Phase("colour", {"colour": 1.0}, 4, frozen=True), Phase("mixed", {"mixed": 1.0}, 6)),
 )  # fmt: skip
 SCRIPT = """
 import sys
@@ -57,6 +57,16 @@ def test_a_build_that_is_done_takes_no_step(built: Path) -> None:
     assert set(found["lessons"]["mixed"]["controls"]) == {"blind", "random_element", "swapped"}
     assert not found["passed"]  # ten steps see nothing
     assert (built / "again" / GATE).exists()
+
+
+def test_a_frozen_phase_leaves_the_tower_as_it_is(built: Path) -> None:
+    from safetensors.torch import load_file
+
+    before, after, later = (load_file(next(built.glob(f"{n}-*")) / "model.safetensors") for n in (1, 2, 3))
+    tower = {name for name in before if "visual" in name}
+    assert all(before[name].equal(after[name]) for name in tower)
+    assert any(not before[name].equal(after[name]) for name in set(before) - tower)
+    assert any(not after[name].equal(later[name]) for name in tower)
 
 
 def killed_at(work: Path, step: int, times: int) -> None:
