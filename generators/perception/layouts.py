@@ -31,7 +31,7 @@ from generators.perception.vocabulary import COLOURS, ICONS, SHAPES, WIDGETS
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-VERSION = 2
+VERSION = 3
 MOST_BLOCKS = 9
 TRIES = 60
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 COLOURS: dict[str, str] = {
     "red": "#d92b2b", "green": "#2a9d3f", "blue": "#2456d6", "yellow": "#f2cf1d", "orange": "#f28c1c",
     "purple": "#7d3cc0", "pink": "#f07fb8", "brown": "#7a4a25", "black": "#111111", "gray": "#8a8a8a",
@@ -67,26 +69,6 @@ WIDGETS = (
 )  # fmt: skip
 """Widgets that carry no text."""
 
-_WORDS = """
-    Save Cancel OK Submit Next Back Done Edit Delete Add Remove Search Send Reply Forward Open Close Login Logout
-    Register Settings Profile Home Help About Contact Orders Cart Checkout Buy Sell Book Order View Share Like Follow
-    Download Upload Print Copy Paste Cut Undo Redo Start Stop Play Pause Continue Yes No Accept Reject Apply Reset Clear
-    Select Filter Sort Name Email Password Address City Country Phone Date Time Price Total Amount Title Subject Message
-    Comment Note Notes List Table Chart Report Dashboard Users Groups Files Folders Images Photos Videos Music Movies
-    Books News Mail Inbox Sent Drafts Spam Trash Archive Calendar Event Events Alarm Clock Timer Weather Maps Camera
-    Gallery Store Games Tools Network Wifi Bluetooth Battery Display Sound Storage Privacy Security Account Accounts
-    Language Keyboard Update Version Support Chat Call Video Voice Contacts Friends Family Work School Travel Hotel
-    Flight Train Car Bus Taxi Food Drink Pizza Coffee Tea Milk Bread Apple Banana Orange Lemon Cherry Grape Melon Rice
-    Soup Salad Fish Meat Egg Cheese Sugar Salt Water Juice Beer Wine Monday Tuesday Wednesday Thursday Friday Saturday
-    Sunday January February March April May June July August September October November December Today Tomorrow Week
-    Month Year Day Hour Minute North South East West Left Right Up Down Top Bottom First Last Previous More Less High
-    Low Medium Small Large Big New Old Hot Cold Fast Slow Open Closed Free Paid Public Private Draft Active Inactive
-    Pending Approved Shipped Failed Success Error Warning Info Alice Bob Carol David Emma Frank Grace Henry Irene Jack
-    Kate Liam Mary Nina Oscar Paula Quinn Rosa Sam Tina Uma Victor Wendy Xavier Yara Zoe Paris London Berlin Madrid Rome
-    Vienna Oslo Lima Cairo Tokyo Delhi Boston Dallas Denver Austin one two three four five six seven eight nine ten
-    username password sit amet dolor lorem ipsum nunc magna quis vel sed nisi ante arcu cras diam duis eget elit enim
-    erat eros est et felis fusce id in justo lacus leo massa mi nec neque nibh non nulla orci odio pede porta purus
-    risus sapien sem tellus turpis ut urna velit vitae
-"""
-WORDS = tuple(_WORDS.split())
-"""Words of interfaces, names and the filler of form pages; labels are one or two of them, a number, or made up."""
+WORDS = tuple((Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split())
+"""Words of interfaces, and those that the phone, the sites and MiniWoB++'s pages say more than once (`words.txt`); labels
+are one or two of them, or a number."""
