@@ -69,7 +69,7 @@ class NanoBaseConfig:
     """What decides the weights, beside the curriculum."""
 
     seed: int = 0
-    sheets: int = 120
+    sheets: int = 200
     layouts: int = 1200
     held_out_sheets: int = 8
     held_out_layouts: int = 80

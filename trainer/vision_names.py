@@ -41,7 +41,7 @@ KINDS: dict[str, float] = {"shape": 1.0, "icon": 1.5, "widget": 0.8, **dict.from
 class VisionConfig:
     """What decides the tower's weights, beside the drawings and where it begins."""
 
-    steps: int = 5_000
+    steps: int = 8_000
     batch_size: int = 32
     """Screens a step."""
     lr: float = 1.5e-3
