@@ -57,8 +57,8 @@ SHAPE: dict[str, Any] = {
 """What nano-base changes of the nano preset: text of 16 px is large enough to be read."""
 CURRICULUM = (
     Phase("few", {"colour": 0.25, "shapes": 0.15, "icons": 0.2, "words": 0.4}, 1200, lr=1e-3, frozen=True),
-    Phase("names", {"shapes": 0.2, "icons": 0.3, "words": 0.5}, 1200, lr=5e-4, sigma=(40.0, 25.0), frozen=True),
-    Phase("texts", {"texts": 0.6, "words": 0.2, "icons": 0.1, "mixed": 0.1}, 800, sigma=(40.0, 20.0), frozen=True),
+    Phase("wide", {"wide": 0.6, "words": 0.2, "icons": 0.1, "shapes": 0.1}, 1000, sigma=(50.0, 25.0), frozen=True),
+    Phase("texts", {"texts": 0.6, "wide": 0.2, "words": 0.1, "mixed": 0.1}, 800, sigma=(40.0, 20.0), frozen=True),
     Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 1200, lr=3e-4, sigma=(30.0, 12.0)),
 )
 """One attribute and few elements first, crowds last; each phase keeps a share of what came before."""

@@ -62,6 +62,7 @@ LESSONS = {
         Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.08, captions=0.2,
                places=0.05, sizes=SMALL_SIZES),
         Lesson("words", TEXTS, (1, 4), refusals=0.06, captions=0.25, places=0.05, sizes=SMALL_SIZES),
+        Lesson("wide", (*TEXTS, ("icon", 3.0), ("shape", 2.0), ("widget", 1.0)), (2, 5), refusals=0.08, captions=0.2),
         Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.2,
                lists=0.03, places=0.05),
         Lesson("mixed", (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)), (5, 12), ("both", "colour", "shape"),
