@@ -70,5 +70,6 @@ WIDGETS = (
 """Widgets that carry no text."""
 
 WORDS = tuple((Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split())
-"""Words of interfaces, and those that the phone, the sites and MiniWoB++'s pages say more than once (`words.txt`). Labels
-are one or two of them, or a number."""
+"""Words of interfaces, and those that the phone, the sites and MiniWoB++'s pages say more than once (`words.txt`).
+
+A label is one or two of them, or a number."""
