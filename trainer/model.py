@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from trainer.attention import attention
 from trainer.packing import accept_packed, attention_arguments
 from trainer.parallel import hollow
 from trainer.presets import Preset
@@ -184,8 +185,7 @@ def _vision_attention(
 def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, length: int) -> torch.Tensor:
     heads, size = query.shape[1:]
     q, k, v = (x.view(-1, length, heads, size).transpose(1, 2) for x in (query, key, value))
-    out = functional.scaled_dot_product_attention(q, k, v, scale=module.scaling)
-    return out.transpose(1, 2).reshape(-1, heads * size)
+    return attention(q, k, v, scale=module.scaling).transpose(1, 2).reshape(-1, heads * size)
 
 
 def speed_up(model: Any) -> Any:

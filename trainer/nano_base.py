@@ -50,7 +50,7 @@ class Phase:
 
 
 SHAPE: dict[str, Any] = {
-    "vocab_size": 3072, "vision_depth": 3, "vision_hidden": 160, "vision_heads": 5, "vision_intermediate": 320,
+    "vocab_size": 3072, "vision_hidden": 160, "vision_heads": 5, "vision_intermediate": 320,
     "deepstack": [], "position_grid": 28,
     "position_init": 0.2, "pixels": 320 * 448,
 }  # fmt: skip
@@ -177,7 +177,8 @@ def _vision(
 
     folder, before = work / "1-vision", WeightFiles(start).digest()
     made = load_checkpoint(start)
-    screens = FilledScreens(drawings, LabelledImages.of(made.processor), config.vision.kinds, str(config.seed))
+    screens = FilledScreens(drawings, LabelledImages.of(made.processor), config.vision.kinds, str(config.seed),
+                            config.vision.full_size)  # fmt: skip
     plain = {"vision": asdict(config.vision), "data": screens.digest(), "start": before}
     if _done(folder, plain):
         return folder

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional
 
+from trainer.attention import attention, slow_when_fused
+
 if TYPE_CHECKING:
     from trainer.batches import Batch
 
@@ -94,20 +96,21 @@ def packed_attention(
     cu_seq_lens_q: torch.Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Causal attention within each sample, [1, H, T, D] → [1, T, H, D]; without bounds it is plain SDPA.
+    """Causal attention within each sample, [1, H, T, D] → [1, T, H, D]; without bounds it is that of a padded batch.
 
     One call a sample costs the sum of the squared lengths, where a block mask would cost the square of their sum.
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     if cu_seq_lens_q is None or attention_mask is not None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **kwargs)
+        if not slow_when_fused(query, key):
+            return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **kwargs)
+        causal = attention_mask is None and query.shape[2] > 1
+        out = attention(query, key, value, attention_mask, causal=causal, scale=scaling, dropout=dropout)
+        return out.transpose(1, 2).contiguous(), None
     lengths = (cu_seq_lens_q[1:] - cu_seq_lens_q[:-1]).tolist()
-    grouped = query.shape[1] != key.shape[1]
     parts = [
-        functional.scaled_dot_product_attention(
-            q, k, v, dropout_p=dropout, scale=scaling, is_causal=True, enable_gqa=grouped
-        )
+        attention(q, k, v, causal=True, scale=scaling, dropout=dropout)
         for q, k, v in zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
     ]
     return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from generators.perception.labels import LETTERS, PARTS, UNDECIDED, image_labels, letter_labels
 from generators.perception.labels import VERSION as LABEL_VERSION
-from generators.perception.screens import SMALL_SIZES, fill
+from generators.perception.screens import SIZES, SMALL_SIZES, fill
 from generators.perception.sheets import TEXT_KINDS, VERSION, read_sheet
 from schemas.ids import digest
 from trainer.parallel import Ranks
@@ -41,9 +41,11 @@ KINDS: dict[str, float] = {"shape": 1.0, "icon": 1.5, "widget": 0.8, **dict.from
 class VisionConfig:
     """What decides the tower's weights, beside the drawings and where it begins."""
 
-    steps: int = 8_000
+    steps: int = 6_000
     batch_size: int = 32
-    """Screens a step."""
+    """Small screens a step; of screens of full size so many fewer that a step shows as much."""
+    full_size: float = 0.25
+    """Share of steps on screens of full size."""
     lr: float = 1.5e-3
     warmup: int = 50
     final_lr_share: float = 0.1
@@ -89,19 +91,24 @@ class ScreenBatch(NamedTuple):
 class FilledScreens:
     """Batches of filled screens, each a pure function of (seed, number)."""
 
-    def __init__(self, drawings: Drawings, processor: LabelledImages, kinds: Mapping[str, float], seed: str) -> None:
+    def __init__(
+        self, drawings: Drawings, processor: LabelledImages, kinds: Mapping[str, float], seed: str, full_size: float
+    ) -> None:
         self._drawings, self._processor, self._kinds, self._seed = drawings, processor, dict(kinds), seed
+        self._full_size = full_size
         self.end_id = processor.end_id
         self._sheets = [read_sheet(drawings.folder / "sheets", name) for name in drawings.sheets]
 
     def digest(self) -> str:
         """Of all that decides the batches."""
-        return digest([VERSION, LABEL_VERSION, self._seed, self._drawings.sheets, self._kinds])
+        return digest([VERSION, LABEL_VERSION, self._seed, self._drawings.sheets, self._kinds, self._full_size])
 
     def batch(self, number: int, size: int) -> ScreenBatch:
-        """`size` screens of one size in pixels."""
+        """Screens of one size in pixels: `size` small ones, or a quarter as many of full size."""
         rng = Random(f"vision-{self._seed}-{number}")
-        pixels = rng.choice(SMALL_SIZES)
+        full = rng.random() < self._full_size
+        pixels = rng.choice(SIZES if full else SMALL_SIZES)
+        size = max(1, size // 4) if full else size
         flat, grids, labels, letters = [], [], [], []
         merge = self._processor.images.merge_size
         for _ in range(size):

@@ -53,11 +53,8 @@ TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
     for lesson in (
-        Lesson("alone", (("shape", 1.0),), (1, 1), captions=0.8, sizes=SMALL_SIZES, plain=True),
         Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.25, places=0.05, sizes=SMALL_SIZES,
                plain=True),
-        Lesson("attribute", (("shape", 1.0),), (2, 4), ("colour", "shape"), captions=0.25, places=0.05,
-               sizes=SMALL_SIZES),
         Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.06, captions=0.2, places=0.05, sizes=SMALL_SIZES),
         Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.08, captions=0.2,
                places=0.05, sizes=SMALL_SIZES),

@@ -42,7 +42,7 @@ def parts(drawings: Drawings) -> tuple[Any, FilledScreens]:
     small = replace(preset("nano"), name="small", shape=shape)
     tokenizer = train_tokenizer([f" {colour} {name}" for colour in COLOURS for name in SHAPES] * 3, 1400)
     processor = LabelledImages(tokenizer, image_processor(small), small)
-    return build_model(small, tokenizer), FilledScreens(drawings, processor, {"shape": 1.0}, "0")
+    return build_model(small, tokenizer), FilledScreens(drawings, processor, {"shape": 1.0}, "0", 0.0)
 
 
 def test_screens_are_full_and_nothing_overlaps_or_hangs_over(drawings: Drawings) -> None:
@@ -103,7 +103,7 @@ def test_a_run_goes_on_to_the_same_weights(parts: tuple[Any, FilledScreens], tmp
 
 def test_letters_are_learned_and_stand_where_the_patches_do(parts: tuple[Any, FilledScreens]) -> None:
     model, shapes = parts
-    screens = FilledScreens(shapes._drawings, shapes._processor, {"text": 1.0}, "0")
+    screens = FilledScreens(shapes._drawings, shapes._processor, {"text": 1.0}, "0", 0.5)
     batch = screens.batch(0, 2)
     assert batch.letters.shape == (len(batch.pixels), PARTS)
     shows = (batch.letters > 0).any(-1)
