@@ -12,12 +12,10 @@ server's empty answer.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,12 +26,12 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
+from bench.gateway_roles import role, run, token_for  # noqa: E402
 from bench.timing import result  # noqa: E402
 
 PINGS, SIZE = 4000, 64
 IDLE, NODES, ENDS = 20_000, 4, 2
 DEVICES, LEASES = 1000, 1000
-AT_ONCE = 64
 
 
 def rows(small: int = 1) -> Iterator[dict[str, Any]]:
@@ -51,10 +49,10 @@ def _latency(count: int) -> Iterator[dict[str, Any]]:
 
     from generators.daas.rendezvous import rank
 
-    with tempfile.TemporaryDirectory() as folder, parts.gateway(Path(folder), 2) as gateway, _role("echo") as echo:
+    with tempfile.TemporaryDirectory() as folder, parts.gateway(Path(folder), 2) as gateway, role("echo") as echo:
         owner, other = rank("bench", gateway.nodes)
-        with _role("relay", echo.port) as one, _role("relay", one.port) as two:
-            token = _token("bench", echo.port)
+        with role("relay", echo.port) as one, role("relay", one.port) as two:
+            token = token_for("bench", echo.port)
             paths: dict[str, tuple[tuple[str, int], str | None]] = {
                 "direct": (("127.0.0.1", echo.port), None),
                 "relay": (("127.0.0.1", one.port), None),
@@ -62,7 +60,7 @@ def _latency(count: int) -> Iterator[dict[str, Any]]:
                 "node": (gateway.at(owner), token),
                 "nodes": (gateway.at(other), token),
             }
-            found = _run(_ping(paths, count))
+            found = run(_ping(paths, count))
     for hops, ours, bare in (("one node", "node", "relay"), ("two nodes", "nodes", "relays")):
         for name, at in (("p50", 49), ("p99", 98)):
             ours_us, bare_us = (_cut(found[path], at) - _cut(found["direct"], at) for path in (ours, bare))
@@ -108,9 +106,9 @@ def _idle(count: int) -> Iterator[dict[str, Any]]:
         before = [parts.resident_bytes(node.process.pid) for node in gateway.nodes.values()]
         holders = []
         for k in range(ENDS):
-            echo = stack.enter_context(_role("echo"))
+            echo = stack.enter_context(role("echo"))
             at = {name: gateway.at(name) for name in gateway.nodes}
-            holders.append(stack.enter_context(_role("hold", echo.port, each, json.dumps(at), f"end{k}-")))
+            holders.append(stack.enter_context(role("hold", echo.port, each, json.dumps(at), f"end{k}-")))
         began = time.perf_counter()
         connected_s = max(float(holder.hear("connected")) for holder in holders)
         time.sleep(2)
@@ -134,7 +132,7 @@ def _idle(count: int) -> Iterator[dict[str, Any]]:
 def _warm(gateway: Any) -> None:
     """A few connections over each node, so that memory counts none of what is loaded once."""
     at = {name: gateway.at(name) for name in gateway.nodes}
-    with _role("echo") as echo, _role("hold", echo.port, 200, json.dumps(at), "warm") as holder:
+    with role("echo") as echo, role("hold", echo.port, 200, json.dumps(at), "warm") as holder:
         holder.hear("connected")
     for name in gateway.nodes:
         while gateway.metric(name, "vesper_gateway_connections") > 1:
@@ -145,11 +143,11 @@ def _bare_memory(count: int) -> float:
     """Bytes a connection of a relay over asyncio's own streams, the way one would first write it."""
     import gateway_parts as parts
 
-    with _role("echo") as echo, _role("streams", echo.port) as relay:
-        with _role("hold", relay.port, 50, "{}", "") as holder:
+    with role("echo") as echo, role("streams", echo.port) as relay:
+        with role("hold", relay.port, 50, "{}", "") as holder:
             holder.hear("connected")
         before = parts.resident_bytes(relay.process.pid)
-        with _role("hold", relay.port, min(count, 5000), "{}", "") as holder:
+        with role("hold", relay.port, min(count, 5000), "{}", "") as holder:
             holder.hear("connected")
             time.sleep(1)
             return (parts.resident_bytes(relay.process.pid) - before) / min(count, 5000)
@@ -167,7 +165,7 @@ def _allocation(count: int) -> Iterator[dict[str, Any]]:
         gateway = parts.Gateway(Path(folder))  # the same database, all devices free
         try:
             gateway.start_authority(probe_s=0)
-            served, empty = _run(_served_times(gateway.url, parts.CLIENT, count))
+            served, empty = run(_served_times(gateway.url, parts.CLIENT, count))
         finally:
             gateway.stop()
     for name, at in (("p50", 49), ("p99", 98)):
@@ -243,170 +241,11 @@ def _times(count: int, work: Callable[[int], Any], after: Callable[[], Any] = la
     return times
 
 
-# -- the other processes ----------------------------------------------------------------------------------------------
-
-
-class _Role:
-    """This file in a process of its own."""
-
-    def __init__(self, *arguments: Any) -> None:
-        command = [sys.executable, str(Path(__file__)), *map(str, arguments)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.port = 0 if arguments[0] == "hold" else int(self.hear("port"))
-
-    def hear(self, word: str) -> str:
-        assert self.process.stdout is not None
-        said = self.process.stdout.readline().split()
-        assert said and said[0] == word, f"{word}: the process said {said}"
-        return said[1]
-
-    def say(self, word: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
-
-
-@contextlib.contextmanager
-def _role(*arguments: Any) -> Iterator[_Role]:
-    role = _Role(*arguments)
-    try:
-        yield role
-    finally:
-        role.process.kill()
-        role.process.wait(10)
-        for pipe in (role.process.stdin, role.process.stdout):
-            if pipe is not None:
-                pipe.close()
-
-
-def _token(device: str, port: int) -> str:
-    import gateway_parts as parts
-
-    from generators.daas.tokens import Access, Tokens
-
-    return Tokens(parts.SECRET).sign(Access(device, "ssh", "127.0.0.1", port, 1, time.time() + 3600))
-
-
-def _run(work: Any) -> Any:
-    """On uvloop where it is installed, like the nodes."""
-    try:
-        import uvloop
-
-        factory: Any = uvloop.new_event_loop
-    except ImportError:
-        factory = None
-    with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(work)
-
-
-class _Echo(asyncio.Protocol):
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.transport.write(data)
-
-
-class _Pipe(asyncio.Protocol):
-    """A bare relay: what one side says the other gets, with no bounds and no rules."""
-
-    def __init__(self, port: int = 0, peer: Any = None) -> None:
-        self.port, self.peer, self.early = port, peer, b""
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        if self.peer is None:
-            self.task = asyncio.get_running_loop().create_task(self.reach())
-
-    async def reach(self) -> None:
-        loop = asyncio.get_running_loop()
-        _, self.peer = await loop.create_connection(lambda: _Pipe(peer=self), "127.0.0.1", self.port)
-        self.peer.transport.write(self.early)
-
-    def data_received(self, data: bytes) -> None:
-        if self.peer is None:
-            self.early += data
-        else:
-            self.peer.transport.write(data)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self.peer is not None:
-            self.peer.transport.close()
-
-
-async def _serve(make: Callable[[], asyncio.Protocol]) -> None:
-    server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0, backlog=4096)
-    print("port", server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-async def _serve_streams(port: int) -> None:
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-
-    kept: set[Any] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        kept.add(asyncio.current_task())
-        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(pump(reader, up_writer), pump(up_reader, writer))
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=4096)
-    print("port", server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-async def _hold(echo_port: int, count: int, nodes: dict[str, tuple[str, int]], prefix: str) -> None:
-    """Open connections, a few at once, each to its device's owner (or straight to a port); say so; on a word speak over
-    each and say how many answered."""
-    from generators.daas.device import Endpoint
-    from generators.daas.rendezvous import rank
-    from generators.daas.tunnel import open_tunnel
-
-    gate, began = asyncio.Semaphore(AT_ONCE), time.perf_counter()
-
-    async def connect(k: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        async with gate:
-            if not nodes:
-                return await open_tunnel(Endpoint("ssh", "127.0.0.1", echo_port), 60)
-            device = f"{prefix}{k}"
-            host, port = nodes[rank(device, nodes)[0]]
-            return await open_tunnel(Endpoint("ssh", host, port, device, _token(device, echo_port)), 60)
-
-    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        async with gate:
-            writer.write(b"still here")
-            return await asyncio.wait_for(reader.readexactly(10), 60) == b"still here"
-
-    streams = await asyncio.gather(*(connect(k) for k in range(count)))
-    print("connected", time.perf_counter() - began, flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-    print("spoken", sum(await asyncio.gather(*(speak(*stream) for stream in streams))), flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-
-
 def main() -> None:
-    """The figures; or, with arguments, one of the processes that they need."""
-    parser = argparse.ArgumentParser(description="Gateway figures.", epilog="example: python bench/gateway.py")
-    parser.add_argument("role", nargs="?", choices=("echo", "relay", "streams", "hold"))
-    parser.add_argument("rest", nargs="*")
-    options = parser.parse_args()
-    if options.role == "echo":
-        _run(_serve(_Echo))
-    elif options.role == "relay":
-        port = int(options.rest[0])
-        _run(_serve(lambda: _Pipe(port)))
-    elif options.role == "streams":
-        _run(_serve_streams(int(options.rest[0])))
-    elif options.role == "hold":
-        port, count, nodes, prefix = options.rest
-        at = {name: (host, number) for name, (host, number) in json.loads(nodes).items()}
-        _run(_hold(int(port), int(count), at, prefix))
-    else:
-        for row in rows():
-            print(json.dumps(row), flush=True)
+    """The figures."""
+    argparse.ArgumentParser(description="Gateway figures.", epilog="example: python bench/gateway.py").parse_args()
+    for row in rows():
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

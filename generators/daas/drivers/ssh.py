@@ -23,33 +23,15 @@ from typing import Any
 import asyncssh
 
 from generators.daas.device import DeviceError, Endpoint
-from generators.daas.drivers.frames import limited, png_size, read_options, to_px
+from generators.daas.drivers.frames import limited, png_size, read_options
 from generators.daas.drivers.ssh_keys import PROGRAMS, keysym
+from generators.daas.drivers.ssh_pointer import pointer_words
 from generators.daas.drivers.ssh_transport import Tunnel
 from generators.environments.desktop import home, tree
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
-from schemas.actions import (
-    Action,
-    CallUser,
-    Click,
-    DoubleClick,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    LongPress,
-    Point,
-    PressBack,
-    PressEnter,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas.actions import Action, CallUser, Finished, Hotkey, Launch, PressBack, PressEnter, Type, Wait
 
 MAX_OUT = 64 << 20
-WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
-WHEEL_STEPS = 5
 _BOOT = "import sys;n=int(sys.stdin.buffer.readline());exec(compile(sys.stdin.buffer.read(n),'desktop','exec'))"
 _WORD = re.compile(r"[\w./:=,@+-]+", re.ASCII)
 _SHOT = ("import", "-silent", "-window", "root", "-depth", "8", "-define", "png:compression-level=1", "png:-")
@@ -247,51 +229,10 @@ class SshDevice:
 
     # -- hands ------------------------------------------------------------------------------------------------------
 
-    def _at(self, point: Point) -> list[str]:
-        x, y = to_px(point, self.size_px)
-        return ["mousemove", str(int(x)), str(int(y))]
-
     async def _mouse(self, action: Action) -> None:
         options = self._options
-        if isinstance(action, Click):
-            words = [*self._at(action.box), "click", "1"]
-        elif isinstance(action, DoubleClick):
-            words = [*self._at(action.box), "click", "--repeat", "2", "--delay", "60", "1"]
-        elif isinstance(action, LongPress):
-            words = [*self._at(action.box), "mousedown", "1", "sleep", f"{options.press_s:g}", "mouseup", "1"]
-        elif isinstance(action, Hover):
-            words = self._at(action.box)
-        elif isinstance(action, Drag):
-            words = self._drag_words(action.start, action.end)
-        elif isinstance(action, Scroll):
-            words = self._scroll_words(action)
-        else:
-            raise UnsupportedAction(f"{type(action).__name__}: a desktop has no such action")
+        words = pointer_words(action, self.size_px, options.press_s, options.drag_s)
         await self.do("xdotool", *words, extra_s=options.press_s + options.drag_s)
-
-    def _drag_words(self, start: Point, end: Point) -> list[str]:
-        """Ten moves on the way, as programs begin a drag only when the pointer has moved."""
-        (x1, y1), (x2, y2) = to_px(start, self.size_px), to_px(end, self.size_px)
-        words = ["mousemove", str(int(x1)), str(int(y1)), "mousedown", "1"]
-        for i in range(1, 11):
-            x, y = x1 + (x2 - x1) * i / 10, y1 + (y2 - y1) * i / 10
-            words += ["sleep", f"{self._options.drag_s / 10:.3f}", "mousemove", str(int(x)), str(int(y))]
-        return [*words, "mouseup", "1"]
-
-    @staticmethod
-    def _steps(action: Scroll) -> tuple[str, int]:
-        """Direction, and steps of the wheel: a path over half the screen is WHEEL_STEPS."""
-        from schemas.actions import scroll_direction
-
-        if action.start is None or action.end is None:
-            return action.direction, WHEEL_STEPS
-        length = max(abs(action.end[0] - action.start[0]), abs(action.end[1] - action.start[1]))
-        return scroll_direction(action.start, action.end), max(1, round(length * WHEEL_STEPS / 500))
-
-    def _scroll_words(self, action: Scroll) -> list[str]:
-        direction, steps = self._steps(action)
-        return [*self._at(action.start or (500, 500)), "click", "--repeat", str(steps), "--delay", "20",
-                str(WHEEL[direction])]  # fmt: skip
 
     async def _keys(self, names: Sequence[str]) -> None:
         await self.do("xdotool", "key", self._chord(names))
