@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from dagster_project import deployment
+from pipelines.whole_files import whole_file
 
 TEMPLATE = Path(__file__).parent / "dagster.yaml"
 POSTGRES = Path(__file__).parent / "dagster-postgres.yaml"
@@ -66,9 +67,8 @@ def _use_postgres(settings: Path) -> None:
 
 def _write(path: Path, text: str) -> None:
     """Whole or not at all: several processes of a deployment may begin at once."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

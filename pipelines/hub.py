@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipelines.whole_files import whole_file
+
 RECORD = ".vesper/pull.json"
 ATTEMPTS = 5
 FIRST_WAIT_S = 1.0
@@ -277,12 +279,10 @@ def _retried(call: Callable[[], Any], what: str, first_wait_s: float) -> Any:
 
 def _write_record(target: Path, plain: dict[str, Any], files: Sequence[RemoteFile]) -> None:
     path = target / RECORD
-    path.parent.mkdir(parents=True, exist_ok=True)
     stamps = {file.path: _stamp(local_path(target, file.path)) for file in files}
     whole = {**plain, "files": [asdict(file) for file in files], "stamps": stamps}
-    partial = path.with_suffix(".new")
-    partial.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    partial.replace(path)
+    with whole_file(path, alone=True) as part:
+        part.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _is_commit(revision: str) -> bool:

@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ import pyarrow.parquet as pq
 from pipelines.manifest import FileEntry, StoreError, file_sha256
 from pipelines.object_store.binding import copies_of
 from pipelines.object_store.copies import Copies
+from pipelines.whole_files import whole_file
 from schemas.ids import digest
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -197,12 +196,7 @@ def read_marker(text: str) -> PartResult:
 def put_text(path: Path, text: str) -> None:
     """Make a small file appear whole or not at all, as one PUT does on an object store. One below `feedback/` is put
     behind the home's URL too, if it has one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".put-")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+    with whole_file(path, lasting=True) as part:
+        part.write_text(text, encoding="utf-8")
     if (copies := copies_of(path, "feedback")) is not None:
         copies.put_feedback(path)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from pipelines.asset_locks import Holder, holder
 from pipelines.current_version import read_pointer
 from pipelines.manifest import FileEntry, Manifest, StoreError
+from pipelines.promoted import promoted_versions
 from pipelines.store import TOMBSTONE, Store
 
 VERSION = re.compile(r"[0-9a-f]{16}")
@@ -159,7 +160,7 @@ def _roots_of_need(
     for key, asset in assets.items():
         if asset.current is not None:
             yield key, asset.current, "current"
-    for key, version in _promoted(store.home / "feedback"):
+    for key, version in promoted_versions(store.home):
         yield key, version, "promoted as feedback"
     for key, asset in assets.items():
         if asset.holder is not None:
@@ -174,15 +175,3 @@ def _roots_of_need(
             if passed < keep:
                 yield key, version, f"one of the last {keep}"
             passed += asset.manifests[version].checks_passed
-
-
-def _promoted(folder: Path) -> Iterator[tuple[str, str]]:
-    """(asset, version) named by any promoted manifest: consumers pin these by digest."""
-    for path in sorted(folder.glob("*/*/manifest.json")):
-        try:
-            plain = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise StoreError(f"{path}: expected JSON, found {error}; repair it first") from None
-        for name, version in plain.get("rounds", {}).items():
-            yield f"generation/verified/{name}", str(version)
-        yield from ((str(name), str(version)) for name, version in plain.get("inputs", {}).items())

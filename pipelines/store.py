@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,6 +44,7 @@ from pipelines.parts import (
     put_text,
     run_part,
 )
+from pipelines.whole_files import whole_file
 from schemas.ids import digest
 
 __all__ = [
@@ -176,11 +176,8 @@ class Store:
         info = info or read_image(data)
         path = self.home / "screens" / info.sha256[:2] / f"{info.sha256}.{info.ext}"
         if not _in_use(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".put-")
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            os.replace(temporary, path)
+            with whole_file(path) as part:
+                part.write_bytes(data)
         return info
 
     def known_pictures(self) -> KnownPictures:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pipelines.whole_files import whole_file
 
 if TYPE_CHECKING:
     import torch
@@ -220,8 +221,7 @@ def _write_file(
         offset += info.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the format asks for aligned data
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as stream:
+    with whole_file(path, lasting=True, alone=True) as part, part.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for name in names:
             written = sum(stream.write(piece.contiguous().view(torch.uint8).numpy().data) for piece in produce(name))
@@ -230,8 +230,4 @@ def _write_file(
                     f"tensor {name!r}: expected {base.tensors[name].nbytes} bytes as in {base.folder.name}, "
                     f"found {written}; wrong shape or dtype?"
                 )
-        stream.flush()
-        os.fsync(stream.fileno())
-        size = stream.tell()
-    os.replace(partial, path)
-    return size
+        return stream.tell()

@@ -8,7 +8,6 @@ A state of other weights, data or config is not taken up.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import torch
 
+from pipelines.whole_files import whole_file
 from trainer.parallel import Ranks
 
 SINGLE, PARTS = "state.pt", "state.json"
@@ -82,13 +82,9 @@ class TrainingState:
         if self._group.world > 1:
             self._save_parts(model, optimiser, more)
             return
-        temporary = self._folder / f".state-{os.getpid()}"
-        with temporary.open("wb") as stream:
+        with whole_file(self._folder / SINGLE, lasting=True, alone=True) as part, part.open("wb") as stream:
             torch.save({"digest": self._digest, "model": model.state_dict(), "optimiser": optimiser.state_dict(),
                         "rng": torch.get_rng_state(), **more}, stream)  # fmt: skip
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, self._folder / SINGLE)
 
     def _save_parts(self, model: Any, optimiser: Any, more: Mapping[str, Any]) -> None:
         import torch.distributed.checkpoint as dcp
@@ -103,12 +99,8 @@ class TrainingState:
         box = {"model": weights, "optimiser": moments, "rng": torch.get_rng_state()}
         dcp.save(box, checkpoint_id=str(self._folder / name))
         if self._group.first:
-            temporary = self._folder / f".state-{os.getpid()}"
-            with temporary.open("w", encoding="utf-8") as stream:
-                json.dump({"digest": self._digest, "parts": name, "more": dict(more)}, stream)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, self._folder / PARTS)
+            with whole_file(self._folder / PARTS, lasting=True, alone=True) as part:
+                part.write_text(json.dumps({"digest": self._digest, "parts": name, "more": dict(more)}), "utf-8")
             for old in self._folder.glob("step-*"):
                 if old.name != name:
                     shutil.rmtree(old, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,9 @@ from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, round_numbe
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
 from pipelines.manifest import Manifest, StoreError
-from pipelines.store import Store, put_text
+from pipelines.promoted import promote as promote_manifest
+from pipelines.promoted import read_promoted
+from pipelines.store import Store
 from schemas.ids import digest
 from schemas.tables import Trajectories
 
@@ -20,12 +21,7 @@ FEEDBACK = "feedback/verified"
 
 def promoted(store: Store) -> dict[str, Any]:
     """The promoted manifest: {"digest", "rounds": {round: version of generation/verified}}; empty before the first."""
-    pointer = store.home / FEEDBACK / "current.json"
-    if not pointer.is_file():
-        return {"digest": "", "rounds": {}}
-    chosen = json.loads(pointer.read_text(encoding="utf-8"))["digest"]
-    found: dict[str, Any] = json.loads((store.home / FEEDBACK / chosen / "manifest.json").read_text(encoding="utf-8"))
-    return found
+    return read_promoted(store.home, FEEDBACK) or {"digest": "", "rounds": {}}
 
 
 def promote(store: Store) -> dict[str, Any]:
@@ -33,14 +29,8 @@ def promote(store: Store) -> dict[str, Any]:
     same rounds again writes nothing."""
     rounds = verified_rounds(store)
     data = {name: manifest.data_version for name, manifest in rounds.items()}
-    mark = digest(data)[:16]
-    made: dict[str, Any] = {"digest": mark, "rounds": {name: found.version for name, found in rounds.items()},
-                            "data": data}  # fmt: skip
-    path = store.home / FEEDBACK / mark / "manifest.json"
-    if not path.is_file():
-        put_text(path, json.dumps(made, indent=1, sort_keys=True) + "\n")
-    put_text(store.home / FEEDBACK / "current.json", json.dumps({"digest": mark}))
-    return made
+    versions = {name: found.version for name, found in rounds.items()}
+    return promote_manifest(store.home, FEEDBACK, {"digest": digest(data)[:16], "rounds": versions, "data": data})
 
 
 def rounds_of(store: Store, asset: str) -> list[str]:

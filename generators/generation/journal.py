@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.generation.contract import Contract, Trajectory, Turn
+from pipelines.whole_files import sync
 from schemas.actions import format, parse
 
 VERSION = 1
@@ -148,7 +149,7 @@ class Journal:
             self._attempts = found
             if not good:
                 self._put({"t": "journal", "version": VERSION})
-                _sync_folder(self.path.parent)
+                sync(self.path.parent)
         except BaseException:
             self._stream.close()
             raise
@@ -254,14 +255,6 @@ def _path(folder: Path, name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise ValueError(f"journal: expected a name of letters, digits, '.', '_' and '-', found {name[:80]!r}")
     return folder / f"{name}{SUFFIX}"
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

@@ -3,7 +3,7 @@
     feedback/evaluations   how often the agent does easy, medium and hard tasks
     feedback/policy        the agent that acts where the loop's policy is `checkpoint`
 
-Both are promoted manifests (`<digest>/manifest.json` with `inputs`, asset → version; and `current.json`), never edges.
+Both are promoted manifests with `inputs`, asset → version (`pipelines.promoted`), never edges.
 A round pins both when it begins: its catalogue records them, and its later stages read them there.
 """
 
@@ -18,9 +18,10 @@ from typing import Any
 
 from generators.generation.loop import CATALOGUE, LoopConfig
 from generators.task_pool import METHOD_EDGES, STRATA
-from generators.task_sampling import FLOOR, FRONTIER, PRIOR, WIDTH
+from generators.task_sampling import PRIOR, frontier_weight
 from pipelines.manifest import Manifest, StoreError
-from pipelines.store import Store, put_text
+from pipelines.promoted import promote, read_promoted
+from pipelines.store import Store
 from schemas.ids import digest
 
 EVALUATIONS, POLICY = "feedback/evaluations", "feedback/policy"
@@ -91,7 +92,7 @@ def promote_evaluations(store: Store) -> dict[str, Any]:
     found = evaluations_now(store)
     if found is None:
         raise StoreError(f"{EVALUATIONS}: {EVALUATION} of the current {AGENT} is missing; run the job train")
-    return _promote(store, EVALUATIONS, found)
+    return promote(store.home, EVALUATIONS, found)
 
 
 def policy_now(store: Store) -> dict[str, Any] | None:
@@ -102,7 +103,7 @@ def policy_now(store: Store) -> dict[str, Any] | None:
         return None
     agent, evaluation = found
     score = score_of(evaluation)
-    before = promoted(store, POLICY)
+    before = read_promoted(store.home, POLICY)
     if before and before["agent"] != agent.data_version and score < before["score"]:
         return None
     return {
@@ -128,30 +129,7 @@ def promote_policy(store: Store) -> dict[str, Any]:
     found = policy_now(store)
     if found is None:
         raise StoreError(f"{POLICY}: the current {AGENT} isn't evaluated yet, or does worse than the promoted one")
-    return _promote(store, POLICY, found)
-
-
-def promoted(store: Store, feedback: str, chosen: str = "") -> dict[str, Any]:
-    """A promoted manifest: the current one, or that of a digest; empty before the first. Raises `StoreError`."""
-    root = store.home / feedback
-    if not chosen:
-        pointer = root / "current.json"
-        if not pointer.is_file():
-            return {}
-        chosen = str(json.loads(pointer.read_text(encoding="utf-8"))["digest"])
-    path = root / chosen / "manifest.json"
-    if not chosen.isalnum() or not path.is_file():
-        raise StoreError(f"{feedback}: nothing was promoted as {chosen[:40]!r}")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
-def _promote(store: Store, feedback: str, found: dict[str, Any]) -> dict[str, Any]:
-    path = store.home / feedback / found["digest"] / "manifest.json"
-    if not path.is_file():
-        put_text(path, json.dumps(found, indent=1, sort_keys=True) + "\n")
-    put_text(store.home / feedback / "current.json", json.dumps({"digest": found["digest"]}))
-    return found
+    return promote(store.home, POLICY, found)
 
 
 def _played(store: Store, agent: Manifest) -> list[Manifest]:
@@ -174,14 +152,14 @@ def pins_of(store: Store, round_name: str) -> dict[str, str]:
     begun = store.current(f"{CATALOGUE}/{round_name}")
     if begun is not None:
         return {name: str(begun.counts.get(name, "")) for name in (EVALUATIONS, POLICY)}
-    return {name: str(promoted(store, name).get("digest", "")) for name in (EVALUATIONS, POLICY)}
+    return {name: str(read_promoted(store.home, name).get("digest", "")) for name in (EVALUATIONS, POLICY)}
 
 
 def steered(store: Store, config: LoopConfig, round_name: str) -> LoopConfig:
     """The loop's settings for a round: its shares moved to where the agent learns most, and what they were moved by."""
     pins = pins_of(store, round_name)
     if pins[EVALUATIONS]:
-        found = promoted(store, EVALUATIONS, pins[EVALUATIONS])
+        found = read_promoted(store.home, EVALUATIONS, pins[EVALUATIONS])
         config = replace(config, mix=mix_for(config.mix, found["success"]), evaluations=pins[EVALUATIONS])
     return config
 
@@ -192,10 +170,9 @@ def with_agent(store: Store, config: LoopConfig, round_name: str) -> LoopConfig:
 
 
 def mix_for(mix: tuple[float, float, float], rates: Mapping[str, float]) -> tuple[float, float, float]:
-    """Shares of the strata: each share of `mix` times w(p) = exp(-(p - p*)^2 / 2 s^2) + floor, p the agent's success,
-    as `generators.task_sampling.FrontierSampler` weighs its bins; none below `LEAST_SHARE` of its own; sum 1."""
-    weights = [share * (math.exp(-((rates[name] - FRONTIER) ** 2) / (2 * WIDTH**2)) + FLOOR)
-               for name, share in zip(STRATA, mix, strict=True)]  # fmt: skip
+    """Shares of the strata: each share of `mix` times the `frontier_weight` of the agent's success there; none below
+    `LEAST_SHARE` of its own; sum 1."""
+    weights = [share * frontier_weight(rates[name]) for name, share in zip(STRATA, mix, strict=True)]
     whole = math.fsum(weights) or 1.0
     raised = [max(weight / whole, LEAST_SHARE * share) for weight, share in zip(weights, mix, strict=True)]
     easy, medium, hard = (round(value / math.fsum(raised), 4) for value in raised)
@@ -204,12 +181,12 @@ def mix_for(mix: tuple[float, float, float], rates: Mapping[str, float]) -> tupl
 
 def pinned_inputs(store: Store, feedback: str, chosen: str) -> dict[str, str]:
     """Asset → version behind a pinned digest, for the manifest of what goes by it; empty for none."""
-    return {str(k): str(v) for k, v in promoted(store, feedback, chosen)["inputs"].items()} if chosen else {}
+    return {str(k): str(v) for k, v in read_promoted(store.home, feedback, chosen)["inputs"].items()} if chosen else {}
 
 
 def policy_folder(store: Store, chosen: str) -> tuple[Manifest, str]:
     """(the promoted agent's checkpoint, its folder). Raises `StoreError` if nothing was promoted."""
     if not chosen:
         raise StoreError(f"{POLICY}: nothing is promoted yet; evaluate {AGENT}, or use another policy")
-    agent = store.version(AGENT, promoted(store, POLICY, chosen)["inputs"][AGENT])
+    agent = store.version(AGENT, read_promoted(store.home, POLICY, chosen)["inputs"][AGENT])
     return agent, str(agent.file("config.json").parent)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.manifest import StoreError
 from pipelines.object_store.objects import Objects
+from pipelines.whole_files import whole_file
 
 if TYPE_CHECKING:
     from pipelines.object_store.copies import Copies
@@ -89,10 +89,8 @@ def bind(home: Path, url: str, *, holds_it: bool = False) -> Copies:
     if objects.read(MARK) is None:
         objects.create(MARK, _LAYOUT)
     bound = {"url": url, "exclusive": objects.exclusive and _is_exclusive(objects)}
-    home.mkdir(parents=True, exist_ok=True)
-    part = home / f".{FILE}-{uuid.uuid4().hex}"
-    part.write_text(json.dumps(bound, sort_keys=True), encoding="utf-8")
-    os.replace(part, home / FILE)
+    with whole_file(home / FILE) as part:
+        part.write_text(json.dumps(bound, sort_keys=True), encoding="utf-8")
     return _open(home, bound)
 
 

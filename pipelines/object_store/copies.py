@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -24,6 +23,7 @@ from pipelines.free_space import require_space
 from pipelines.manifest import FileEntry, StoreError, file_sha256
 from pipelines.named_screens import named_screens
 from pipelines.object_store.objects import Found, Listed, Objects
+from pipelines.whole_files import part_beside, whole_file
 
 SCREENS = ".screens"
 """Beside a receipt, behind the URL only: which pictures its part names, so that `vesper gc` needn't read the tables."""
@@ -120,7 +120,7 @@ class Copies:
             if path.name in _POINTERS:
                 self.read_text(path)
             elif not _is_here(path, found.bytes):
-                with _part(path) as part:
+                with part_beside(path) as part:
                     if self.objects.get_file(name, part, found.bytes):
                         os.replace(part, path)
 
@@ -179,7 +179,7 @@ class Copies:
     def _fetch(self, name: str, size: int, sha256: str) -> None:
         path = self.home / name
         for attempt in (1, 2):  # a connection may have been cut
-            with _part(path) as part:
+            with part_beside(path) as part:
                 if not self.objects.get_file(name, part, size):
                     raise StoreError(f"{self.objects.url}/{name}: named by the store but missing; was it collected?")
                 found = file_sha256(part)
@@ -197,7 +197,7 @@ class Copies:
         sizes = {self.name(path): self.objects.size(self.name(path)) for path in paths}
         for name, size in sizes.items():
             if size is not None:
-                with _part(self._inside(name)) as part:
+                with part_beside(self._inside(name)) as part:
                     if self.objects.get_file(name, part, size):
                         os.replace(part, self.home / name)
 
@@ -311,18 +311,5 @@ def _is_copy(path: Path, found: Listed) -> bool:
 
 
 def _put(path: Path, data: bytes) -> None:
-    with _part(path) as part:
+    with whole_file(path) as part:
         part.write_bytes(data)
-        os.replace(part, path)
-
-
-@contextlib.contextmanager
-def _part(path: Path) -> Iterator[Path]:
-    """A temporary file beside one; gone at the end, whatever became of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".put-")
-    os.close(handle)
-    try:
-        yield Path(temporary)
-    finally:
-        Path(temporary).unlink(missing_ok=True)

@@ -7,14 +7,12 @@ import contextlib
 import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.manifest import StoreError
 from pipelines.object_store.objects import Found, Listed, Objects, time_limit
-
-_PART = ".put-"
+from pipelines.whole_files import PREFIX, part_beside, whole_file
 
 
 class FolderObjects(Objects):
@@ -39,13 +37,12 @@ class FolderObjects(Objects):
 
     def put(self, name: str, data: bytes) -> None:
         """As `Objects`."""
-        with self._told(f"writing {name}"), self._part(name) as part:
+        with self._told(f"writing {name}"), whole_file(self._path(name)) as part:
             part.write_bytes(data)
-            os.replace(part, self._path(name))
 
     def create(self, name: str, data: bytes) -> bool:
         """As `Objects`."""
-        with self._told(f"writing {name}"), self._part(name) as part:
+        with self._told(f"writing {name}"), part_beside(self._path(name)) as part:
             part.write_bytes(data)
             try:
                 os.link(part, self._path(name))
@@ -68,9 +65,8 @@ class FolderObjects(Objects):
 
     def put_file(self, name: str, path: Path) -> None:
         """As `Objects`."""
-        with self._told(f"writing {name}"), self._part(name) as part:
+        with self._told(f"writing {name}"), whole_file(self._path(name)) as part:
             shutil.copyfile(path, part)
-            os.replace(part, self._path(name))
 
     def get_file(self, name: str, path: Path, size: int) -> bool:
         """As `Objects`."""
@@ -95,7 +91,7 @@ class FolderObjects(Objects):
         with self._told(f"listing {folder or '/'}"):
             for inner, _, names in os.walk(self._path(folder) if folder else self._folder):
                 for name in names:
-                    if not name.startswith((_PART, ".lock-")):
+                    if not name.startswith((PREFIX, ".lock-")):
                         with contextlib.suppress(FileNotFoundError):
                             status = (path := Path(inner, name)).stat()
                             found[path.relative_to(self._folder).as_posix()] = Listed(status.st_size, status.st_mtime)
@@ -109,18 +105,6 @@ class FolderObjects(Objects):
 
     def _path(self, name: str) -> Path:
         return self._folder / name
-
-    @contextlib.contextmanager
-    def _part(self, name: str) -> Iterator[Path]:
-        """A temporary file beside an object; gone at the end, whatever became of it."""
-        folder = self._path(name).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=_PART)
-        os.close(handle)
-        try:
-            yield Path(temporary)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:

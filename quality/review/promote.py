@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.manifest import Check, FileEntry, StoreError, data_version, file_sha256
+from pipelines.promoted import point_to, promoted_digest, read_promoted
 from pipelines.store import Store, put_text
 from quality.items import Episode, Item, Part, Row, Sample, Screen, ScreenBank
 from quality.judges.judge import Judge, JudgeError, Verdict, code_digest, identity
@@ -102,7 +103,7 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
             shutil.copyfile(Path(folder) / "manifest.json", target / "manifest.json")  # last: it says all is there
     if judge is not None:
         _record(store, judge, str(manifest["digest"]))
-    put_text(root / "current.json", json.dumps({"digest": manifest["digest"]}, sort_keys=True))
+    point_to(store.home, KEY, manifest["digest"])
     return manifest
 
 
@@ -209,10 +210,8 @@ def _shown(item: Item) -> list[Screen]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 def current(store: Store) -> dict[str, Any] | None:
     """The manifest of the promoted set, or None. Raises `StoreError` if its files aren't those it names."""
-    pointer = store.home / KEY / "current.json"
-    if not pointer.is_file():
-        return None
-    return version(store, json.loads(pointer.read_text(encoding="utf-8"))["digest"])
+    promoted = promoted_digest(store.home, KEY)
+    return version(store, promoted) if promoted else None
 
 
 def version(store: Store, digest: str) -> dict[str, Any]:
@@ -222,7 +221,7 @@ def version(store: Store, digest: str) -> dict[str, Any]:
     folder = store.home / KEY / digest
     if not (folder / "manifest.json").is_file():
         raise StoreError(f"{KEY}: no promoted set {digest[:16]}; run `vesper review promote`")
-    manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = read_promoted(store.home, KEY, digest)
     files = [FileEntry(**entry) for entry in manifest["files"]]
     for entry in files:
         path = folder / Path(entry.path).name

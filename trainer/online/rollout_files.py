@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
+from pipelines.whole_files import whole_file
 from trainer.online.rollouts import Rollout
 
 SUFFIX = ".rollout.json"
@@ -21,14 +21,9 @@ class RolloutFiles:
         """On the disk when this returns."""
         if self._folder is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{rollout.key}{SUFFIX}"
-        partial = path.with_suffix(".partial")
-        with partial.open("w", encoding="ascii") as stream:
+        with whole_file(path, lasting=True, alone=True) as part, part.open("w", encoding="ascii") as stream:
             json.dump(rollout.to_plain(), stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
 
     def all(self) -> dict[str, Rollout]:
         """By key. A file that is no rollout raises `ValueError` naming it."""

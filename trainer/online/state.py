@@ -4,7 +4,6 @@ last saved, or from the beginning."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 
+from pipelines.whole_files import sync, whole_file
 from trainer.online.learner import Learner
 
 FILE = "online_rl.pt"
@@ -48,15 +48,10 @@ class StateFile:
         """On the disk when this returns."""
         if self.path is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".partial")
-        with partial.open("wb") as stream:
+        with whole_file(self.path, lasting=True, alone=True) as part, part.open("wb") as stream:
             torch.save({"identity": self.identity, "learner": learner.state(), "rng": torch.get_rng_state(),
                         "progress": json.dumps(asdict(progress))}, stream)  # fmt: skip
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, self.path)
-        _sync(self.path.parent)
+        sync(self.path.parent)
 
     def load(self, learner: Learner) -> Progress | None:
         """The saved state, put into the learner; None if there is none of this run."""
@@ -74,11 +69,3 @@ class StateFile:
         """The run is over."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

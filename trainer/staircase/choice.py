@@ -10,7 +10,6 @@ digest of what was measured.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -25,6 +24,7 @@ from generators.generation.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.policy import Policy
 from generators.policies.scripted import ScriptedAgent
+from pipelines.whole_files import whole_file
 from schemas.ids import canonical_json, digest
 from trainer.staircase.blind import BlindPolicy, BlindTable
 from trainer.staircase.tasks import GROUNDS, Family, candidates, episodes, ground, guide_of, open_nano
@@ -258,10 +258,5 @@ def _part(folder: Path, identity: str, name: str, make: Callable[[], dict[str, A
 
 def write_json(path: Path, value: Any) -> None:
     """Canonical, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}-{os.getpid()}")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(canonical_json(value) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(partial, path)
+    with whole_file(path, lasting=True) as part:
+        part.write_text(canonical_json(value) + "\n", encoding="utf-8")

@@ -7,7 +7,6 @@ what it was made from; pictures lie beside them by their sha256. A run that was 
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from generators.environments.world import World
 from generators.generation.contract import Contract
 from pipelines.prompts import REFUSAL
 from pipelines.store import Store
+from pipelines.whole_files import whole_file
 from schemas.ids import digest
 from schemas.tables import Samples
 from trainer.staircase.choice import OnEvent, OpenWorlds, Tasks
@@ -129,12 +129,8 @@ def _make_part(
 
 def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}-{os.getpid()}")
-    pq.write_table(Samples.table(rows), partial, compression="zstd")
-    with partial.open("rb") as stream:
-        os.fsync(stream.fileno())
-    os.replace(partial, path)
+    with whole_file(path, lasting=True) as part:
+        pq.write_table(Samples.table(rows), part, compression="zstd")
 
 
 def read_rows(folder: str | Path, tasks: Tasks, config: EpisodeConfig, *worlds: str) -> list[dict[str, Any]]:

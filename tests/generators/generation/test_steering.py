@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from generators.generation import rounds, steering
 from generators.generation.loop import BANK, CATALOGUE, LoopConfig
 from generators.generation.rounds import build_bank, build_catalogue
-from generators.generation.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, promoted, steered
+from generators.generation.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.task_pool import STRATA
 from pipelines.manifest import Manifest, StoreError
+from pipelines.promoted import read_promoted
 from pipelines.store import Check, PartSpec, PartWriter, Store
 from schemas.ids import digest
 
@@ -82,11 +83,11 @@ def test_success_is_what_was_played_else_what_steps_come_to(tmp_path: Path) -> N
     assert second["attempts"] == {"easy": 2, "medium": 0, "hard": 10}, "another agent's results say nothing of this one"
     assert second["success"]["hard"] == pytest.approx((9 + 2 * 0.9**30) / 12, abs=1e-4)
     assert second["success"]["medium"] == first["success"]["medium"]
-    assert steering.promote_evaluations(store) == second == promoted(store, EVALUATIONS)
-    assert promoted(store, EVALUATIONS, first["digest"]) == first
+    assert steering.promote_evaluations(store) == second == read_promoted(store.home, EVALUATIONS)
+    assert read_promoted(store.home, EVALUATIONS, first["digest"]) == first
     for bad in ("nope", "../../x"):
         with pytest.raises(StoreError, match="nothing was promoted as"):
-            promoted(store, EVALUATIONS, bad)
+            read_promoted(store.home, EVALUATIONS, bad)
 
 
 @given(
@@ -169,4 +170,4 @@ def test_an_agent_that_does_worse_isn_t_promoted(tmp_path: Path) -> None:
     assert steering.promote_policy(store)["inputs"][AGENT] == better.version
     with pytest.raises(StoreError, match="nothing is promoted"):
         steering.policy_folder(store, "")
-    assert promoted(store, POLICY)["score"] == 0.55
+    assert read_promoted(store.home, POLICY)["score"] == 0.55
