@@ -14,9 +14,8 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,8 +35,7 @@ class BadSamples(RuntimeError):
     """More bad rows than the limit allows; names the last ones and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """Where a row lies: place of its shard in the list, row group, row within the shard."""
 
     shard: int
@@ -89,14 +87,21 @@ class Order:
 
     def at(self, epoch: int, position: int) -> Entry:
         """The entry at a position of an epoch; costs the same wherever it is."""
-        number = position // self.window
-        within = self._window(epoch, number)[position - number * self.window]
-        place = number * self.window + int(within)
+        return self.between(epoch, position, position + 1)[0]
+
+    def between(self, epoch: int, start: int, stop: int) -> list[Entry]:
+        """The entries at positions [start, stop) of an epoch, 0 <= start < stop <= `rows`; all are found at once."""
+        numbers = range(start // self.window, (stop - 1) // self.window + 1)
+        places = np.concatenate([
+            number * self.window
+            + self._window(epoch, number)[max(start - number * self.window, 0) : stop - number * self.window]
+            for number in numbers
+        ])  # fmt: skip
         blocks, ends = self._blocks(epoch)
-        found = int(np.searchsorted(ends, place, side="right"))
-        offset = place - (int(ends[found - 1]) if found else 0)
-        shard, group, row = self._entries[int(self._starts[blocks[found]]) + offset]
-        return Entry(int(shard), int(group), int(row))
+        found = np.searchsorted(ends, places, side="right")
+        chosen = blocks[found]
+        lines = self._starts[chosen] + places - (ends[found] - self._sizes[chosen])
+        return [Entry(*line) for line in self._entries[lines].tolist()]
 
     def _blocks(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         known = self._epochs.get(epoch)
@@ -194,21 +199,22 @@ class Reader:
                 f"reader: expected epoch >= 0 and 0 <= index < {self.batches_per_epoch}, found {epoch}, {index}"
             )
         start = index * self.global_batch
-        return [self.order.at(epoch, p) for p in range(start, min(start + self.global_batch, self.order.rows))]
+        return self.order.between(epoch, start, min(start + self.global_batch, self.order.rows))
 
     def batch(self, epoch: int, index: int) -> list[Any]:
         """This rank's rows of a global batch, transformed. Random access: no state is read or changed."""
         start = index * self.global_batch
         listed = self.rows(epoch, index)
-        return [self._row(epoch, start + place, listed[place]) for place in range(self.rank, len(listed), self.world)]
+        own = range(self.rank, len(listed), self.world)
+        rows = [self._files.row(*listed[place]) for place in own]  # all are read, then all opened: kinder to caches
+        return [self._good(epoch, start + place, row) for place, row in zip(own, rows, strict=True)]
 
-    def _row(self, epoch: int, position: int, entry: Entry) -> Any:
-        """The row, or if it is bad the nearest good one by a fixed rule, so that every rank picks the same."""
+    def _good(self, epoch: int, position: int, row: Row) -> Any:
+        """The row transformed; if it is bad, the nearest good one by a fixed rule, so every rank picks the same."""
         step = max(self.order.rows // _TRIES, 1)
         for attempt in range(_TRIES):
             if attempt:
-                entry = self.order.at(epoch, (position + attempt * step) % self.order.rows)
-            row = self._files.row(entry.shard, entry.row_group, entry.row)
+                row = self._files.row(*self.order.at(epoch, (position + attempt * step) % self.order.rows))
             try:
                 return self._transform(row)
             except (ValueError, OSError) as error:

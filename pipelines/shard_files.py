@@ -62,6 +62,47 @@ class ShardRows:
         return digest([self.name, self.sha256, list(self.rows), list(self.repeats)])
 
 
+class _Pictures:
+    """The column `images` of a row group. Pictures lie in Arrow's buffer until a row asks for its own: so only those
+    in use are copied, into memory that the row before has just freed."""
+
+    __slots__ = ("_data", "_ends", "_rows")
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which copies even a single one
+        data = lists.values.field("bytes")
+        self._rows: list[int] = lists.offsets.to_numpy().tolist()
+        _, ends, buffer = data.buffers()
+        first = data.offset
+        self._ends: list[int] = np.frombuffer(ends, np.int32)[first : first + len(data) + 1].tolist()
+        self._data = memoryview(buffer or b"")
+
+    def of(self, row: int) -> list[bytes]:
+        """The encoded pictures of a row, counted from the group's first."""
+        data, ends = self._data, self._ends
+        return [data[ends[n] : ends[n + 1]].tobytes() for n in range(self._rows[row], self._rows[row + 1])]
+
+
+class _Group:
+    """A row group in memory, of which single rows are made."""
+
+    __slots__ = ("_columns", "_first", "_names", "_pictures", "size")
+
+    def __init__(self, table: pa.Table, first: int) -> None:
+        self._first, self.size = first, table.nbytes
+        self._names = [name for name in table.column_names if name != "images"]
+        self._columns = [table[name].to_pylist() for name in self._names]
+        self._pictures = _Pictures(table["images"]) if "images" in table.column_names else None
+
+    def row(self, row: int) -> dict[str, Any]:
+        """The row of the shard as a dict of its own."""
+        place = row - self._first
+        made = {name: column[place] for name, column in zip(self._names, self._columns, strict=True)}
+        if self._pictures is not None:
+            made["images"] = self._pictures.of(place)
+        return made
+
+
 class ShardFiles:
     """Rows by (shard, row group, row). One instance may be used by several threads."""
 
@@ -76,16 +117,15 @@ class ShardFiles:
         self._lock = threading.Lock()
         self._shard_locks = [threading.Lock() for _ in self._shards]
         self._verified: set[int] = set()
-        self._groups: OrderedDict[tuple[int, int], tuple[int, int, list[dict[str, Any]]]] = OrderedDict()
+        self._groups: OrderedDict[tuple[int, int], _Group] = OrderedDict()
         self._held = 0
         self._local = threading.local()
 
     def row(self, shard: int, group: int, row: int) -> dict[str, Any]:
         """A row as a dict of its own, `images` as a list of encoded bytes. Raises `ShardError`."""
-        first, _, rows = self._group(shard, group)
-        return dict(rows[row - first])
+        return self._group(shard, group).row(row)
 
-    def _group(self, shard: int, group: int) -> tuple[int, int, list[dict[str, Any]]]:
+    def _group(self, shard: int, group: int) -> _Group:
         key = (shard, group)
         with self._lock:
             if key in self._groups:
@@ -96,14 +136,13 @@ class ShardFiles:
             table = file.read_row_group(group, columns=self._columns, use_threads=False)
         except (OSError, pa.ArrowException) as error:
             raise ShardError(f"{self._shards[shard].path}: row group {group} can't be read: {error}") from error
-        loaded = (starts[group], table.nbytes, _rows(table))
+        loaded = _Group(table, starts[group])
         with self._lock:
             if key not in self._groups:
                 self._groups[key] = loaded
-                self._held += loaded[1]
+                self._held += loaded.size
                 while self._held > self._limit and len(self._groups) > 1:
-                    _, (_, size, _) = self._groups.popitem(last=False)
-                    self._held -= size
+                    self._held -= self._groups.popitem(last=False)[1].size
         return loaded
 
     def _file(self, shard: int) -> tuple[pq.ParquetFile, list[int]]:
@@ -116,7 +155,7 @@ class ShardFiles:
             return files[shard]
         self._check(shard)
         try:
-            file = pq.ParquetFile(self._shards[shard].path)
+            file = pq.ParquetFile(self._shards[shard].path, pre_buffer=False)  # no thread to fetch a local file
         except (OSError, pa.ArrowException) as error:
             raise ShardError(f"{self._shards[shard].path}: can't be opened: {error}") from error
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
@@ -138,15 +177,3 @@ class ShardFiles:
             if found != rows.sha256:
                 raise ShardError(f"{rows.path}: sha256 is {found}, the mixture says {rows.sha256}; the file is damaged")
             self._verified.add(shard)
-
-
-def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as dicts; equal pictures of a row group share one bytes object."""
-    columns = {name: table[name].to_pylist() for name in table.column_names if name != "images"}
-    if "images" in table.column_names:
-        seen: dict[bytes, bytes] = {}
-        columns["images"] = [
-            [seen.setdefault(image["bytes"], image["bytes"]) for image in images]
-            for images in table["images"].to_pylist()
-        ]
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

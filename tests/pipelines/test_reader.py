@@ -6,6 +6,7 @@ import itertools
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from goldmaker import gold
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from pipelines.mixture import MixtureConfig, build_mixture
 from pipelines.reader import BadSamples, Order, Reader, ShardError, permutation
-from pipelines.shard_files import ShardRows
+from pipelines.shard_files import ShardFiles, ShardRows, _Pictures
 from pipelines.shards import ShardConfig, build_shards
 from pipelines.store import Store
 
@@ -66,6 +67,36 @@ def test_permutation_is_pinned() -> None:
 
 
 PINNED = [6, 0, 5, 7, 2, 3, 1, 4]
+
+
+def test_the_order_is_pinned_and_found_in_any_pieces() -> None:
+    """Written down once, as the permutation is: (row group, row) of an epoch with repeats, in windows of four."""
+    shards = [ShardRows(Path("a"), None, range(6), [1, 2, 1, 1, 3, 1], [0, 0, 0, 1, 1, 1])]
+    order = Order(shards, seed=3, window=4)
+    whole = order.between(2, 0, order.rows)
+    assert [entry[1:] for entry in whole] == [(1, 5), (1, 3), (1, 4), (1, 4), (1, 4), (0, 0), (0, 1), (0, 1), (0, 2)]
+    for first, last in itertools.combinations(range(order.rows + 1), 2):
+        assert order.between(2, first, last) == whole[first:last]
+
+
+def test_rows_of_any_number_of_pictures_come_whole_from_any_row_group(tmp_path: Path) -> None:
+    pictures = [[], [b"a"], [b"a", b"bb", b""], [], [b"ccc"], [b"a", b"ccc"]]
+    table = pa.table({
+        "sample_id": [str(n) for n in range(6)], "messages": [""] * 6, "answer": [""] * 6,
+        "images": pa.array([[{"bytes": data, "path": None} for data in row] for row in pictures],
+                           pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=4)
+    files = ShardFiles([ShardRows.whole(tmp_path / "a.parquet")])
+    found = [files.row(0, row // 4, row) for row in range(6)]
+    assert [row["images"] for row in found] == pictures and [row["sample_id"] for row in found] == list("012345")
+    assert list(found[0]) == ["sample_id", "messages", "answer", "images"]
+    assert "images" not in ShardFiles([ShardRows.whole(tmp_path / "a.parquet")], columns=["answer"]).row(0, 0, 1)
+    # slices and several chunks, as other readers of parquet may give them
+    column = pa.chunked_array([table["images"].chunk(0)[1:3], table["images"].chunk(0)[4:]])
+    assert [_Pictures(column).of(n) for n in range(4)] == [pictures[n] for n in (1, 2, 4, 5)]
+    sliced = _Pictures(pa.chunked_array([table["images"].chunk(0)[2:]]))
+    assert [sliced.of(n) for n in range(4)] == pictures[2:]
 
 
 def test_epochs_and_seeds_differ_and_equal_ones_agree(store: Store) -> None:
