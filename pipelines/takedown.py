@@ -27,6 +27,7 @@ from pipelines.rawdata import register_raw
 from pipelines.reachable import Asset, find_assets
 from pipelines.store import Store, put_text
 from pipelines.takedown_assets import Rewriter
+from pipelines.takedown_embedded import cut_embedded
 from pipelines.takedown_list import NAME, Entry, Taken
 from pipelines.takedown_raw import RawReport, digests_at, locate, take_down_raw
 from pipelines.takedown_tables import Needles, id_rows, matches, texts_of
@@ -124,6 +125,10 @@ def _cut_raw(store: Store, source: str, raw: Raw, taken: Taken, report: Report) 
     if (done.changed or done.removed) and store.current(f"raw/{source}") is not None:
         told = {"takedown": {"changed": len(done.changed), "removed": len(done.removed)}}
         register_raw(store, source, raw.root, told)
+    if kept := cut_embedded(source, raw, taken):
+        done.changed += kept
+        if done not in report.raw:
+            report.raw.append(done)
 
 
 # --- what a list stands for ------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Native records out of raw files, whatever the format, with the source's own adapter as the proof.
 
-A file is cut where its format allows it (lines, rows, elements of a JSON list, TFRecord frames, parquet rows, or the
-whole file), by the record's id or, where that doesn't single it out, by its number. Then the adapter reads the new
-file: exactly the records that were taken down must be missing, all others must be as they were. Only then does the new
-file take the old one's place, in one step. What no cut gets right is left as it is and reported: a person must do it,
-and the ingest leaves the record out until then.
+A file is cut where its format allows it (lines, rows, elements of a JSON list or object, TFRecord frames, parquet rows,
+or the whole file), in each of the ways of `takedown_ways`. Then the adapter reads the new file: exactly the records
+that were taken down must be missing, all others must be as they were. Only then does the new file take the old one's
+place, in one step. What no cut gets right is left as it is and reported: a person must rewrite that file or withdraw
+it whole, and the ingest leaves the record out until then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,10 @@ from pipelines import sources, tfrecord
 from pipelines.adapter import Adapter, Broken, Raw, Record
 from pipelines.manifest import file_sha256
 from pipelines.takedown_list import Taken, TakenOfSource
+from pipelines.takedown_ways import Cut, search, ways
 from schemas.ids import digest
 
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"})
-Cut = Callable[[int, bytes], bool]
-"""(number, bytes of a line, row, element or frame) → whether it goes."""
 
 
 @dataclass
@@ -55,10 +54,7 @@ def take_down_raw(source: str, raw: Raw, taken: Taken) -> RawReport:
     adapter = sources.get(source)
     mine = TakenOfSource(taken, source)
     for group in adapter.parts(raw):
-        before = list(_records(adapter, raw, group))
-        gone = [one for one in before if mine.native(_id(one))]
-        if gone:
-            _cut_group(adapter, raw, group, before, gone, report)
+        _cut_group(adapter, raw, group, mine, report)
     for folder in (raw.root, *raw.companions.values()):
         for path in pictures(folder):
             if file_sha256(path) in taken.screens:
@@ -138,68 +134,99 @@ def _id(one: _Seen) -> str:
     return one.native_id
 
 
-def _cut_group(
-    adapter: Adapter, raw: Raw, group: tuple[str, ...], before: list[_Seen], gone: list[_Seen], report: RawReport
-) -> None:
-    for file in sorted({one.file for one in gone}):
-        mine = [one for one in gone if one.file == file]
-        wanted = Counter((one.native_id, one.content) for one in before if one.file == file)
-        wanted -= Counter((one.native_id, one.content) for one in mine)
-        path = raw.path(file)
-        if not wanted:
-            path.unlink()
-            report.removed.append(file)
-        elif _cut(adapter, raw, group, file, mine, wanted):
-            report.changed.append(file)
-        else:
-            report.left.append(file)
+def _cut_group(adapter: Adapter, raw: Raw, group: tuple[str, ...], mine: TakenOfSource, report: RawReport) -> None:
+    """File by file, until none is there or none can be cut: an episode may go on in another file, and the rest of it is
+    a record of its own once the first file is cut."""
+    done: set[str] = set()
+    while True:
+        there = tuple(file for file in group if file not in report.removed)
+        before = list(_records(adapter, raw, there)) if there else []
+        files = sorted({one.file for one in before if mine.native(_id(one))} - done)
+        if not files:
+            break
+        done.add(files[0])
+        _cut(_Group(adapter, raw, there, mine, _others(before, mine)), files[0], before, report)
 
 
-def _cut(
-    adapter: Adapter, raw: Raw, group: tuple[str, ...], file: str, gone: Sequence[_Seen],
-    wanted: Counter[tuple[str, str]],
-) -> bool:  # fmt: skip
-    """Try each way to cut a file; whether one was right. The old file stays until the new one is proved."""
-    path = raw.path(file)
+def _others(found: Iterable[_Seen], mine: TakenOfSource) -> Counter[tuple[str, str]]:
+    return Counter((one.native_id, one.content) for one in found if not mine.native(_id(one)))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Files that are read together, and what has to be read from them whatever is cut."""
+
+    adapter: Adapter
+    raw: Raw
+    files: tuple[str, ...]
+    mine: TakenOfSource
+    others: Counter[tuple[str, str]]
+
+    def proved(self, raw: Raw, files: tuple[str, ...], file: str) -> bool:
+        """Whether exactly the other records are read, and of `file` none that was taken down."""
+        try:
+            found = list(_records(self.adapter, raw, files)) if files else []
+        except (ValueError, OSError, KeyError):
+            return False
+        held = any(one.file == file and self.mine.native(_id(one)) for one in found)
+        return not held and _others(found, self.mine) == self.others
+
+
+def _cut(group: _Group, file: str, before: Sequence[_Seen], report: RawReport) -> None:
+    """Remove a file whole if no other record needs it, else try each way to cut it. The old file stays until the new
+    one is proved."""
+    raw, path = group.raw, group.raw.path(file)
+    here = [one for one in before if one.file == file]
+    gone = [one for one in here if group.mine.native(_id(one))]
+    if len(gone) == len(here) and group.proved(raw, tuple(one for one in group.files if one != file), file):
+        path.unlink()
+        report.removed.append(file)
+        return
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".put-", suffix=path.name[-80:])
     os.close(handle)
+    new = Path(aside)
+
+    def tried() -> Iterator[Cut]:
+        others = [one.locator for one in here if one not in gone]
+        yield from ways([(one.native_id, one.locator) for one in gone], others)
+        pieces = _alone(group.adapter, raw, file, new, {one.native_id for one in gone})
+        yield lambda number, data: number in pieces
+
     try:
-        for cut in _ways(gone):
-            if not _without(path, Path(aside), cut):
-                continue
-            if _proved(adapter, raw, group, file, Path(aside), wanted):
-                shutil.copymode(path, aside)
-                os.replace(aside, path)
-                return True
-        return False
+        for cut in tried():
+            instead = _Instead(raw.root, raw.companions, file, new)
+            if _without(path, new, cut) and group.proved(instead, group.files, file):
+                shutil.copymode(path, new)
+                os.replace(new, path)
+                report.changed.append(file)
+                return
+        report.left.append(file)
     finally:
-        Path(aside).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
 
 
-def _proved(
-    adapter: Adapter, raw: Raw, group: tuple[str, ...], file: str, new: Path, wanted: Counter[tuple[str, str]]
-) -> bool:
-    """Whether the adapter reads exactly the other records from the new file in the old one's place."""
-    try:
-        found = list(_records(adapter, _Instead(raw.root, raw.companions, file, new), group))
-    except (ValueError, OSError, KeyError):
+def _alone(adapter: Adapter, raw: Raw, file: str, new: Path, gone: set[str]) -> set[int]:
+    """Pieces of a file that give a record of `gone` when they stand alone in it."""
+    path, numbers = raw.path(file), list[int]()
+
+    def count(number: int, data: bytes) -> bool:
+        numbers.append(number)
         return False
-    return Counter((one.native_id, one.content) for one in found if one.file == file) == wanted
 
+    _without(path, new, count)
 
-def _ways(gone: Sequence[_Seen]) -> Iterator[Cut]:
-    """By the ids as they may be written, then by the numbers that the locators tell, counted from 0 and from 1."""
-    ids = [one.native_id for one in gone]
-    written = [text.encode() for name in ids for text in {name, json.dumps(name), json.dumps(name)[1:-1]} if name]
-    whole = re.compile(rb"(?<![0-9A-Za-z_])(?:" + b"|".join(map(re.escape, written)) + rb")(?![0-9A-Za-z_])")
-    yield lambda number, data: whole.search(data) is not None
-    fields = [b"\n" + _varint(len(name.encode())) + name.encode() for name in ids]  # a bytes feature of an Example
-    yield lambda number, data: any(one in data for one in fields)
-    numbers = [re.findall(r"\d+", one.locator) for one in gone]
-    if all(numbers):
-        told = {int(found[-1]) for found in numbers}
-        yield lambda number, data: number in told
-        yield lambda number, data: number + 1 in told
+    def ids_in(some: Collection[int]) -> set[str]:
+        chosen = set(some)
+        if len(chosen) == len(numbers):
+            return gone
+        if not _without(path, new, lambda number, data: number not in chosen):
+            return set()
+        try:
+            return {one.native_id for one in _records(adapter, _Instead(raw.root, raw.companions, file, new), (file,))}
+        except (ValueError, OSError, KeyError):
+            return gone if len(chosen) > 1 else set()
+
+    return search(sorted(set(numbers)), ids_in, gone)
 
 
 def _without(path: Path, target: Path, cut: Cut) -> bool:
@@ -242,40 +269,64 @@ def _kept(pieces: Iterable[bytes], cut: Cut, first: int = 0) -> bytes | None:
 
 
 def _csv(data: bytes, cut: Cut) -> bytes | None:
-    """Rows as bytes: one may have line breaks within quotes. The header stays."""
-    lines = data.decode("utf-8").splitlines(keepends=True)
+    """Rows as bytes: one may have line breaks within quotes, or bytes that are no text. The header stays."""
+    lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
     reader = csv.reader(iter(lines))
     pieces, last = [], 0
     for _ in reader:
-        pieces.append("".join(lines[last : reader.line_num]).encode())
+        pieces.append("".join(lines[last : reader.line_num]).encode("utf-8", "surrogateescape"))
         last = reader.line_num
     return _kept(pieces, cut, first=1)
 
 
 def _json(data: bytes, cut: Cut) -> bytes | None:
-    """Elements of a list, of a lone list within an object, or entries of an object."""
-    value = json.loads(data)
+    """Elements of a list, of a lone list within an object, entries of an object or of the objects in it."""
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return _broken_list(data, cut)
     inner = value
     if isinstance(value, dict):
         lists = [one for one in value.values() if isinstance(one, list)]
         inner = lists[0] if len(lists) == 1 else value
+    within = [one for one in value.values() if isinstance(one, dict)] if isinstance(value, dict) else []
+    if not any([_cut_entries(inner, cut), *(_cut_entries(one, cut) for one in within)]):
+        return None
+    indent = 1 if b"\n" in data.strip() else None
+    return json.dumps(value, ensure_ascii=False, indent=indent).encode()
+
+
+def _cut_entries(inner: Any, cut: Cut) -> bool:
     entries = list(enumerate(inner)) if isinstance(inner, list) else [(k, [k, v]) for k, v in inner.items()]
     gone = {key for number, (key, one) in enumerate(entries) if cut(number, json.dumps(one).encode())}
-    if not gone:
-        return None
     if isinstance(inner, list):
         inner[:] = [one for place, one in enumerate(inner) if place not in gone]
     else:
         for key in gone:
             del inner[key]
-    indent = 1 if b"\n" in data.strip() else None
-    return json.dumps(value, ensure_ascii=False, indent=indent).encode()
+    return bool(gone)
 
 
-def _varint(number: int) -> bytes:
-    """As protocol buffers write a length."""
-    low, rest = number & 127, number >> 7
-    return bytes([low | 128]) + _varint(rest) if rest else bytes([low])
+def _broken_list(data: bytes, cut: Cut) -> bytes | None:
+    """A list that ends too early: its whole elements are pieces, what comes after them stays as it is. Raises
+    `ValueError` for anything else."""
+    text, decoder = data.decode("utf-8"), json.JSONDecoder()
+    start = re.match(r"\s*\[\s*", text)
+    if start is None:
+        raise ValueError("expected JSON")
+    pieces, end = [], start.end()
+    while True:
+        try:
+            _, after = decoder.raw_decode(text, end)
+        except ValueError:
+            break
+        comma = re.compile(r"\s*,\s*").match(text, after)
+        if comma is None:
+            break
+        pieces.append(text[end : comma.end()].encode())
+        end = comma.end()
+    left = _kept(pieces, cut)
+    return None if left is None else text[: start.end()].encode() + left + text[end:].encode()
 
 
 def _tfrecord(path: Path, target: Path, cut: Cut) -> bool:

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from pipelines.promoted import MANIFEST, POINTER, promoted_digest
 from pipelines.takedown_list import Taken
 from pipelines.takedown_tables import Needles, matches
 from quality.judges.judge import JudgeError
@@ -46,7 +46,7 @@ def forget(home: Path, taken: Taken) -> Forgotten:
     done.answers = _forget_answers(home) if taken.judged else 0
     done.vectors = sum(_forget_vectors(folder, taken) for folder in _vector_folders(home))
     done.people = _forget_people(home / "feedback" / "review.sqlite", taken)
-    done.sets = _forget_sets(home / "feedback" / "human_verdicts", taken)
+    done.sets = _forget_sets(home, "feedback/human_verdicts", taken)
     return done
 
 
@@ -104,17 +104,16 @@ def _is_of(item_id: str, taken: Taken) -> bool:
     return plain in taken.episodes or plain.removeprefix("sample:") in taken.samples
 
 
-def _forget_sets(folder: Path, taken: Taken) -> list[str]:
+def _forget_sets(home: Path, feedback: str, taken: Taken) -> list[str]:
     """Frozen sets can't be changed: one that holds a record goes, and the pointer to it first."""
     needles = Needles.of(taken, shown=True)
-    gone = []
-    for manifest in sorted(folder.glob("*/manifest.json")):
+    gone, folder = [], home / feedback
+    for manifest in sorted(folder.glob(f"*/{MANIFEST}")):
         one = manifest.parent
         if not any(matches(pq.read_table(path), needles).any() for path in sorted(one.glob("*.parquet"))):
             continue
-        pointer = folder / "current.json"
-        if pointer.is_file() and json.loads(pointer.read_text(encoding="utf-8")).get("digest") == one.name:
-            pointer.unlink()
+        if promoted_digest(home, feedback) == one.name:
+            (folder / POINTER).unlink()
         aside = Path(tempfile.mkdtemp(dir=folder, prefix=".gone-"))
         os.replace(one, aside / one.name)
         shutil.rmtree(aside)

@@ -126,7 +126,8 @@ def _print(report: Report) -> None:
     for raw in report.raw:
         print(f"raw/{raw.source}: {len(raw.changed)} files cut, {len(raw.removed)} removed")
         for file in raw.left[:SHOWN]:
-            print(f"raw/{raw.source}: {file} can't be cut by its format: take the record out by hand")
+            by_hand = "write it anew without the record, or withdraw the whole file"
+            print(f"raw/{raw.source}: {file}: no cut leaves exactly its other records: {by_hand}")
     for journal in report.journals:
         print(f"{journal}: went")
     for name in report.trained:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from pipelines.store import Store
 from pipelines.takedown import Report, finish, take_down
 from pipelines.takedown_check import verify
 from pipelines.takedown_list import NAME, Entry, Taken, read_list
-from pipelines.takedown_raw import remaining, take_down_raw
+from pipelines.takedown_raw import _records, remaining, take_down_raw
 from pipelines.unify import unify_source
 
 KEYS = ("unified/toy", "gold/toy", "mid_training/shards", "mid_training/mixture")
@@ -197,6 +198,90 @@ def test_raw_files_lose_the_record_and_nothing_else(source: str, tmp_path: Path)
     if sources.get(source).parts(raw):
         after = unify_source(store, source, raw)
         assert after.counts["records_in"] == before.counts["records_in"] - 1
+
+
+ODD = {
+    "aitw": "an episode is several rows", "guiact_web_multi": "ids are made of two fields, rows are mixed",
+    "guiact_smartphone": "an episode is several elements", "multimodal_mind2web": "an episode goes on in another file",
+    "nnetnav": "ids are a letter, an episode is several lines", "os_genesis_web": "no ids, an episode is several lines",
+    "screen2words": "a row that is no text", "screenqa_short": "a list that ends too early",
+    "widget_captioning": "ids are made of two columns, rows are mixed",
+}  # fmt: skip
+"""Files in which a record's id or number alone doesn't say what is to be cut."""
+
+
+@pytest.mark.parametrize("source", ODD)
+def test_whichever_record_goes_the_others_stay_as_they_were(source: str, tmp_path: Path) -> None:
+    native.fixture(source).write(tmp_path)
+    adapter = sources.get(source)
+    companions = {name: tmp_path / name for name in adapter.descriptor.companions}
+
+    def read(raw: Raw) -> list[tuple[str, str]]:
+        """(id, content) of all records that can be read."""
+        found = (one for group in adapter.parts(raw) for one in _records(adapter, raw, group) if one.native_id)
+        return sorted((one.native_id, one.content) for one in found)
+
+    before = read(Raw(tmp_path / "raw", companions))
+    for place, name in enumerate(sorted({name for name, _ in before})):
+        raw = Raw(tmp_path / f"copy-{place}" / "raw", companions)
+        shutil.copytree(tmp_path / "raw", raw.root)
+        taken = Taken()
+        taken.add([Entry(f"record:{source}/{name}", "asked")])
+        report = take_down_raw(source, raw, taken)
+        assert report.left == [] and remaining(source, raw, taken) == [], name
+        assert read(raw) == [one for one in before if one[0] != name]
+
+
+def test_a_file_that_no_cut_gets_right_stays_and_is_named(tmp_path: Path) -> None:
+    """The languages of a task share one document: without one, the others aren't what they were."""
+    native.fixture("ugif").write(tmp_path)
+    raw, file = Raw(tmp_path / "raw"), "train/block/task.json"
+    before = (raw.root / file).read_bytes()
+    taken = Taken()
+    taken.add([Entry("record:ugif/train/block/en", "asked")])
+    report = take_down_raw("ugif", raw, taken)
+    assert (report.left, report.changed, report.removed) == ([file], [], [])
+    assert (raw.root / file).read_bytes() == before and remaining("ugif", raw, taken) == [file]
+    (raw.root / file).unlink()  # withdrawn whole, by a person
+    assert remaining("ugif", raw, taken) == [] and take_down_raw("ugif", raw, taken).left == []
+
+
+def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_path: Path) -> None:
+    """The planted truth and the receipt: the proof holds, and the next refresh takes the cut files for its own work."""
+    source, home = "aitz", tmp_path / "home"
+    native.fixture(source).write(tmp_path)
+    shutil.copytree(tmp_path / "raw", home / "raw" / source)
+    raw, store = Raw(home / "raw" / source), Store(home)
+    register_raw(store, source, raw.root)
+    unify_source(store, source, raw)
+    name = first_record(source, raw)
+    other = next(row["episode_id"] for row in store.require(f"unified/{source}").read("steps").to_pylist()
+                 if row["episode_id"] != name)  # fmt: skip
+    truth, receipt = home / "raw/_truth/aitz.jsonl", home / "raw/_receipts/aitz.json"
+    planted = [
+        {"record": name, "item": 0, "defect": "shifted", "low_fidelity": True, "original": {"text": "secret"}},
+        {"record": other, "item": None, "defect": "copy", "low_fidelity": False, "original": {"of": f"aitz/{name}"}},
+        {"record": other, "item": 1, "defect": "shifted", "low_fidelity": True, "original": {"text": "stays"}},
+    ]  # fmt: skip
+    files = {p.relative_to(raw.root).as_posix(): file_sha256(p) for p in sorted(raw.root.rglob("*")) if p.is_file()}
+    for path, text in (
+        (truth, "".join(json.dumps(line) + "\n" for line in planted)),
+        (receipt, json.dumps({"config": "c", "files": files, "counts": {}})),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    report, taken = take_down(store, [Entry(f"record:{source}/{name}", "asked")], lambda _: raw)
+    assert {"_truth/aitz.jsonl", "_receipts/aitz.json"} <= set(report.raw[0].changed) and report.raw[0].left == []
+    assert verify(home, taken, {source: raw}) == []
+    left = [json.loads(line) for line in truth.read_text().splitlines()]
+    assert left == [{**planted[1], "original": {}}, planted[2]]
+    told = json.loads(receipt.read_text())
+    assert told["config"] == "c" and told["files"] == {
+        p.relative_to(raw.root).as_posix(): file_sha256(p) for p in raw.root.rglob("*") if p.is_file()
+    }
+    assert told["files"] != files
+    again, _ = take_down(store, [], lambda _: raw)
+    assert again.raw == [], "nothing is left to do"
 
 
 @pytest.mark.parametrize("source", ["agentnet", "aitw"])  # record by record, and by column
