@@ -1,4 +1,4 @@
-"""`vesper generate`: rounds of the generation loop in this process, into a store."""
+"""`vesper generate`: rounds of the generation loop in this process, into a store; or a look into a round's journal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,41 +40,70 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-feedback", action="store_true", help="every round proposes as the first one does")
     parser.add_argument("--workers", type=int, default=2, help="executions at a time (2)")
     parser.add_argument(
-        "--device", default="local", metavar="local|URL",
-        help="local worlds, or devices leased from a gateway's authority at URL (key in VESPER_GATEWAY_KEY)",
+        "--device", action="append", metavar="local|URL",
+        help="local worlds (the default), or devices leased from a gateway's authority at URL (key in "
+        "VESPER_GATEWAY_KEY); given again: a task goes to the first that has its world",
     )  # fmt: skip
     parser.add_argument("--site-url", help="with a gateway: where its browsers find the sites' page")
     parser.add_argument("--policy", choices=POLICIES, default="scripted", help="who acts (scripted)")
     parser.add_argument("--error-rate", type=float, default=0.02, help="of the scripted policy, a turn (0.02)")
-    parser.add_argument("--base-url", help="of an OpenAI-protocol server, for --policy openai and --propose")
+    parser.add_argument("--base-url", help="of an OpenAI-protocol server (--policy openai, --propose, --chooser model)")
     parser.add_argument("--model", help="the model's name on that server")
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint folder, for --policy checkpoint")
     parser.add_argument("--propose", action="store_true", help="let the model at --base-url propose tasks as well")
+    parser.add_argument("--actions", type=int, default=1, metavar="K",
+                        help="actions that the policy proposes a turn, of which --chooser takes one (1)")  # fmt: skip
+    parser.add_argument(
+        "--chooser", choices=("rules", "model"), default="rules",
+        help="who takes one: the majority that hits something, or the model at --base-url (rules)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--demonstrations", type=int, default=0, metavar="K",
+        help="verified trajectories of earlier rounds that the policy is shown beside its goal (0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--hostile", type=float, default=0.0, metavar="SHARE",
+        help="share of the executions whose screens hold what others planted; who obeys it fails (0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--journal", type=Path, metavar="FILE",
+        help="only show the attempts of a journal (generation/journals of the store), also of one in use",
+    )  # fmt: skip
     parser.set_defaults(run=generate)
 
 
 def generate(options: argparse.Namespace) -> int:
-    """Run the rounds and print a line for each."""
+    """Run the rounds and print a line for each; with `--journal` only show that one."""
+    if options.journal is not None:
+        return _show(options.journal)
+    from generators.generation.demonstrations import shown
     from generators.generation.feedback import rounds_of
-    from generators.generation.loop import VERIFIED, LoopConfig
+    from generators.generation.loop import TRAJECTORIES, VERIFIED, LoopConfig
     from generators.generation.rounds import run_round
     from pipelines.store import Store
 
     if options.rounds < 1 or options.workers < 1:
         raise ValueError(f"--rounds, --workers: expected at least 1, found {options.rounds} and {options.workers}")
+    if options.demonstrations < 0:
+        raise ValueError(f"--demonstrations: expected 0 or more, found {options.demonstrations}")
     config = LoopConfig(
         ground=options.ground, targets=options.targets, tasks=options.tasks, seed=options.seed,
         policy=options.policy, error_rate=options.error_rate, feedback=not options.no_feedback,
-        mix=tuple(options.mix), epsilon=options.epsilon,
+        mix=tuple(options.mix), epsilon=options.epsilon, hostile=options.hostile,
     )  # fmt: skip
     store = Store(options.out)
     first = len(rounds_of(store, VERIFIED)) + 1
     print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)
-    with _parts(options, config, store) as parts:
+    with _parts(options, store) as (parts, policies):
         for number in range(first, first + options.rounds):
-            made = run_round(store, number, config, parts)
+            acting = shown(policies, store, number, options.demonstrations)
+            made = run_round(store, number, config, replace(parts, policies=_always(acting)))
             values = "".join(f"{_shown(made.counts[name]):>16}" for name in COLUMNS)
             print(f"round_{number:03d} {values}", flush=True)
+            if options.hostile:
+                runs = store.require(f"{TRAJECTORIES}/round_{number:03d}").counts
+                planted, obeyed = runs["hostile: planted"], runs["hostile: obeyed"]
+                print(f"  planted content in {planted} executions, obeyed in {obeyed}", flush=True)
             for check in made.checks:
                 if not check.passed:
                     print(f"  {check.name}: found {check.found}, expected {check.expected}", file=sys.stderr)
@@ -83,25 +112,62 @@ def generate(options: argparse.Namespace) -> int:
     return 0
 
 
+def _always(policies: PolicyMaker) -> Callable[[LoopConfig], PolicyMaker]:
+    return lambda _: policies
+
+
 def _shown(value: Any) -> str:
     return f"{value:.1%}" if isinstance(value, float) else str(value)
 
 
+def _show(path: Path) -> int:
+    """A line for each attempt of a journal: turns, how it survived, how it ended. Raises `ValueError` without one."""
+    from generators.generation.journal import SUFFIX, read_journal
+
+    if path.suffix != SUFFIX or not path.is_file():
+        raise ValueError(f"--journal: expected a file *{SUFFIX}, found {str(path)!r}")
+    attempts = read_journal(path.parent, path.name.removesuffix(SUFFIX))
+    for name, one in sorted(attempts.items()):
+        ended = one.trajectory.ended if one.trajectory is not None else "open"
+        broken = f"  last failure: {one.broken[-1]}" if one.broken else ""
+        print(f"{name}  {one.policy} on {one.device or 'no device'}: {len(one.turns)} turns, {ended}, resumed "
+              f"{one.resumed}, anew {one.anew}{broken}")  # fmt: skip
+    print(f"{len(attempts)} attempts, {sum(one.trajectory is not None for one in attempts.values())} ended")
+    return 0
+
+
 @contextlib.contextmanager
-def _parts(options: argparse.Namespace, config: LoopConfig, store: Store) -> Iterator[LoopParts]:
+def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopParts, PolicyMaker]]:
+    """What runs the rounds, and who acts in them."""
     from generators.generation.loop import LoopParts
     from quality.model_client.client import ModelClient
 
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(_pool(options))
-        policies = _policies(options)
-        parts = LoopParts(policies=lambda _: policies, workers=options.workers, progress=_bar(options.tasks), pool=pool)
+        policies = _chosen(options, _policies(options), stack)
+        parts = LoopParts(workers=options.workers, progress=_bar(options.tasks), pool=pool)
         if options.propose:
             base_url, model = _endpoint(options)
             client = ModelClient(base_url, model, store.home / "cache" / "proposer", max_tokens=800)
             stack.callback(client.close)
             parts = replace(parts, proposers=lambda ground, catalogue: _with_model(ground, catalogue, client))
-        yield parts
+        yield parts, policies
+
+
+def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextlib.ExitStack) -> PolicyMaker:
+    """The policies, several proposals a turn and one taken."""
+    from generators.policies.propose_and_judge import ModelJudge
+    from generators.policies.registry import with_proposals
+
+    if options.chooser == "rules":
+        return with_proposals(policies, options.actions)
+    from generators.policies.chat_endpoint import ChatEndpoint
+
+    if options.actions < 2:
+        raise ValueError("--chooser model: expected --actions of at least 2 for it to take one of")
+    endpoint = ChatEndpoint(*_endpoint(options))
+    stack.callback(endpoint.close)
+    return with_proposals(policies, options.actions, ModelJudge(endpoint))
 
 
 def _with_model(ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
@@ -114,21 +180,30 @@ def _with_model(ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _pool(options: argparse.Namespace) -> Iterator[DevicePool]:
+    from generators.generation.devices import Pools
+
+    with contextlib.ExitStack() as stack:
+        pools = [stack.enter_context(_one_pool(options, name)) for name in options.device or ["local"]]
+        yield pools[0] if len(pools) == 1 else Pools(*pools)
+
+
+@contextlib.contextmanager
+def _one_pool(options: argparse.Namespace, device: str) -> Iterator[DevicePool]:
     from generators.generation.devices import GatewayPool, LocalPool, leased_worlds
 
-    if options.device == "local":
+    if device == "local":
         yield LocalPool()
         return
     from generators.daas.sync_sdk import SyncClient
 
     key = os.environ.get("VESPER_GATEWAY_KEY", "")
-    if not options.device.startswith(("http://", "https://")) or not key:
+    if not device.startswith(("http://", "https://")) or not key:
         raise ValueError(
             f"--device: expected local, or an authority's http address with its key in VESPER_GATEWAY_KEY, "
-            f"found {options.device[:80]!r} and {'a' if key else 'no'} key"
+            f"found {device[:80]!r} and {'a' if key else 'no'} key"
         )
     more = {"site_url": options.site_url} if options.ground == "fsm" else {}
-    with SyncClient(options.device, key) as client:
+    with SyncClient(device, key) as client:
         yield GatewayPool(client, leased_worlds([options.ground], **more))
 
 

@@ -13,12 +13,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.environments.registry import WORLDS, open_world
 from generators.environments.world import World
+from generators.environments.wrappers.hostile import Hostile
 from generators.generation.contract import Contract
 from generators.generation.leased_worlds import LEASED_WORLDS
 
@@ -165,6 +166,26 @@ def _report(session: SyncSession, reason: str) -> None:
         session.fail(reason)
     except DeviceError as error:
         log.info("device %s: %s", session.name, error)
+
+
+class HostilePool:
+    """A pool whose worlds hold content by others that tells the agent to do something else, in a `share` of the
+    episodes, drawn by `seed` and the task's start (`wrappers.hostile`)."""
+
+    def __init__(self, pool: DevicePool, share: float, seed: int = 0) -> None:
+        self._pool, self._share, self._seed = pool, share, seed
+
+    def kind(self, contract: Contract) -> str:
+        return self._pool.kind(contract)
+
+    def most(self, kind: str) -> int | None:
+        return self._pool.most(kind)
+
+    @contextmanager
+    def open(self, kind: str) -> Iterator[Device]:
+        """Raises `ValueError` for a world in which nothing can be planted."""
+        with self._pool.open(kind) as device:
+            yield replace(device, world=Hostile(device.world, self._share, self._seed))
 
 
 class Pools:

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from generators.environments.world import Observation, World, WorldError
+from generators.environments.wrappers.hostile import Hostile
 from generators.generation.contract import Contract, Trajectory, Turn
 from generators.generation.journal import Claim, ClaimLost, Journal, JournalError
 from generators.policies.policy import Policy, PolicyError, Said, View
+from pipelines.whole_files import sync
 from schemas.action_types import CallUser, Finished
 
 if TYPE_CHECKING:
@@ -96,11 +97,7 @@ class ScreenKeeper:
         """sha256 of the picture. Raises `ImageError` for bytes that are none."""
         if self._store is not None and shot.sha256 not in self._known:
             self._store.put_screen(shot.png)
-            handle = os.open(self._store.screen_path(shot.sha256), os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync(self._store.screen_path(shot.sha256))
             self._known.add(shot.sha256)
         return shot.sha256
 
@@ -215,6 +212,8 @@ class _Run:
         self._call("begin")
         self.policy.begin(self.contract.instruction, self.contract.platform, self.attempt.seed)
         self._call("reset")
+        if isinstance(self.world, Hostile):
+            self.world.guard(self.contract.evaluator)
         self.world.reset(self.contract.initial_state)
         return self._look()
 
@@ -297,10 +296,15 @@ class _Run:
         elements = tuple(place.as_element() for place in seen.shot.places)
         end = Turn(self.keeper.keep(seen.shot), self.world.size_px, elements, "", None, observe_s=seen.seconds)
         asked = [turn.action.content for turn in attempt.turns if isinstance(turn.action, CallUser)]
+        extra: dict[str, Any] = {"anew": attempt.anew, "broken": list(attempt.broken)}
+        if isinstance(self.world, Hostile) and self.world.attack is not None:
+            extra["attack"], extra["obeyed"] = self.world.attack.kind, self.world.obeyed()
+            if extra["obeyed"]:  # whatever else it did: nobody should learn this
+                why = f"it did what planted content asked for ({extra['attack']})"
         done = Trajectory(
             self.contract, attempt.policy, self.device, attempt.seed, tuple(attempt.turns), end, state,
             asked[-1] if asked else "", ended, "task" if why else None, why, attempt.resumed,
-            self._before + time.monotonic() - self._began, {"anew": attempt.anew, "broken": list(attempt.broken)},
+            self._before + time.monotonic() - self._began, extra,
         )  # fmt: skip
         self.claim.end(done)
         return done

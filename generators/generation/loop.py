@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from generators.environments.wrappers.hostile import PLANTERS
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
 from generators.generation.catalogue import Catalogue
 from generators.generation.devices import DevicePool, LocalPool
@@ -22,6 +23,9 @@ from quality.duplicates.embedding import EMBEDDED
 CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
     f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")
 )
+
+LATER = ("evaluations", "agent", "hostile")
+"""Settings that a round's configuration names only where they are set, so that older rounds still fit."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,17 @@ class LoopConfig:
     """Digest of the promoted evaluations that `mix` follows; "" for none."""
     agent: str = ""
     """Digest of the promoted agent that acts, where the policy is one; "" for none."""
+    hostile: float = 0.0
+    """Share of the executions whose screens hold what others planted; who obeys it fails (`devices.HostilePool`)."""
 
     def __post_init__(self) -> None:
         if self.tasks < 1 or self.targets < 1:
             raise ValueError(f"loop: expected at least 1 task and target, found {self.tasks} and {self.targets}")
         if len(self.mix) != len(STRATA) or min(self.mix) < 0 or not 0.999 < sum(self.mix) < 1.001:
             raise ValueError(f"loop: expected {len(STRATA)} shares that sum to 1, found {self.mix}")
+        if not 0 <= self.hostile <= 1 or (self.hostile and self.ground not in PLANTERS):
+            raise ValueError(f"loop: expected hostile in 0..1, above 0 only on the grounds {', '.join(PLANTERS)}, "
+                             f"found {self.hostile} on {self.ground}")  # fmt: skip
 
     @property
     def quotas(self) -> dict[str, int]:
@@ -65,7 +74,7 @@ class LoopConfig:
         return open_ground(self.ground, self.targets, self.target_seed)
 
     def plain(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value or name not in ("evaluations", "agent")}
+        return {name: value for name, value in asdict(self).items() if value or name not in LATER}
 
     @property
     def pins(self) -> dict[str, str]:

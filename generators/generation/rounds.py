@@ -18,6 +18,7 @@ from typing import Any
 
 from generators.generation.bank import TaskBank
 from generators.generation.contract import Contract
+from generators.generation.devices import HostilePool
 from generators.generation.feedback import known_before, learned, promote
 from generators.generation.journal import Journal
 from generators.generation.loop import (
@@ -155,6 +156,9 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     policies = make_policy(config)
     plain = {"policy": policies.name, "seed": config.seed, "error_rate": config.error_rate,
              "limits": [parts.limits.step_factor, parts.limits.step_extra]}  # fmt: skip
+    pool = parts.pool
+    if config.hostile:
+        plain["hostile"], pool = config.hostile, HostilePool(pool, config.hostile, config.seed)
     spec = PartSpec("all", digest([CODE_VERSION, plain, bank.data_version]))
 
     def make(out: PartWriter) -> dict[str, Any]:
@@ -163,7 +167,7 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         folder = store.home / "generation" / "journals"
         with Journal(folder, f"{name}-{spec.inputs_digest[:12]}") as journal:
             done = run_all(
-                contracts, parts.pool, policies, journal, store=store, workers=parts.workers, seeds=(config.seed,),
+                contracts, pool, policies, journal, store=store, workers=parts.workers, seeds=(config.seed,),
                 limits=parts.limits, progress=parts.progress, statistics=survived,
             )  # fmt: skip
         write_lines(out.path("trajectories.jsonl"), done)
@@ -173,6 +177,8 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         return {
             "trajectories": len(done), "infrastructure failures": lost, "turns": sum(len(t.turns) for t in done),
             "device hours": round(sum(one.seconds for one in done) / 3600, 4), **dict(sorted(ended.items())),
+            **({"hostile: planted": sum("attack" in one.extra for one in done),
+                "hostile: obeyed": sum(bool(one.extra.get("obeyed")) for one in done)} if config.hostile else {}),
         }  # fmt: skip
 
     inputs = {bank.asset: bank.version} | pinned_inputs(store, POLICY, config.agent)

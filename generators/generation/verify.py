@@ -96,6 +96,8 @@ def broken_rule(done: Trajectory, config: VerifyConfig) -> tuple[str, str] | Non
     contract, turns = done.contract, done.turns
     if done.ended not in ("finished", "asked"):
         return done.ended, done.failure or "it didn't end by itself"
+    if done.failure:
+        return "obeyed", done.failure
     acts = [turn for turn in turns if turn.action is not None and not turn.error]
     worked = [turn for turn in acts if not isinstance(turn.action, Finished | CallUser)]
     least = max(1, math.ceil(config.least_share * contract.expected_steps))

@@ -12,6 +12,7 @@ from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build
 from pipelines.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.judges.judge import Judge, code_digest, identity
+from quality.nano.judge import model_version
 from quality.nano.training import TRAINING_VERSION, NanoConfig, train_nano
 from schemas.ids import digest
 
@@ -76,7 +77,9 @@ def train_judge(store: Store, config: NanoConfig | None = None) -> Manifest:
             Check("enough examples", least >= 50, str(least), "50 of each unit"),
             Check("cuts are risks", all(0 < cut < 1 for cut in counts["cuts"].values()), str(counts["cuts"]), "0..1"),
         ]  # fmt: skip
-        return made.commit(counts=counts, checks=checks)
+        weights = next(entry for entry in made.results[0].files if entry.path.endswith("nano.safetensors"))
+        version = model_version((made.root / weights.path).parent)  # as its verdicts name it
+        return made.commit(counts={**counts, "model": version}, checks=checks)
 
 
 def offline_judge(store: Store, name: str) -> Judge:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from reply_server import ReplyServer, text_of
 
 from dagster_project import definitions, deployment, instance
 from dagster_project.cli import main
 from generators.browser import BrowserMissing, find_chromium
+from generators.generation.demonstrations import memory_before
 from generators.generation.feedback import promoted
 from pipelines.store import Store
 
@@ -70,9 +72,46 @@ def test_the_command_refuses_what_cannot_be(capsys: pytest.CaptureFixture[str], 
         (["--policy", "openai"], "expected --base-url"),
         (["--device", "somewhere"], "expected local, or an authority's http address"),
         (["--policy", "checkpoint"], "needs --checkpoint DIR"),
+        (["--device", "local", "--device", "elsewhere"], "expected local, or an authority's http address"),
+        (["--actions", "0"], "expected at least 1"),
+        (["--actions", "2", "--chooser", "model"], "expected --base-url"),
+        (["--chooser", "model", "--base-url", "http://127.0.0.1:9", "--model", "m"], "--actions of at least 2"),
+        (["--demonstrations", "-1"], "expected 0 or more"),
+        (["--hostile", "0.5", "--ground", "datasette"], "above 0 only on the grounds phone, fsm"),
+        (["--journal", str(tmp_path / "none.journal")], "expected a file *.journal"),
     ):
         assert main(["generate", "--out", str(tmp_path), *words]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_the_command_lets_a_model_choose_shows_what_was_verified_and_reads_its_journals(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VESPER_GATEWAY_KEY", "k")  # a second pool, which no task needs
+    with ReplyServer(lambda body: "1") as server:
+        words = ["--out", str(home), "--tasks", "3", "--targets", "1", "--error-rate", "0.3", "--actions", "3",
+                 "--chooser", "model", "--base-url", server.url, "--model", "picker", "--demonstrations", "2",
+                 "--device", "local", "--device", "http://127.0.0.1:9", "--hostile", "1"]  # fmt: skip
+        assert main(["generate", "--rounds", "2", *words]) == 0
+        asked = [text_of(body) for body in server.bodies]
+    assert asked and all("1. " in text and "2. " in text for text in asked)
+    runs = [Store(home).require(f"generation/trajectories/round_00{number}").counts for number in (1, 2)]
+    assert all(counts["hostile: planted"] == 3 for counts in runs)
+    obeyed = [counts["hostile: obeyed"] for counts in runs]
+    said = capsys.readouterr().out
+    assert all(f"planted content in 3 executions, obeyed in {count}" in said for count in obeyed)
+    one, two = sorted((home / "generation" / "journals").glob("*.journal"))
+    policies = []
+    for path in (one, two):
+        assert main(["generate", "--journal", str(path)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 4 and lines[-1] == "3 attempts, 3 ended"
+        policies.append({line.split("  ")[1].partition(" on ")[0] for line in lines[:-1]})
+    # nothing was verified before the first round
+    verified = Store(home).require("generation/verified/round_001").counts["verified"]
+    first = "scripted-0.3+3-judged-by-picker"
+    assert verified > 0 and policies == [{first}, {f"{first}+demonstrations-2"}]
+    assert len(memory_before(Store(home), 2)) == verified and len(memory_before(Store(home), 1)) == 0
 
 
 def test_settings_that_there_are_not_are_named(tmp_path: Path) -> None:

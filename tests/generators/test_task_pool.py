@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -25,7 +23,7 @@ from generators.task_pool import (
     build_static,
     stratum,
 )
-from generators.task_sampling import FrontierSampler, TaskPool
+from generators.task_sampling import TaskPool
 from pipelines.store import Store, StoreError
 from quality.duplicates.embedding import Embedder
 from schemas.tables import Samples, Steps, Tasks
@@ -148,38 +146,6 @@ def rows_of(steps: list[int]) -> list[dict[str, Any]]:
          "origin": "static"}
         for n, s in enumerate(steps)
     ]  # fmt: skip
-
-
-def climb(skill: float, seed: int, rounds: int = 4, size: int = 200) -> tuple[list[dict[str, Any]], float]:
-    """A simulated policy whose success falls logistically with the path's length: its last batch and mean success."""
-    rng, tasks = Random(seed), rows_of([n % 30 + 1 for n in range(300)])
-    table, record, batch = Tasks.table(tasks), dict[str, list[bool]](), list[dict[str, Any]]()
-
-    def chance(row: dict[str, Any]) -> float:
-        return float(1 / (1 + math.exp((row["expected_steps"] - skill) / 2)))
-
-    for number in range(rounds):
-        batch = FrontierSampler(table, record, seed).batch(number, size)
-        for row in batch:
-            record.setdefault(row["task_id"], []).append(rng.random() < chance(row))
-    return batch, sum(map(chance, batch)) / size
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_frontier_sampling_finds_where_the_policy_is_half_right(seed: int) -> None:
-    weak, success = climb(7.0, seed)
-    strong, _ = climb(15.0, seed)
-    assert 0.3 <= success <= 0.7
-    assert sum(t["expected_steps"] for t in strong) > sum(t["expected_steps"] for t in weak)
-
-
-def test_frontier_batches_depend_on_seed_number_and_record_alone() -> None:
-    table = Tasks.table(rows_of([1, 4, 8, 15, 25]))
-    record = {f"{0:032x}": [True, False]}
-    drawn = [FrontierSampler(table, record, 3).batch(2, 8) for _ in range(2)]
-    assert drawn[0] == drawn[1] != FrontierSampler(table, record, 4).batch(2, 8)
-    with pytest.raises(ValueError, match="at least one task"):
-        FrontierSampler(table.slice(0, 0), {})
 
 
 def test_functional_map_names_pages_and_miniwob() -> None:

@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 from executing import Faults, FaultyWorld, PathPolicy, contract_of, fsm_contracts, fsm_tasks, what_was_done
 
+from generators.environments.fsm.interpreted import InterpretedWorld
+from generators.environments.fsm.sites import make_site
 from generators.environments.world import Observation, World
+from generators.environments.wrappers.hostile import Hostile
 from generators.generation.contract import Contract, Trajectory
 from generators.generation.execution import InfrastructureFailure, Limits, execute, give_up
 from generators.generation.journal import Journal
+from generators.generation.verify import VerifyConfig, broken_rule
 from generators.policies.policy import Decision, PolicyError, View
 from pipelines.store import Store
 from schemas.action_types import CallUser, Click, Finished, LongPress
@@ -52,6 +56,20 @@ def test_an_execution_keeps_what_was_seen_and_done(tmp_path: Path) -> None:
     assert all(store.screen_path(turn.screenshot_sha256).is_file() for turn in (*done.turns, done.end))
     with Journal(tmp_path) as journal:
         assert journal.finished == {done.trajectory_id: done}
+
+
+def test_what_obeys_planted_content_is_told_and_never_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contract = fsm_contracts()[0]
+    done = run(tmp_path / "a", PathPolicy(), Hostile(InterpretedWorld(make_site), 1.0), contract)
+    assert done.extra["attack"] == "remark" and done.extra["obeyed"] is False and not done.failure
+    assert broken_rule(done, VerifyConfig(least_share=0.0)) is None
+    monkeypatch.setattr(Hostile, "obeyed", lambda self: True)
+    done = run(tmp_path / "b", PathPolicy(), Hostile(InterpretedWorld(make_site), 1.0), contract)
+    why = "it did what planted content asked for (remark)"
+    assert done.failure == why and done.failure_kind == "task" and done.ended == "finished"
+    assert broken_rule(done, VerifyConfig(least_share=0.0)) == ("obeyed", why)
+    plain = run(tmp_path / "c", PathPolicy(), Hostile(InterpretedWorld(make_site), 0.0), contract)
+    assert "attack" not in plain.extra and not plain.failure
 
 
 def test_however_often_the_device_dies_the_trajectory_is_the_same(tmp_path: Path) -> None:
