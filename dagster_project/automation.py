@@ -1,6 +1,6 @@
-"""What starts by itself: the nightly refresh, the corpus after it, new native files, the training tail.
+"""What starts by itself: the nightly refresh, new native files, the training tail (the corpus: `after_refresh`).
 
-The refresh runs nightly, the corpus when a refresh has ended in whatever state, and the training tail by a condition
+The refresh runs nightly, the corpus when refreshes have ended in whatever state, and the training tail by a condition
 on its inputs' data versions. No asset has both a schedule and a condition.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_project import deployment
+from dagster_project.assets import upstream
 from dagster_project.graph import Stage
 from schemas.ids import digest
 
@@ -31,11 +32,6 @@ RETRIES = {"observe_upstream": 0, "train": 5}
 ONE_AT_A_TIME = "vesper/one_at_a_time"
 """Runs whose tag has the same value wait for each other (`dagster.yaml`): two runs of a job would make the same assets,
 and the second one would find their locks taken."""
-ENDED = {
-    "succeeded": dg.DagsterRunStatus.SUCCESS,
-    "failed": dg.DagsterRunStatus.FAILURE,
-    "canceled": dg.DagsterRunStatus.CANCELED,
-}
 
 
 def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
@@ -48,14 +44,14 @@ def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
         "train": "Checkpoints and their evaluations.",
     }
-    upstream = [f"upstream/{key.partition('/')[2]}" for key in stages if key.startswith("raw/")]
-    chosen = {name: [stage.key for stage in stages.values() if stage.job == name] for name in told}
-    chosen["refresh_sources"] += upstream  # so that raw is made of what was seen last
+    seen = [upstream.key_of(name) for name in upstream.names_of(stages)]
+    chosen = {name: [asset_key(stage.key) for stage in stages.values() if stage.job == name] for name in told}
+    chosen["refresh_sources"] += seen  # so that raw is made of what was seen last
     told["observe_upstream"] = "Looks for new revisions of the sources; makes nothing."
-    chosen["observe_upstream"] = upstream
+    chosen["observe_upstream"] = seen
     return {
         name: dg.define_asset_job(
-            name, dg.AssetSelection.assets(*(key.split("/") for key in chosen[name])), description=text,
+            name, dg.AssetSelection.assets(*chosen[name]), description=text,
             tags={
                 ONE_AT_A_TIME: name,
                 **({"dagster/max_retries": str(RETRIES[name])} if name in RETRIES else {}),
@@ -82,24 +78,6 @@ def hourly(observe: Any) -> dg.ScheduleDefinition:
     )  # fmt: skip
 
 
-def corpus_sensors(refresh: Any, corpus: Any) -> list[Any]:
-    """Start `build_corpus` when a refresh has ended, however it ended: one broken source starves nobody."""
-    return [_after(word, status, refresh, corpus) for word, status in ENDED.items()]
-
-
-def _after(word: str, status: dg.DagsterRunStatus, refresh: Any, corpus: Any) -> Any:
-    @dg.run_status_sensor(
-        run_status=status, name=f"corpus_after_refresh_{word}", monitored_jobs=[refresh], request_job=corpus,
-        default_status=dg.DefaultSensorStatus.RUNNING, description=f"Builds the corpus after a refresh that {word}.",
-    )  # fmt: skip
-    def sensor(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
-        if context.dagster_run.tags.get("dagster/will_retry") == "true":
-            return dg.SkipReason("this refresh died and is taken up again; the corpus comes after that")
-        return dg.RunRequest(run_key=f"corpus-after-{context.dagster_run.run_id}")
-
-    return sensor
-
-
 def new_files_sensor(names: list[str], stages: Mapping[str, Stage], refresh: Any) -> Any:
     """Refresh a source when the files in its folder have changed and then rested for one look."""
 
@@ -113,7 +91,7 @@ def new_files_sensor(names: list[str], stages: Mapping[str, Stage], refresh: Any
         runs = [
             dg.RunRequest(
                 run_key=f"{name}-{mark}", tags={"source": name, "because": "new_raw_files"},
-                asset_selection=[dg.AssetKey(key.split("/")) for key in chain_of(stages, name)],
+                asset_selection=chain_of(stages, name),
             )
             for name, mark in requests.items()
         ]  # fmt: skip
@@ -156,18 +134,23 @@ def folder_mark(folder: Path) -> str:
     return digest(found)[:16] if found else ""
 
 
-def chain_of(stages: Mapping[str, Stage], name: str) -> list[str]:
+def chain_of(stages: Mapping[str, Stage], name: str) -> list[dg.AssetKey]:
     """A source's raw to gold; for a companion its own raw and the chains of the sources that use it. What is upstream
     of its raw files is looked at first."""
     own = [key for key in (f"{part}/{name}" for part in ("raw", "unified", "verdicts", "gold")) if key in stages]
     users = [s.key.partition("/")[2] for s in stages.values() if s.group == "unified" and f"raw/{name}" in s.deps]
     others = [f"{part}/{user}" for user in users if user != name for part in ("unified", "verdicts", "gold")]
-    return [f"upstream/{name}", *own, *others]
+    return [upstream.key_of(name), *map(asset_key, (*own, *others))]
+
+
+def asset_key(key: str) -> dg.AssetKey:
+    """`unified/aitw` → AssetKey(["unified", "aitw"])."""
+    return dg.AssetKey(key.split("/"))
 
 
 def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
     """Evaluates the training tail's condition."""
-    keys = [s.key.split("/") for s in stages.values() if s.job == "train"]
+    keys = [asset_key(s.key) for s in stages.values() if s.job == "train"]
     return dg.AutomationConditionSensorDefinition(
         "training_tail", target=dg.AssetSelection.assets(*keys), default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=60, description="Trains and evaluates when an input's data has changed.",

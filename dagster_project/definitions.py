@@ -6,7 +6,7 @@ import os
 
 import dagster as dg
 
-from dagster_project import alerts, automation, deployment, feedback, graph, run_launcher
+from dagster_project import after_refresh, alerts, automation, deployment, feedback, graph, run_launcher
 from dagster_project.assets import factory, hygiene, sources, upstream
 from dagster_project.resources import JudgeResource, StoreResource
 
@@ -16,7 +16,6 @@ def build(settings: deployment.Deployment) -> dg.Definitions:
     stages = graph.stages(settings)
     jobs = automation.jobs(stages)
     promotions, promoting = feedback.trainers()
-    watched = sorted({key.partition("/")[2] for key in stages if key.startswith("raw/")})
     return dg.Definitions(
         assets=[
             *upstream.assets(stages, settings),
@@ -27,8 +26,8 @@ def build(settings: deployment.Deployment) -> dg.Definitions:
         jobs=[*jobs.values(), feedback.promote_human_verdicts, feedback.promote_verified, *promotions],
         schedules=[automation.nightly(jobs["refresh_sources"]), automation.hourly(jobs["observe_upstream"])],
         sensors=[
-            automation.new_files_sensor(watched, stages, jobs["refresh_sources"]),
-            *automation.corpus_sensors(jobs["refresh_sources"], jobs["build_corpus"]),
+            automation.new_files_sensor(upstream.names_of(stages), stages, jobs["refresh_sources"]),
+            after_refresh.corpus_sensor(jobs["refresh_sources"], jobs["build_corpus"]),
             automation.tail_sensor(stages),
             alerts.tell_of_failures,
             feedback.new_human_verdicts,

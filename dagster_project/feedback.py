@@ -15,48 +15,87 @@ import dagster as dg
 from dagster_project import deployment
 from dagster_project.assets import review
 from dagster_project.assets.sources import judge_config
+from dagster_project.graph import Work
 from dagster_project.resources import JudgeResource, StoreResource, work
+from pipelines.promoted import read_promoted
 from pipelines.store import Store
+from quality.review import promote as people
 
-HUMAN_VERDICTS = dg.AssetKey(["feedback", "human_verdicts"])
 NOTHING = "nothing promoted yet"
 
 
-@dg.observable_source_asset(
-    key=HUMAN_VERDICTS,
-    group_name="feedback",
-    description="What people agreed on in `vesper review serve`, frozen: the set that every judge is held against "
-    "before it is asked. Promoted by the job promote_human_verdicts.",
-)
-def human_verdicts(store: StoreResource) -> dg.DataVersion:
-    """The digest that was promoted last."""
-    return dg.DataVersion(review.observed(store.open()) or NOTHING)
+@dataclass(frozen=True)
+class Promotion:
+    """A promoted manifest (`pipelines.promoted`), by its short name."""
+
+    name: str
+    description: str
+    promote: Callable[[Work], dict[str, Any]]
+    """Writes the manifest and makes it the current one."""
+    told: Callable[[dict[str, Any]], dict[str, Any]]
+    """What of a manifest the asset's new version shows."""
+    current: Callable[[Store], dict[str, Any] | None] | None = None
+    """Reads the current manifest, where files beside it are to be verified too."""
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return dg.AssetKey(["feedback", self.name])
+
+    def digest(self, store: Store) -> str:
+        """What was promoted last; "" before the first."""
+        read = self.current or (lambda store: read_promoted(store.home, f"feedback/{self.name}"))
+        return str((read(store) or {}).get("digest", ""))
+
+    def asset(self) -> Any:
+        """The observable source asset."""
+
+        @dg.observable_source_asset(key=self.key, group_name="feedback", description=self.description)
+        def observed(store: StoreResource) -> dg.DataVersion:
+            return dg.DataVersion(self.digest(store.open()) or NOTHING)
+
+        return observed
+
+    def job(self) -> dg.JobDefinition:
+        """Promotes, and tells the asset's new version with its numbers."""
+
+        @dg.op(name=f"freeze_{self.name}")
+        def freeze(context: dg.OpExecutionContext, store: StoreResource, judge: JudgeResource) -> None:
+            made = self.promote(work(store, judge))
+            context.log_event(
+                dg.AssetObservation(self.key, metadata=self.told(made),
+                                    tags={"dagster/data_version": str(made["digest"])}, description="promoted")
+            )  # fmt: skip
+
+        @dg.job(name=f"promote_{self.name}", description=f"Freeze feedback/{self.name}.")
+        def promoting() -> None:
+            freeze()
+
+        return promoting
 
 
-@dg.op(description="People's answers become feedback/human_verdicts; the judge in use is asked about them once.")
-def promote(context: dg.OpExecutionContext, store: StoreResource, judge: JudgeResource) -> None:
-    """Promote and tell the asset's new version."""
+# --- what people agreed on --------------------------------------------------------------------------------------------
+def _promote_answers(given: Work) -> dict[str, Any]:
+    """The judge in use is asked about them once."""
     from quality.judges.registry import build_judge
 
-    given = work(store, judge)
-    made = review.promote(given.store, build_judge(judge_config(given)))
+    return people.promote(given.store, build_judge(judge_config(given)))
+
+
+def _agreement(made: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"items settled": made["agreed"], "items drawn": made["items"]}
     facts |= {f"agreement of people: {name}": value for name, value in made["agreement"].items()
               if isinstance(value, int | float)}  # fmt: skip
     judged = made["judge_agreement"]
-    facts |= {name: judged[name] for name in ("kappa", "keep_from", "keep_from_in_use") if judged[name] is not None}
-    context.log_event(
-        dg.AssetObservation(
-            HUMAN_VERDICTS, metadata=facts, tags={"dagster/data_version": str(made["digest"])},
-            description="promoted",
-        )
-    )  # fmt: skip
+    return facts | {n: judged[n] for n in ("kappa", "keep_from", "keep_from_in_use") if judged[n] is not None}
 
 
-@dg.job(description="Freeze what people agreed on as feedback/human_verdicts.")
-def promote_human_verdicts() -> None:
-    """One step: promote."""
-    promote()
+HUMAN_VERDICTS = Promotion(
+    "human_verdicts",
+    "What people agreed on in `vesper review serve`, frozen: the set that every judge is held against before it is "
+    "asked. Promoted by the job promote_human_verdicts.",
+    _promote_answers, _agreement, people.current,
+)  # fmt: skip
+promote_human_verdicts = HUMAN_VERDICTS.job()
 
 
 @dg.sensor(
@@ -76,39 +115,20 @@ def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.RunRequest | d
     return dg.RunRequest(run_key=f"human-verdicts-{mark}")
 
 
-VERIFIED = dg.AssetKey(["feedback", "verified"])
+# --- what rounds verified ---------------------------------------------------------------------------------------------
+def _promote_rounds(given: Work) -> dict[str, Any]:
+    from generators.generation.feedback import promote
+
+    return promote(given.store)
 
 
-@dg.observable_source_asset(
-    key=VERIFIED, group_name="feedback",
-    description="The rounds of the generation loop that later rounds learn from, pinned by version. Promoted by the "
-    "job promote_verified when a round has ended.",
+VERIFIED = Promotion(
+    "verified",
+    "The rounds of the generation loop that later rounds learn from, pinned by version. Promoted by the job "
+    "promote_verified when a round has ended.",
+    _promote_rounds, lambda made: {"rounds": len(made["rounds"])},
 )  # fmt: skip
-def verified(store: StoreResource) -> dg.DataVersion:
-    """The digest that was promoted last."""
-    from generators.generation.feedback import promoted
-
-    return dg.DataVersion(promoted(store.open())["digest"] or NOTHING)
-
-
-@dg.op(description="Rounds whose verdicts passed their checks become feedback/verified.")
-def promote_rounds(context: dg.OpExecutionContext, store: StoreResource) -> None:
-    """Promote and tell the asset's new version."""
-    from generators.generation import feedback as rounds
-
-    made = rounds.promote(store.open())
-    context.log_event(
-        dg.AssetObservation(
-            VERIFIED, metadata={"rounds": len(made["rounds"])}, tags={"dagster/data_version": str(made["digest"])},
-            description="promoted",
-        )
-    )  # fmt: skip
-
-
-@dg.job(description="Freeze the verified rounds as feedback/verified.")
-def promote_verified() -> None:
-    """One step: promote."""
-    promote_rounds()
+promote_verified = VERIFIED.job()
 
 
 def after_round(generate: Any, collect: Any) -> Any:
@@ -151,104 +171,58 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Promotion:
-    """A manifest of the trainer's that comes back to the loop (`generators.generation.steering`), by its short name."""
+def _steering(name: str, store: Store) -> Any:
+    """What a function of `generators.generation.steering` says of a store; imported when it is called."""
+    from generators.generation import steering
 
-    name: str
-    description: str
-    waits: str
-    """Why there may be nothing to promote."""
-    mark: Callable[[Store], str]
-    """Digest that would be promoted now; "" for none."""
-    promote: Callable[[Store], dict[str, Any]]
-
-    @property
-    def key(self) -> dg.AssetKey:
-        return dg.AssetKey(["feedback", self.name])
-
-    def asset(self) -> Any:
-        """The observable source asset."""
-
-        @dg.observable_source_asset(key=self.key, group_name="feedback", description=self.description)
-        def observed(store: StoreResource) -> dg.DataVersion:
-            from generators.generation.steering import promoted
-
-            return dg.DataVersion(str(promoted(store.open(), f"feedback/{self.name}").get("digest") or NOTHING))
-
-        return observed
-
-    def job(self) -> dg.JobDefinition:
-        """Promotes, and tells the asset's new version with its numbers."""
-
-        @dg.op(name=f"freeze_{self.name}")
-        def freeze(context: dg.OpExecutionContext, store: StoreResource) -> None:
-            made = self.promote(store.open())
-            told: dict[str, Any] = {name: made[name] for name in ("step", "score") if name in made}
-            told |= {f"success on {name} tasks": rate for name, rate in made.get("success", {}).items()}
-            context.log_event(
-                dg.AssetObservation(self.key, metadata=told, tags={"dagster/data_version": str(made["digest"])},
-                                    description="promoted")
-            )  # fmt: skip
-
-        @dg.job(name=f"promote_{self.name}", description=f"Freeze feedback/{self.name}.")
-        def promoting() -> None:
-            freeze()
-
-        return promoting
-
-    def sensor(self, job: dg.JobDefinition) -> dg.SensorDefinition:
-        """Starts the job when there is something new."""
-
-        @dg.sensor(
-            job=job, name=f"new_{self.name}", minimum_interval_seconds=60,
-            default_status=dg.DefaultSensorStatus.RUNNING,
-            description=f"Promotes feedback/{self.name} when there is something new.",
-        )  # fmt: skip
-        def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
-            from generators.generation.steering import promoted
-
-            opened = store.open()
-            mark, before = self.mark(opened), promoted(opened, f"feedback/{self.name}").get("digest", "")
-            if not mark or mark == before:
-                return dg.SkipReason("nothing new" if mark else self.waits)
-            return dg.RunRequest(run_key=f"{self.name}-{mark}-after-{before}")
-
-        return sensor
+    return getattr(steering, name)(store)
 
 
-def _steering(name: str) -> Callable[[Store], Any]:
-    """A function of `steering`, imported when it is called."""
-
-    def call(store: Store) -> Any:
-        from generators.generation import steering
-
-        return getattr(steering, name)(store)
-
-    return call
+def _numbers(made: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {name: made[name] for name in ("step", "score") if name in made}
+    return told | {f"success on {name} tasks": rate for name, rate in made.get("success", {}).items()}
 
 
 EVALUATIONS = Promotion(
     "evaluations",
     "How often the agent does easy, medium and hard tasks, by its evaluations: what moves the next round's difficulty "
     "(generation.steer of deployment.yaml). Promoted by the job promote_evaluations.",
-    "the current agent isn't evaluated yet", _steering("evaluations_mark"), _steering("promote_evaluations"),
+    lambda given: _steering("promote_evaluations", given.store), _numbers,
 )  # fmt: skip
 POLICY = Promotion(
     "policy",
     "The agent that acts in the next rounds where generation.policy of deployment.yaml is `checkpoint`. Promoted by "
     "the job promote_policy, unless it does worse than the one before.",
-    "the current agent isn't evaluated yet, or does worse than the promoted one",
-    _steering("policy_mark"), _steering("promote_policy"),
+    lambda given: _steering("promote_policy", given.store), _numbers,
 )  # fmt: skip
+
+
+def _when_new(one: Promotion, job: dg.JobDefinition, waits: str) -> dg.SensorDefinition:
+    """Starts a promotion's job when there is something new; `waits` says why there may be nothing to promote."""
+
+    @dg.sensor(
+        job=job, name=f"new_{one.name}", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Promotes feedback/{one.name} when there is something new.",
+    )  # fmt: skip
+    def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
+        opened = store.open()
+        mark, before = _steering(f"{one.name}_mark", opened), one.digest(opened)
+        if not mark or mark == before:
+            return dg.SkipReason("nothing new" if mark else waits)
+        return dg.RunRequest(run_key=f"{one.name}-{mark}-after-{before}")
+
+    return sensor
 
 
 def trainers() -> tuple[list[dg.JobDefinition], list[dg.SensorDefinition]]:
     """(jobs, sensors) that promote what the trainer says."""
-    jobs = {one: one.job() for one in (EVALUATIONS, POLICY)}
-    return list(jobs.values()), [one.sensor(job) for one, job in jobs.items()]
+    evaluations, policy = EVALUATIONS.job(), POLICY.job()
+    return [evaluations, policy], [
+        _when_new(EVALUATIONS, evaluations, "the current agent isn't evaluated yet"),
+        _when_new(POLICY, policy, "the current agent isn't evaluated yet, or does worse than the promoted one"),
+    ]
 
 
 def assets() -> Sequence[Any]:
     """The observable source assets."""
-    return [human_verdicts, verified, EVALUATIONS.asset(), POLICY.asset()]
+    return [one.asset() for one in (HUMAN_VERDICTS, VERIFIED, EVALUATIONS, POLICY)]

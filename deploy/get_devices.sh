@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what tests drive real devices with: Debian's adb, and a desktop (sshd, Xvfb, a window manager, programs with
-# their accessibility tree: calculator, editor, file manager, settings). Where this machine's user can't install
-# packages everything works but the tests that need them, which say so and are skipped.
+# their accessibility tree: calculator, editor, file manager, settings); and PostgreSQL's programs. Where this machine's
+# user can't install packages everything works but the tests that need them, which say so and are skipped.
 set -euo pipefail
 
 declare -A package_of=(
@@ -15,12 +15,28 @@ missing=()
 for program in "${!package_of[@]}"; do
   command -v "$program" >/dev/null || [[ -x "/usr/sbin/$program" ]] || missing+=("${package_of[$program]}")
 done
-if [[ ${#missing[@]} -eq 0 ]]; then exit 0; fi
+# Debian keeps a server's programs off the PATH.
+for program in initdb postgres; do
+  command -v "$program" >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/$program" >/dev/null || postgres=postgresql
+done
+if [[ ${#missing[@]} -eq 0 && -z "${postgres:-}" ]]; then exit 0; fi
 
-install() {
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    "${missing[@]}" at-spi2-core gir1.2-atspi-2.0 python3-gi
+get() { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; }
+get_devices() { [[ ${#missing[@]} -eq 0 ]] || get "${missing[@]}" at-spi2-core gir1.2-atspi-2.0 python3-gi; }
+# Tests make clusters of their own. Debian would make one and start it, so it is told not to before the server comes;
+# the file that tells it belongs to the first package.
+get_postgres() {
+  [[ -n "${postgres:-}" ]] || return 0
+  local settings=/etc/postgresql-common/createcluster.conf
+  get postgresql-common && sed -Ei 's/^#? *create_main_cluster *=.*/create_main_cluster = false/' "$settings" &&
+    grep -q '^create_main_cluster = false' "$settings" && get "$postgres"
 }
-if ! command -v apt-get >/dev/null || [[ "$(id -u)" != 0 ]] || ! install >&2; then
-  echo "not installed: ${missing[*]}; tests that need them are skipped" >&2
+can() { command -v apt-get >/dev/null && [[ "$(id -u)" == 0 ]] && apt-get update -qq; }
+failed=()
+if can >&2; then
+  get_devices >&2 || failed+=("${missing[@]}")
+  get_postgres >&2 || failed+=("$postgres")
+else
+  failed+=("${missing[@]}" ${postgres:+"$postgres"})
 fi
+if [[ ${#failed[@]} -gt 0 ]]; then echo "not installed: ${failed[*]}; tests that need them are skipped" >&2; fi

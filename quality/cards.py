@@ -38,8 +38,15 @@ Row = dict[str, Any]
 
 
 def build_card(store: Store, source: str) -> Manifest:
-    """`gold/<source>` and what it was made from → `cards/<source>`. Raises `StoreError` without gold."""
+    """`gold/<source>` and what it was made from → `cards/<source>`.
+
+    A source without gold gets a card that says how far it is (its counts' `waiting_for`): `cards/corpus` comes after
+    all cards, so a failure here would keep it from every other source. Raises `StoreError` if there is gold and what it
+    was made from is gone.
+    """
     card = adapters.get(source).descriptor
+    if store.current(f"gold/{source}") is None:
+        return _build_waiting_card(store, card)
     found = {stage: store.require(f"{stage}/{source}") for stage in STAGES}
     inputs = {manifest.asset: manifest.version for manifest in found.values()}
     read = {manifest.asset: [manifest.data_version, digest(manifest.counts)] for manifest in found.values()}
@@ -56,6 +63,35 @@ def build_card(store: Store, source: str) -> Manifest:
 
         counts = build.run_part(spec, write).counts
         return build.commit(counts=counts, checks=_checks(counts))
+
+
+def _build_waiting_card(store: Store, card: Descriptor) -> Manifest:
+    """The card of a source that has no gold: what there is of it, and what it waits for."""
+    asset = f"cards/{card.id}"
+    stages = {f"{stage}/{card.id}": store.current(f"{stage}/{card.id}") for stage in STAGES}
+    there = {name: manifest for name, manifest in stages.items() if manifest is not None}
+    waiting_for = [name for name in stages if name not in there]
+    read = {name: [manifest.data_version, digest(manifest.counts)] for name, manifest in there.items()}
+    spec = PartSpec("waiting", digest([CODE_VERSION, read, waiting_for, asdict(card)]))
+    inputs = {name: manifest.version for name, manifest in there.items()}
+    with store.build(asset, code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
+
+        def write(out: PartWriter) -> Row:
+            facts: Row = {
+                "id": card.id, "title": card.title, "licence": card.licence, "origin": card.origin,
+                "waiting_for": waiting_for, "versions": {name: data[0] for name, data in read.items()},
+            }  # fmt: skip
+            states = [(name, "there" if name in there else "not made yet, or its checks failed") for name in stages]
+            sections = [
+                Section("", rows=[("Licence", card.licence), ("Origin", card.origin)], names=("", " ")),
+                Section("No gold yet", "Nothing of this source is in the corpus.", ("asset", "state"), states),
+            ]
+            _write(out, card.title, facts, sections)
+            return {"gold": 0, "samples": 0, "waiting_for": waiting_for}
+
+        counts = build.run_part(spec, write).counts
+        found = f"nothing good of {', '.join(waiting_for)}"
+        return build.commit(counts=counts, checks=[Check("has gold", False, found, f"gold/{card.id}", blocking=False)])
 
 
 def gather(card: Descriptor, found: Mapping[str, Manifest]) -> Row:
@@ -87,23 +123,29 @@ def gather(card: Descriptor, found: Mapping[str, Manifest]) -> Row:
 
 
 def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
-    """The cards of all `sources` that have one, and the shards, mixture and hygiene where they are → `cards/corpus`.
+    """The cards of all `sources` that have gold, and the shards, mixture and hygiene where they are → `cards/corpus`.
 
-    Raises `StoreError` if no source has a card.
+    Sources whose card says that they wait for gold are named (`without_gold` of the counts) and counted nowhere. Raises
+    `StoreError` if no source has a card with gold.
     """
     cards = {name: found for name in sources if (found := store.current(f"cards/{name}")) is not None}
+    waiting = {name: card for name, card in cards.items() if "waiting_for" in card.counts}
+    cards = {name: card for name, card in cards.items() if name not in waiting}
     if not cards:
-        raise StoreError("cards/corpus: no source has a card yet; materialise cards/<source> first")
+        raise StoreError("cards/corpus: no source with gold has a card yet; materialise cards/<source> first")
     wholes = ("mid_training/shards", "mid_training/mixture", "hygiene/duplicates", "hygiene/contamination")
     whole = {name: found for name in wholes if (found := store.current(name)) is not None}
-    inputs = {manifest.asset: manifest.version for manifest in (*cards.values(), *whole.values())}
-    read = {m.asset: [m.data_version, digest(m.counts)] for m in (*cards.values(), *whole.values())}
+    named = (*cards.values(), *waiting.values(), *whole.values())
+    inputs = {manifest.asset: manifest.version for manifest in named}
+    read = {m.asset: [m.data_version, digest(m.counts)] for m in named}
     spec = PartSpec("card", digest([CODE_VERSION, read]))
     with store.build("cards/corpus", code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
 
         def write(out: PartWriter) -> Row:
             facts = [json.loads(card.file("card.json").read_text(encoding="utf-8")) for card in cards.values()]
             total = _corpus(facts, whole)
+            if waiting:
+                total["without_gold"] = sorted(waiting)
             shown = _borrow(out, cards)
             _write(out, "The corpus", total, [*_corpus_sections(facts, total), Section("Samples", pictures=shown)])
             return {name: total[name] for name in ("sources", "items", "mapped", "quarantined", "gold", "samples")} | {
@@ -111,7 +153,12 @@ def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
             }
 
         counts = build.run_part(spec, write).counts
-        return build.commit(counts=counts, checks=_checks(counts))
+        told = {**counts, "without_gold": sorted(waiting)} if waiting else counts
+        without = Check(
+            "every source has gold", not waiting, f"none of: {', '.join(sorted(waiting)) or '-'}", "gold of each",
+            blocking=False,
+        )  # fmt: skip
+        return build.commit(counts=told, checks=[*_checks(counts), without])
 
 
 def _corpus(facts: Sequence[Row], whole: Mapping[str, Manifest]) -> Row:
@@ -169,7 +216,8 @@ def _corpus_sections(facts: Sequence[Row], total: Row) -> Iterator[Section]:
         for card in facts
     ]  # fmt: skip
     names = ("source", "platforms", "licence", "items", "mapped", "quarantined", "gold", "samples", "tokens")
-    yield Section("Sources", f"{total['sources']} sources have gold.", names, rows)
+    without = f" Without gold yet: {', '.join(total['without_gold'])}." if "without_gold" in total else ""
+    yield Section("Sources", f"{total['sources']} sources have gold.{without}", names, rows)
     yield Section("Actions", bars=_most(total["actions"]))
     yield Section("Training samples by objective", bars=_most(total["gold_objectives"]))
     yield Section("Tokens by objective", bars=_most(total["tokens"]))

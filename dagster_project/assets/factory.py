@@ -16,7 +16,8 @@ import dagster as dg
 from dagster._core.errors import DagsterPipesExecutionError
 
 from dagster_project import checks, preflight
-from dagster_project.automation import TAIL
+from dagster_project.assets import upstream
+from dagster_project.automation import TAIL, asset_key
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
 from dagster_project.metadata import Confirmed, column_schema, describe, row_count
@@ -34,11 +35,6 @@ ATTEMPTS, WAIT_S = 3, 5
 
 ROUNDS = dg.DynamicPartitionsDefinition(name="round")
 """Rounds of the generation loop: round_001, round_002, …"""
-
-
-def asset_key(key: str) -> dg.AssetKey:
-    """`unified/aitw` → AssetKey(["unified", "aitw"])."""
-    return dg.AssetKey(key.split("/"))
 
 
 def build(stages: Mapping[str, Stage], late: Mapping[str, float] | None = None) -> list[dg.AssetsDefinition]:
@@ -73,11 +69,11 @@ def _asset(stage: Stage, stages: Mapping[str, Stage], freshness: dg.FreshnessPol
     if stage.columns is not None:
         metadata["dagster/column_schema"] = column_schema(stage.columns)
 
-    observed = [f"upstream/{stage.key.partition('/')[2]}"] if stage.group == "raw" else []
+    observed = [upstream.key_of(name) for name in upstream.names_of({stage.key: stage})]
 
     @dg.asset(
         key=asset_key(stage.key),
-        deps=[asset_key(dep) for dep in (*stage.deps, *observed)],
+        deps=[*map(asset_key, stage.deps), *observed],
         description=stage.description,
         group_name=stage.group,
         code_version=stage.code_version,
@@ -106,6 +102,11 @@ def _asset(stage: Stage, stages: Mapping[str, Stage], freshness: dg.FreshnessPol
             _tell("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise
         result = _result(stage, manifest, store, context.instance, time.monotonic() - began)
+        left_out = (result.metadata or {}).get("not fresh")
+        if isinstance(left_out, dg.TextMetadataValue):
+            context.log.warning(
+                f"{name}: without what is new of {left_out.value}: no good version, or a newer one failed"
+            )
         _tell("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
         yield result
 

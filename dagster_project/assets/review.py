@@ -8,14 +8,9 @@ from pathlib import Path
 from dagster_project.assets.hygiene import with_gold
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage
-from pipelines.store import Store
-from quality.review import promote as feedback
 from quality.review import queue
 from quality.review import refusals as refused
-from quality.review.promote import promote
 from schemas.ids import digest
-
-__all__ = ["answers_mark", "observed", "promote", "refusals", "stages"]
 
 
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
@@ -39,12 +34,6 @@ def refusals(deployment: Deployment, names: Sequence[str]) -> Stage:
         description="What people agreed isn't right as it stands (feedback/human_verdicts, pinned by its digest): it "
         "doesn't train until it was repaired.",
     )  # fmt: skip
-
-
-def observed(store: Store) -> str | None:
-    """Data version of the source asset `feedback/human_verdicts`: the digest that was promoted last, None before."""
-    manifest = feedback.current(store)
-    return None if manifest is None else str(manifest["digest"])
 
 
 def answers_mark(home: Path) -> str:

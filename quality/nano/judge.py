@@ -36,6 +36,12 @@ LOW_CUT = 0.5
 """Between the keep cut and certainty, the share of risk from which an item is reconstructed, not rewritten."""
 
 
+def model_version(folder: Path) -> str:
+    """Which trained judge lies in a folder, as its verdicts name it (`model`): 16 hex digits over its weights and over
+    what turns them into scores (feature names, cuts). Raises `OSError` if a file isn't there."""
+    return digest([(folder / name).read_bytes().hex() for name in ("nano.safetensors", "nano.json")])[:16]
+
+
 class NanoJudge:
     """A judge from a folder that `quality.nano.training.train_nano` wrote. Raises `ValueError` if it holds none."""
 
@@ -46,7 +52,7 @@ class NanoJudge:
     def __init__(self, folder: Path, embedder: Embedder | None = None) -> None:
         self.folder = folder
         self._heads, self._about = load_heads(folder)
-        self.model = digest([(folder / "nano.safetensors").read_bytes().hex()])[:16]
+        self.model = model_version(folder)
         self._cosine = Cosines(embedder)
         self.rubric_version = f"nano-1-{code_digest(_CODE)}-{RUBRIC_VERSION}"
 

@@ -7,7 +7,7 @@ samples, then those derived from gold steps and their screens), `verdicts` (roun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from quality.judges.nightly import Nightly, Work, ceiling_of
 from quality.judges.verdicts import read_pending, write_verdicts
 from quality.refinement.refine import Refined, refine_part
 from quality.refinement.repairs import Rewriter
+from quality.review.kept import Kept, against, kept_by_people
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table
 
@@ -30,6 +31,7 @@ _CODE = (
     "refinement/repairs",
     "refinement/rewrite",
     "refinement/gold",
+    "review/kept",
     "cleaning",
     "safety/credentials",
 )
@@ -47,7 +49,8 @@ class Rejects(Table):
 
 
 def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_rounds: int = 3) -> Manifest:
-    """Run the recursion over a source and derive samples from what is gold.
+    """Run the recursion over a source and derive samples from what is gold. What people kept (the promoted set of
+    feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it.
 
     Raises `StoreError` if the verdicts are missing or of another version of the source than the current one,
     `JudgeError` if a model can't work. A rerun with equal inputs does nothing.
@@ -65,14 +68,23 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_
         raise StoreError(
             f"verdicts/{source} lacks part {missing[0]}; materialise it again for the current unified/{source}"
         )
-    specs = [PartSpec(key, digest([CODE_VERSION, config, files, judged[key]])) for key, files in parts.items()]
+    kept = kept_by_people(store)
+    overruled = {key: against(read_rows(verdicts, key), kept) if kept else {} for key in parts}
+    # A part of which people kept nothing has the digest that it had before they could.
+    specs = [
+        PartSpec(key, digest([CODE_VERSION, config, files, judged[key], *_plain(overruled[key])]))
+        for key, files in parts.items()
+    ]
+    used = sorted({one.promoted for some in overruled.values() for one in some.values()})  # one, or none
+    pinned = {"feedback/human_verdicts": used[0]} if used else {}
+    config |= pinned
     inputs = {unified.asset: unified.version, verdicts.asset: verdicts.version}
     asset = Nightly(f"gold/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge))
 
     def work(spec: PartSpec) -> Work:
         part = load_part(unified, spec.key, store)
         first, waiting = read_verdicts(verdicts, spec.key), read_pending(verdicts, spec.key)
-        refined = refine_part(part, first, judge, rewriter, max_rounds, waiting)
+        refined = refine_part(part, first, judge, rewriter, max_rounds, waiting, overruled[spec.key])
 
         def write(out: PartWriter) -> dict[str, int]:
             return {**_write(out, part, refined, config["licence"]), "first_keep": first_keep(first)}
@@ -80,7 +92,11 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_
         # What round 0 left waiting comes with new verdicts, and so with another digest: only later rounds wait here.
         return Work(len(refined.pending) if not waiting else 0, write)
 
-    return asset.build(store, work, summary, _checks)
+    return asset.build(store, work, lambda totals: {**summary(totals), **pinned}, _checks)
+
+
+def _plain(overruled: Mapping[str, Kept]) -> list[Any]:
+    return [[[item, one.plain()] for item, one in sorted(overruled.items())]] if overruled else []
 
 
 def first_keep(verdicts: Sequence[Verdict]) -> int:
@@ -98,11 +114,16 @@ def licence_of(source: str) -> str:
 
 def read_verdicts(manifest: Manifest, key: str) -> list[Verdict]:
     """Round-0 verdicts of one part."""
+    return [verdict_of(row) for row in read_rows(manifest, key)]
+
+
+def read_rows(manifest: Manifest, key: str) -> list[Row]:
+    """Rows of `verdicts` of one part."""
     import pyarrow.parquet as pq
 
     suffix = f"part-{key}.verdicts.parquet"
     [path] = [path for path in manifest.paths("verdicts") if path.name == suffix]
-    return [verdict_of(row) for row in pq.read_table(path).to_pylist()]
+    return pq.read_table(path).to_pylist()  # type: ignore[no-any-return]
 
 
 def verdict_of(row: Row) -> Verdict:
@@ -146,6 +167,7 @@ def count(part: Part, refined: Refined) -> Counter[str]:
         word = reject.reason.partition(":")[0].partition(" ")[0]
         counts[word] += 1
     counts["pending"] = len(refined.pending)
+    counts["overruled"] = refined.overruled
     return counts
 
 
@@ -163,11 +185,13 @@ def summary(totals: Counter[str]) -> dict[str, Any]:
 
     `share_before` = items kept as they were ÷ items. `share_after` = gold ÷ what the pool still holds (items less
     those discarded or dropped); unrepaired and undecided items stay in the pool and count against it. `yield` = gold
-    ÷ items. Pending items are in none of these.
+    ÷ items. Pending items are in none of these. `overruled`: items kept by people against the judge.
     """
     items = totals["items"] - totals["pending"]
     pool = items - totals["discarded"] - totals["dropped"]
-    plain: dict[str, Any] = {name: totals[name] for name in ("items", "episodes", "gold", *_ENDS, "samples")}
+    plain: dict[str, Any] = {
+        name: totals[name] for name in ("items", "episodes", "gold", *_ENDS, "samples", "overruled")
+    }
     plain["share_before"] = totals["first_keep"] / items if items else 0.0
     plain["share_after"] = totals["gold"] / pool if pool else 0.0
     plain["yield"] = totals["gold"] / items if items else 0.0

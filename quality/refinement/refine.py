@@ -1,12 +1,13 @@
 """The bounded recursion: rewrite, reconstruct or discard, score again, until nothing changes or `max_rounds`.
 
 Works on the items of one part; all of a round's repairs are judged in one call. An item that ends below 7 is rejected
-with its last score and its row. Nothing enters the gold rows but items whose last verdict is `keep`.
+with its last score and its row. Nothing enters the gold rows but items whose last verdict is `keep`; people have the
+last word: what they kept as it was is gold as it was, and isn't repaired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quality import cleaning
@@ -19,6 +20,7 @@ from quality.judges.verdicts import split_items, split_pending
 from quality.model_client.spending import CeilingReached
 from quality.refinement.reconstruct import DROP, reconstruct_episode, reconstruct_sample, reconstruct_step
 from quality.refinement.repairs import Rewriter, marked
+from quality.review.kept import Kept, as_kept, holds, people_verdicts
 from schemas.ids import canonical_json
 
 
@@ -44,6 +46,8 @@ class Refined:
     rejects: list[Reject] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     rounds: int = 0
+    overruled: int = 0
+    """Steps and samples that are gold because people kept them."""
     pending: list[str] = field(default_factory=list)
     """Steps and samples that wait for another night's answers: neither gold nor rejected."""
 
@@ -62,16 +66,17 @@ class _Work:
 
 def refine_part(
     part: Part, first: Sequence[Verdict], judge: Judge, rewriter: Rewriter, max_rounds: int = 3,
-    waiting: Collection[str] = (),
+    waiting: Collection[str] = (), kept: Mapping[str, Kept] | None = None,
 ) -> Refined:  # fmt: skip
     """Run the recursion over a part. `first` are the verdicts of round 0 on its items; those `waiting` have none yet
-    and are left alone, as is an item whose repair isn't judged yet."""
+    and are left alone, as is an item whose repair isn't judged yet. `kept`: items that people said are right."""
     by_id = {verdict.item_id: verdict for verdict in first}
     habits = Habits.of(part.episodes)
     cleaned = cleaning.clean(part)
     judged, unjudged = split_items(cleaned.items, waiting)
     works = [_Work(item, _verdicts_of(item, by_id), item) for item in judged]
     refined = Refined(rejects=_taken_out(part, cleaned), pending=[name for item in unjudged for name in _names(item)])
+    works = [work for work in works if not _overruled(work, kept or {}, refined)]
     pending = works
     for number in range(1, max_rounds + 1):
         pending = [work for work in pending if _repaired(work, rewriter, habits, number)]
@@ -92,6 +97,21 @@ def refine_part(
         else:
             _settle(work, refined)
     return refined
+
+
+def _overruled(work: _Work, kept: Mapping[str, Kept], refined: Refined) -> bool:
+    """Whether people kept an item, as it is, that the judge doesn't keep whole: it is gold then."""
+    if all(verdict.disposition == "keep" for verdict in work.verdicts.values()):
+        return False
+    if (found := holds(work.item, kept)) is None:
+        return False
+    if isinstance(work.item, Sample):
+        refined.samples.append(as_kept(work.item.row, found))
+    else:
+        refined.steps += [as_kept(step.row, found) for step in work.item.steps]
+    refined.verdicts += people_verdicts(work.item, found, work.verdicts, 1)
+    refined.overruled += len(_names(work.item))
+    return True
 
 
 def _names(item: Episode | Sample) -> list[str]:

@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from dagster_project import automation, definitions, deployment, graph
+from pipelines.promoted import promoted_digest
 from pipelines.store import Check, PartSpec, PartWriter, Store
 
 
@@ -89,29 +90,6 @@ def test_a_bad_cron_is_refused(monkeypatch: pytest.MonkeyPatch, raw_root: Path) 
         definitions.build(deployment.load())
 
 
-@pytest.mark.parametrize("word", ["succeeded", "failed", "canceled"])
-def test_the_corpus_follows_a_refresh_however_it_ended(loaded: dg.Definitions, word: str) -> None:
-    sensor = loaded.resolve_sensor_def(f"corpus_after_refresh_{word}")
-    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
-    assert sensor.job_name == "build_corpus"
-
-    @dg.op
-    def nothing() -> None: ...
-
-    @dg.job
-    def refresh_sources() -> None:
-        nothing()
-
-    instance = dg.DagsterInstance.ephemeral()
-    run = refresh_sources.execute_in_process(instance=instance)
-    context = dg.build_run_status_sensor_context(sensor.name, run.get_run_success_event(), instance, run.dagster_run)
-    request = sensor(context)
-    assert isinstance(request, dg.RunRequest) and request.run_key == f"corpus-after-{run.run_id}"
-    again = run.dagster_run.with_tags({"dagster/will_retry": "true"})
-    context = dg.build_run_status_sensor_context(sensor.name, run.get_run_success_event(), instance, again)
-    assert isinstance(sensor(context), dg.SkipReason), "the same night would build the corpus twice"
-
-
 def _conditions(loaded: dg.Definitions) -> set[str]:
     made = [asset for asset in loaded.assets or [] if isinstance(asset, dg.AssetsDefinition)]
     return {k.to_user_string() for a in made for k, c in a.automation_conditions_by_key.items() if c}
@@ -186,9 +164,7 @@ def test_settled_answers_are_promoted_once_they_rest(raw_root: Path, loaded: dg.
         [event] = instance.get_event_records(
             dg.EventRecordsFilter(dg.DagsterEventType.ASSET_OBSERVATION, dg.AssetKey(["feedback", "human_verdicts"]))
         )
-    from dagster_project.assets import review
-
-    version = review.observed(store)
+    version = promoted_digest(store.home, "feedback/human_verdicts")
     assert version and event.event_log_entry.asset_observation.tags["dagster/data_version"] == version  # type: ignore[union-attr]
 
 
@@ -210,8 +186,6 @@ def _evaluated(store: Store, name: str, step: float) -> None:
 
 @pytest.mark.parametrize("what", ["evaluations", "policy"])
 def test_what_the_trainer_says_is_promoted_when_it_is_new(what: str, raw_root: Path, loaded: dg.Definitions) -> None:
-    from generators.generation.steering import promoted
-
     store, key = Store(raw_root.parent), dg.AssetKey(["feedback", what])
     sensor = loaded.resolve_sensor_def(f"new_{what}")
     assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
@@ -233,7 +207,7 @@ def test_what_the_trainer_says_is_promoted_when_it_is_new(what: str, raw_root: P
         _evaluated(store, "a", 0.5)
         first = asked()
         assert len(first) == 1
-        assert run() == promoted(store, f"feedback/{what}")["digest"]
+        assert run() == promoted_digest(store.home, f"feedback/{what}")
         assert asked() == []
         _evaluated(store, "b", 0.6)
         assert asked() and asked() != first

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.freshness import TimeWindowFreshnessPolicy
 
-from dagster_project import definitions, deployment, graph, metadata
+from dagster_project import automation, definitions, deployment, graph, metadata
 from dagster_project.assets import factory
 from dagster_project.graph import Stage, Work
 from dagster_project.metadata import Confirmed
@@ -92,7 +92,7 @@ def test_the_corpus_says_which_source_is_on_its_last_good_version(
         for job in ("refresh", "build"):
             done = loaded.resolve_job_def(job).execute_in_process(QUIET, instance, raise_on_error=job == "build")
         assert done.success
-        event = instance.get_latest_materialization_event(factory.asset_key("mid_training/shards"))
+        event = instance.get_latest_materialization_event(automation.asset_key("mid_training/shards"))
         assert event is not None and event.asset_materialization is not None
         found = event.asset_materialization.metadata
         return {name: value if name == "inputs" else value.value for name, value in found.items()}

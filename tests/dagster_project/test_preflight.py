@@ -13,7 +13,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import definitions, deployment, graph, preflight
+from dagster_project import automation, definitions, deployment, graph, preflight
 from dagster_project.assets import factory, sources
 from dagster_project.deployment import Deployment, SourceSettings
 from dagster_project.graph import JudgeSettings, Stage, Work
@@ -159,7 +159,7 @@ def _run(stages: dict[str, Stage], only: list[str], tmp_path: Path, judge: dict[
     )
     instance = dg.DagsterInstance.ephemeral()
     done = loaded.resolve_job_def("refresh").execute_in_process(
-        QUIET, instance, raise_on_error=False, asset_selection=[factory.asset_key(key) for key in only]
+        QUIET, instance, raise_on_error=False, asset_selection=[automation.asset_key(key) for key in only]
     )
     told = {}
     for event in done.all_node_events:

@@ -15,7 +15,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 from hub import Hub, serve
 
-from dagster_project import definitions, deployment, graph
+from dagster_project import automation, definitions, deployment, graph
 from dagster_project.assets import factory, sources, upstream
 from dagster_project.deployment import Deployment, SourceSettings, Upstream
 from pipelines import hub as hub_client
@@ -82,7 +82,7 @@ def test_a_new_revision_makes_exactly_its_descendants_stale(
     instance = dg.DagsterInstance.ephemeral()
 
     def run(job: str, only: list[str] | None = None) -> None:
-        chosen = [factory.asset_key(key) for key in only] if only else None
+        chosen = [automation.asset_key(key) for key in only] if only else None
         done = loaded.resolve_job_def(job).execute_in_process(QUIET, instance, asset_selection=chosen)
         assert done.success
 

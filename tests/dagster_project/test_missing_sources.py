@@ -1,0 +1,123 @@
+"""The first corpus of a house: a source that has no gold yet keeps it from nobody, and is named."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import corpusmaker
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.definitions.events import AssetKey
+
+from dagster_project import definitions, deployment
+from pipelines.store import Store
+
+THERE, MISSING = "aitz", "screenqa"
+CORPUS = (
+    "hygiene/contamination", "hygiene/screens", "hygiene/duplicates", "hygiene/safety", "hygiene/human_verdicts",
+    "mid_training/shards", "hygiene/shard_scan", "mid_training/mixture", "review/queue", f"cards/{THERE}",
+    f"cards/{MISSING}", "cards/corpus",
+)  # fmt: skip
+"""Without what draws pages (bench, task pool), and without test splits, of which this source has none."""
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
+    """A house with two native sources, none refreshed."""
+    raw, file = tmp_path / "raw", tmp_path / "deployment.yaml"
+    corpusmaker.write_raw(raw)
+    rico = str(raw / MISSING / "rico")
+    sources = {THERE: {"raw": str(raw / THERE / "raw")}, "rico": {"raw": rico},
+               MISSING: {"raw": str(raw / MISSING / "raw"), "companions": {"rico": rico}}}  # fmt: skip
+    file.write_text(yaml.safe_dump({"embedded": {"enabled": False}, "sources": sources}))
+    monkeypatch.setenv("VESPER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("VESPER_DEPLOYMENT", str(file))
+    return definitions.build(deployment.load())
+
+
+def _run(loaded: dg.Definitions, instance: dg.DagsterInstance, job: str, keys: list[str]) -> Any:
+    return loaded.resolve_job_def(job).execute_in_process(
+        asset_selection=[AssetKey(key.split("/")) for key in keys], instance=instance, raise_on_error=False,
+        run_config=QUIET,
+    )  # fmt: skip
+
+
+def _chain(source: str) -> list[str]:
+    return [f"{stage}/{source}" for stage in ("raw", "unified", "verdicts", "gold")]
+
+
+def _metadata(result: Any, key: str) -> dict[str, Any]:
+    [event] = [e for e in result.get_asset_materialization_events() if e.asset_key == AssetKey(key.split("/"))]
+    return dict(event.step_materialization_data.materialization.metadata)
+
+
+def test_a_source_that_was_never_built_keeps_the_corpus_from_nobody(
+    loaded: dg.Definitions, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path / "home")
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert _run(loaded, instance, "refresh_sources", _chain(THERE)).success
+        result = _run(loaded, instance, "build_corpus", list(CORPUS))
+        failed = [e.step_key for e in result.all_events if e.is_step_failure or e.is_step_skipped]
+        assert result.success and failed == []
+        made = {event.asset_key.to_user_string() for event in result.get_asset_materialization_events()}
+        assert made == set(CORPUS)
+
+        # the corpus holds what is there
+        mixture = store.require("mid_training/mixture")
+        assert mixture.counts["rows"] > 0 and set(store.require("mid_training/shards").inputs) >= {f"gold/{THERE}"}
+        corpus = store.require("cards/corpus")
+        assert corpus.counts["sources"] == 1 and corpus.counts["without_gold"] == [MISSING]
+        assert corpus.counts["items"] == store.require(f"unified/{THERE}").counts["items_in"] > 0
+        assert f"Without gold yet: {MISSING}." in corpus.file("card.html").read_text()
+
+        # and says what isn't: in metadata, as a warning, in the log
+        generated = ["gold/generated"]  # of the generation loop, which didn't run
+        for key, others in (
+            ("mid_training/shards", generated),
+            ("hygiene/duplicates", generated),
+            (f"cards/{MISSING}", []),
+        ):
+            metadata = _metadata(result, key)
+            assert metadata["not fresh"].value == ", ".join([f"gold/{MISSING}", *others]), key
+            assert metadata["sources without gold"].value == 1 + len(others), key
+        warned = {
+            check.asset_key.to_user_string(): check.description or "" for check in result.get_asset_check_evaluations()
+            if not check.passed and check.severity == dg.AssetCheckSeverity.WARN
+        }  # fmt: skip
+        assert f"gold/{MISSING}" in warned[f"cards/{MISSING}"] and MISSING in warned["cards/corpus"]
+        card = store.require(f"cards/{MISSING}")
+        assert card.counts["waiting_for"] == _chain(MISSING)
+        assert json.loads(card.file("card.json").read_text())["waiting_for"] == _chain(MISSING)
+
+        # once it is there, nothing of that is left
+        assert _run(loaded, instance, "refresh_sources", ["raw/rico", *_chain(MISSING)]).success
+        result = _run(loaded, instance, "build_corpus", list(CORPUS))
+        assert result.success
+    corpus = store.require("cards/corpus")
+    assert corpus.counts["sources"] == 2 and "without_gold" not in corpus.counts
+    assert "waiting_for" not in store.require(f"cards/{MISSING}").counts
+    assert _metadata(result, "mid_training/shards")["not fresh"].value == "gold/generated"
+
+
+def test_a_source_whose_refresh_fails_keeps_the_corpus_from_nobody(loaded: dg.Definitions, tmp_path: Path) -> None:
+    """Its first refresh ever: records that can't be read, beside a source that is well, in one run."""
+    (tmp_path / "raw" / MISSING / "raw" / "train.json").write_text("[{")
+    store = Store(tmp_path / "home")
+    with dg.DagsterInstance.ephemeral() as instance:
+        keys = [*_chain(THERE), "raw/rico", *_chain(MISSING)]
+        assert not _run(loaded, instance, "refresh_sources", keys).success
+        result = _run(loaded, instance, "build_corpus", list(CORPUS))
+        assert result.success
+        logged = [event for event in instance.all_logs(result.run_id) if event.level == logging.WARNING]
+    told = [event.user_message for event in logged if event.step_key == "mid_training__shards"]
+    assert any(f"gold/{MISSING}" in line for line in told), "nobody reads metadata at night"
+    assert store.require(f"cards/{MISSING}").counts["waiting_for"] == [
+        f"{stage}/{MISSING}" for stage in ("unified", "verdicts", "gold")
+    ]
+    assert store.require("cards/corpus").counts["sources"] == 1
