@@ -12,6 +12,8 @@ DIRECTIONS = ("up", "down", "left", "right")
 """What the view does: `down` shows what lies below (the finger moves up)."""
 
 Point = tuple[int, int]
+REFUSED: Point = (-1, -1)
+"""What a grounding reply says where nothing on the screen was meant."""
 
 
 def _check_point(kind: str, name: str, value: object) -> None:

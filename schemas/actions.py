@@ -14,6 +14,7 @@ from schemas.action_types import (
     ACTION_TYPES,
     BARE,
     POINTED,
+    REFUSED,
     TEXTED,
     Action,
     CallUser,
@@ -181,7 +182,7 @@ class Reply:
     @property
     def refusal(self) -> bool:
         """Whether the reply says that the element is not on the screen."""
-        return self.point == (-1, -1)
+        return self.point == REFUSED
 
 
 _TAGS = re.compile(r"\s*<think>(.*?)</think>\s*<action>(.*?)</action>\s*<conclusion>(.*?)</conclusion>\s*", re.DOTALL)
@@ -215,7 +216,7 @@ def parse_reply(text: str) -> Reply:
     try:
         if grounding:
             numbers = [float(number) for number in re.findall(_NUMBER, grounding.group(1))]
-            point = (-1, -1) if numbers == [-1.0, -1.0] else _centre(numbers)
+            point = REFUSED if numbers == [-1.0, -1.0] else _centre(numbers)
             return Reply(thought, None, conclusion, point, tags_ok)
         return Reply(thought, _lenient_action(body), conclusion, None, tags_ok)
     except ValueError as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -26,6 +26,7 @@ class GrpoConfig:
     """The loss's options. `epsilon_high` None means `epsilon`; `std_floor` 0 means none; `beta` 0 needs no reference.
 
     `max_completion_length` is the constant that dr_grpo divides by; `stale_cap` is C of the stale-rollout correction.
+    `negative_floor` below 1 shrinks negative advantages where few of a group succeeded (see `shrunk_negatives`).
     """
 
     epsilon: float = 0.2
@@ -39,6 +40,7 @@ class GrpoConfig:
     advantage_epsilon: float = 1e-4
     max_completion_length: int = 256
     stale_cap: float = 2.0
+    negative_floor: float = 1.0
 
     def __post_init__(self) -> None:
         for word, value, known in (
@@ -56,6 +58,8 @@ class GrpoConfig:
             )
         if self.max_completion_length < 1 or self.stale_cap <= 0:
             raise ValueError(f"grpo: expected max_completion_length >= 1 and stale_cap > 0, found {self}")
+        if not 0 <= self.negative_floor <= 1:
+            raise ValueError(f"negative_floor: expected 0 to 1, found {self.negative_floor}")
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,23 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     weights = [flag / (sum(flags) * used) if flag else 0.0 for flags in live for flag in flags]
     flat = tuple(value for group in values for value in group)
     return Advantages(flat, tuple(weights), len(groups), zero_variance, too_small)
+
+
+def shrunk_negatives(advantages: Advantages, succeeded: Sequence[Sequence[bool | None]], floor: float) -> Advantages:
+    """Negative advantages times floor + (1 − floor) · (share of the group that succeeded); None = lost, not counted.
+
+    One action is labelled where several would do: a reply that misses the label in a group that hardly ever meets it
+    is poor evidence of a mistake (partial verifiability, GUI-Libra). Floor 1 changes nothing. `succeeded` by group, in
+    the order of `group_advantages`. Raises `ValueError` if it has another number of members.
+    """
+    if sum(map(len, succeeded)) != len(advantages.values):
+        raise ValueError(f"advantages: expected {len(advantages.values)} outcomes, found {sum(map(len, succeeded))}")
+    scales: list[float] = []
+    for group in succeeded:
+        known = [one for one in group if one is not None]
+        scales += [floor + (1.0 - floor) * sum(known) / max(1, len(known))] * len(group)
+    values = (value * scale if value < 0 else value for value, scale in zip(advantages.values, scales, strict=True))
+    return replace(advantages, values=tuple(values))
 
 
 def entropy_coefficient(start: float, decay: float, step: int) -> float:

@@ -4,10 +4,10 @@ For each update: P prompts, G replies each at temperature 1, rewards of METHOD �
 AdamW steps on the clipped loss of METHOD §7 with T = 1. Nothing here needs a device: truth stands in the rows.
 Offline, step success keeps rising while whole traces peak and fall (UI-Venus-1.5, Fig. 6): a validation set that is
 neither trained on nor reported watches both, training stops after the peak, and the weights of the peak are kept.
-The gain is reported on held-out rows that neither training nor stopping has seen. V1's history alignment between
-epochs is not done here.
-Update u draws its prompts and replies from (seed, u) alone, so a run that was killed goes on exactly where its
-last state was saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
+The gain is reported on held-out rows that neither training nor stopping has seen. Between epochs a navigation
+specialist's histories are aligned (`offline_alignment`, by default for published presets). Update u draws its prompts
+and replies from (seed, u) and what is saved alone, so a run that was killed goes on exactly where its last state was
+saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -24,66 +23,31 @@ from typing import Any
 
 import torch
 
+from pipelines.whole_files import whole_file
 from schemas.ids import canonical_json, digest
 from trainer.batches import Processor, Row
 from trainer.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
 from trainer.generation import Completion, generate, reply_limit
-from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, group_advantages, grpo_loss, padded
-from trainer.held_out import Measure, RlTask, choose, measure, tasks_of
+from trainer.grpo import (
+    Advantages,
+    GrpoConfig,
+    LossParts,
+    entropy_coefficient,
+    group_advantages,
+    grpo_loss,
+    padded,
+    shrunk_negatives,
+)
+from trainer.held_out import Measure, RlTask, choose, measure, succeeds, tasks_of
 from trainer.model import reply_logprobs
-from trainer.rewards import RewardConfig, reward
+from trainer.offline_alignment import aligned_rows, wanted, with_aligned
+from trainer.offline_config import OfflineConfig
+from trainer.rewards import group_rewards
 from trainer.rl_metrics import Trained, metrics_of, weight_delta
 from trainer.tensors import WeightFiles
 
 METRICS = "rl.json"
 Event = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class OfflineConfig:
-    """A specialist's run; defaults fit the nano preset on two cores in a minute.
-
-    `prompts` × `group` replies an update; `updates` bounds the run; the peak is looked for every `eval_every` updates
-    on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks, `held_out_samples`
-    replies each, before and after. The peak is that of trace success where validation holds at least `min_traces`
-    whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere; `keep` "last" trains
-    to the bound instead.
-    """
-
-    domain: str
-    updates: int = 16
-    prompts: int = 16
-    group: int = 8
-    iterations: int = 1
-    learning_rate: float = 3e-4
-    warmup: int = 2
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
-    entropy_decay: float = 1.0
-    micro_batch: int = 64
-    train_limit: int = 2000
-    validation_limit: int = 48
-    validation_samples: int = 2
-    held_out_limit: int = 128
-    held_out_samples: int = 4
-    eval_every: int = 8
-    patience: int = 2
-    min_traces: int = 20
-    keep: str = "peak"
-    save_every: int = 4
-    seed: int = 0
-    threads: int = 2
-    grpo: GrpoConfig = field(default_factory=lambda: GrpoConfig(max_completion_length=112))
-    rewards: RewardConfig = field(default_factory=RewardConfig)
-
-    def __post_init__(self) -> None:
-        counts = (self.updates, self.prompts, self.iterations, self.micro_batch, self.eval_every, self.save_every)
-        if min(counts) < 1 or self.group < 2:
-            raise ValueError(f"offline RL: expected counts >= 1 and a group >= 2, found {self}")
-        if self.keep not in ("peak", "last"):
-            raise ValueError(f"offline RL: expected keep to be peak or last, found {self.keep!r}")
-        if self.learning_rate <= 0 or self.max_grad_norm <= 0:
-            raise ValueError(f"offline RL: expected learning_rate and max_grad_norm > 0, found {self}")
 
 
 @dataclass(frozen=True)
@@ -107,6 +71,12 @@ class _State:
     below: int = 0
     groups: int = 0
     zero_variance: int = 0
+    epoch: int = 0
+    offset: int = 0
+    """Prompts of this epoch that were used."""
+    aligned: list[dict[str, Any]] = field(default_factory=list)
+    """New rows of this epoch, without their pictures."""
+    alignments: list[Event] = field(default_factory=list)
 
 
 def train_offline(
@@ -129,7 +99,7 @@ def train_offline(
     `validation_rows` find the peak; without any, a tenth of the training clusters is set aside. `state_dir` names a
     folder where progress is kept; with it, a killed run goes on exactly. `lengths` ("source/episode" → actions) tells
     which episodes are whole. `on_event` receives dicts with a `kind`: start, held_out, update, look, saved, resumed,
-    done.
+    aligned, done.
     Raises `ValueError` when no training or held-out task is left, naming what was found.
     """
     emit = on_event or (lambda event: None)
@@ -150,6 +120,7 @@ def train_offline(
         config.domain, config.rewards, config.seed, run.course(), weight_delta(loaded.model, run.start), before, after,
         held_out, counted,
     )  # fmt: skip
+    metrics["alignments"] = run.state.alignments
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
@@ -157,7 +128,8 @@ def train_offline(
     made = lineage(
         f"offline_{config.domain}", loaded.processor.preset, config=plain, seeds={"offline_rl": config.seed},
         parents=parents or {"checkpoints/mid_trained": WeightFiles(start).digest()},
-        metrics={key: metrics[key] for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update")},
+        metrics={key: metrics[key] for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update",
+                                              "alignments")},
     )  # fmt: skip
     save_checkpoint(folder, loaded.model, loaded.processor, made)
     run.forget()
@@ -238,6 +210,8 @@ class _Run:
             self.model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
         )
         self.state = _State()
+        self.align = wanted(config.align, config.domain, loaded.processor.preset)
+        self.epoch_tasks = train
 
     def go(self) -> None:
         """Train to the bound or past the peak, then put the weights of the peak in place."""
@@ -254,13 +228,29 @@ class _Run:
 
     def _prompts(self) -> list[RlTask]:
         """Prompts of this update: the training tasks in an order drawn anew each epoch."""
-        first = self.state.update * self.config.prompts
-        chosen = []
-        for place in range(first, first + self.config.prompts):
-            epoch, index = divmod(place, len(self.train))
-            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + epoch)
-            chosen.append(self.train[int(torch.randperm(len(self.train), generator=generator)[index])])
+        state, chosen = self.state, []
+        for _ in range(self.config.prompts):
+            if state.offset == len(self.epoch_tasks):
+                state.epoch, state.offset = state.epoch + 1, 0
+                if self.align:
+                    self._align()
+            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + state.epoch)
+            order = torch.randperm(len(self.epoch_tasks), generator=generator)
+            chosen.append(self.epoch_tasks[int(order[state.offset])])
+            state.offset += 1
         return chosen
+
+    def _align(self) -> None:
+        """The tasks of the epoch that begins: histories in the words of the policy as it is now."""
+        state, config = self.state, self.config
+        settings = replace(config.alignment, rewards=config.rewards, seed=config.alignment.seed + state.epoch)
+        made, found = aligned_rows(self.model, self.processor, self.train, settings)
+        state.aligned = made
+        self.epoch_tasks, used = with_aligned(self.train, made, self.processor)
+        event = {"kind": "aligned", "epoch": state.epoch, "update": state.update, **found, **used,
+                 "rows": digest(made)[:16]}  # fmt: skip
+        state.alignments.append(event)
+        self.emit(event)
 
     def _update(self) -> None:
         config = self.config
@@ -272,9 +262,12 @@ class _Run:
             self.model, self.processor, [task.row for task in tasks], group=config.group, temperature=1.0,
             max_new_tokens=limit, generator=generator, batch_size=128,
         )  # fmt: skip
-        rewards = [reward(reply.text, tasks[reply.row].truth, config.rewards) for reply in replies]
-        grouped = [rewards[i : i + config.group] for i in range(0, len(rewards), config.group)]
+        groups = [[reply.text for reply in replies if reply.row == row] for row in range(len(tasks))]
+        asked = list(zip(groups, tasks, strict=True))
+        grouped = [group_rewards(texts, task.truth, config.rewards) for texts, task in asked]
+        done = [[succeeds(text, task.truth, config.rewards) for text in texts] for texts, task in asked]
         advantages = group_advantages(grouped, config.grpo)
+        advantages = shrunk_negatives(advantages, done, config.grpo.negative_floor)
         rate = config.learning_rate * min(1.0, (self.state.update + 1) / max(1, config.warmup))
         figures: Event = {}
         for _ in range(config.iterations if advantages.used else 0):
@@ -283,7 +276,7 @@ class _Run:
         self.state.zero_variance += advantages.zero_variance
         self.state.update += 1
         event = {
-            "kind": "update", "update": self.state.update, "reward": sum(rewards) / len(rewards),
+            "kind": "update", "update": self.state.update, "reward": sum(map(sum, grouped)) / len(replies),
             "zero_variance": advantages.zero_variance, "groups": advantages.groups, "learning_rate": rate,
             "reply_tokens": sum(len(reply.token_ids) for reply in replies) / len(replies),
             "unfinished": sum(not reply.finished for reply in replies) / len(replies), **figures,
@@ -357,17 +350,12 @@ class _Run:
     def _save(self) -> None:
         if self.file is None:
             return
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.file.with_suffix(".partial")
-        with partial.open("wb") as stream:
+        with whole_file(self.file, lasting=True, alone=True) as part, part.open("wb") as stream:
             torch.save(
                 {"identity": self.identity, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                  "state": vars(self.state)},
                 stream,
             )  # fmt: skip
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, self.file)
         self.emit({"kind": "saved", "update": self.state.update})
 
     def _restore(self) -> bool:
@@ -380,6 +368,8 @@ class _Run:
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.state = _State(**saved["state"])
+        if self.state.aligned:
+            self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)
         self.emit({"kind": "resumed", "update": self.state.update})
         return True
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.action_types import POINTED
+from schemas.action_types import POINTED, REFUSED
 from schemas.actions import (
     Action,
     CallUser,
@@ -30,14 +30,16 @@ from schemas.actions import (
     scroll_direction,
 )
 from schemas.coordinates import contains
+from trainer.region_consistency import region_consistency
 
 Box = Sequence[float]
-REFUSAL: Point = (-1, -1)
 
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """Weights and radii; the defaults where the reports give none. `box_aware`: α only inside a known target box."""
+    """Weights and radii; the defaults where the reports give none. `box_aware`: α only inside a known target box.
+    `w_consistency`: weight of the agreement of a group's replies to a grounding question, which needs no truth
+    (`trainer.region_consistency`); `region`: the side of a vote in the 0..1000 frame."""
 
     w_format: float = 0.1
     w_answer: float = 0.9
@@ -47,12 +49,14 @@ class RewardConfig:
     delta2: float = 70.0
     delta3: float = 140.0
     box_aware: bool = False
+    w_consistency: float = 0.0
+    region: float = 60.0
 
     def __post_init__(self) -> None:
-        if min(self.w_format, self.w_answer, self.alpha, self.beta) < 0:
+        if min(self.w_format, self.w_answer, self.w_consistency, self.alpha, self.beta) < 0:
             raise ValueError(f"rewards: expected weights >= 0, found {self}")
-        if not 0 < self.delta2 <= self.delta1 or self.delta3 <= 0:
-            raise ValueError(f"rewards: expected 0 < delta2 <= delta1 and 0 < delta3, found {self}")
+        if not 0 < self.delta2 <= self.delta1 or min(self.delta3, self.region) <= 0:
+            raise ValueError(f"rewards: expected 0 < delta2 <= delta1 and 0 < delta3, region, found {self}")
 
 
 DEFAULT = RewardConfig()
@@ -105,8 +109,8 @@ def point_hit(point: Point | None, boxes: Sequence[Box], refusal: bool = False) 
     """Whether a grounding point is right: in one of the boxes, or (-1, -1) where refusal is the truth."""
     if point is None:
         return False
-    if refusal or point == REFUSAL:
-        return refusal and point == REFUSAL
+    if refusal or point == REFUSED:
+        return refusal and point == REFUSED
     return any(contains(list(box), point) for box in boxes)
 
 
@@ -265,8 +269,17 @@ def reward(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
     return score(text, truth, config)["total"]
 
 
+def group_rewards(texts: Sequence[str], truth: Truth, config: RewardConfig = DEFAULT) -> list[float]:
+    """R of each of the replies to one question, with what only the group can tell: their agreement, for grounding."""
+    own = [reward(text, truth, config) for text in texts]
+    if truth.objective != "grounding" or not config.w_consistency:
+        return own
+    agreed = region_consistency(texts, config.region)
+    return [one + config.w_consistency * more for one, more in zip(own, agreed, strict=True)]
+
+
 def bounds(objective: str, config: RewardConfig = DEFAULT) -> tuple[float, float]:
-    """The range of `reward` for an objective."""
+    """The range of `reward` for an objective, and of `group_rewards` where agreement counts."""
     terms = [term for term in TERMS.values() if objective in term.objectives]
     low, high = (sum(term.weight(config) * term.bounds(config)[end] for term in terms) for end in (0, 1))
-    return low, high
+    return low, high + (config.w_consistency if objective == "grounding" else 0.0)

@@ -128,11 +128,11 @@ def mid_trained(context: Context, folder: Path) -> Made:
 def specialist(context: Context, folder: Path) -> Made:
     """Offline RL of one domain from mid_trained."""
     from trainer.held_out import DOMAINS
-    from trainer.offline_rl import OfflineConfig, train_offline
+    from trainer.offline_config import config_from as offline_from
+    from trainer.offline_rl import train_offline
 
     domain = context.stage.partition("_")[2]
-    settings = dict(context.config["offline"])
-    config = OfflineConfig(domain=domain, **_nested(settings))
+    config = offline_from(domain, context.config["offline"])
     objective, platforms = DOMAINS[domain]
 
     def mine(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -165,7 +165,8 @@ def specialist(context: Context, folder: Path) -> Made:
         "zero_variance_share": found["zero_variance_share"], "weight_delta": found["weight_delta"],
         "weight_delta_norm": found["weight_delta_norm"], "reward_before": found["before"]["reward"],
         "reward_after": found["after"]["reward"], "reward_gain": gain["mean"], "reward_gain_low": gain["low"],
-        "reward_gain_high": gain["high"],
+        "reward_gain_high": gain["high"], "alignments": len(found["alignments"]),
+        "aligned_tasks": sum(event["changed"] for event in found["alignments"]),
     }  # fmt: skip
     fell = gain["high"] is not None and gain["high"] < 0
     return Made(folder, counts, [
@@ -174,19 +175,6 @@ def specialist(context: Context, folder: Path) -> Made:
               "an interval that is not wholly below 0"),
         Check("weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"),
     ])  # fmt: skip
-
-
-def _nested(settings: dict[str, Any]) -> dict[str, Any]:
-    """JSON → the dataclasses that `OfflineConfig` holds."""
-    from trainer.grpo import GrpoConfig
-    from trainer.rewards import RewardConfig
-
-    values = dict(settings)
-    if "grpo" in values:
-        values["grpo"] = GrpoConfig(**{"max_completion_length": 112, **values["grpo"]})
-    if "rewards" in values:
-        values["rewards"] = RewardConfig(**values["rewards"])
-    return values
 
 
 def _by_cluster(rows: Sequence[Mapping[str, Any]], limit: int, seed: int) -> list[Mapping[str, Any]]:

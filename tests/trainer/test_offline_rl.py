@@ -23,7 +23,8 @@ from trainer.grpo import GrpoConfig
 from trainer.held_out import RlTask, choose, complete_episodes, measure, tasks_of
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.model import reply_logprobs
-from trainer.offline_rl import OfflineConfig, _deterministic, train_offline
+from trainer.offline_config import OfflineConfig
+from trainer.offline_rl import _deterministic, train_offline
 from trainer.rewards import RewardConfig, Truth
 from trainer.tensors import WeightFiles
 

@@ -24,7 +24,7 @@ from generators.generation.contract import Contract
 from generators.generation.devices import DevicePool
 from schemas.ids import canonical_json, digest
 from trainer.checkpoint import lineage, load_checkpoint, load_processor, save_checkpoint
-from trainer.grpo import Advantages, group_advantages
+from trainer.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, Group, SyncCollector
 from trainer.online.config import OnlineConfig
@@ -218,7 +218,9 @@ class _Run:
                  **self.collector.figures()}  # fmt: skip
         self.emit(event)
         self._show(groups)
-        advantages = _counting(group_advantages(rewards, self.config.grpo), filled)
+        outcomes = [[one.success for one in group.rollouts] for group in filled]
+        compared = group_advantages(rewards, self.config.grpo)
+        advantages = _counting(shrunk_negatives(compared, outcomes, self.config.grpo.negative_floor), filled)
         rollouts = [one for group in filled for one in group.rollouts]
         figures = self.learner.update(rollouts, advantages, update)
         for group in filled:

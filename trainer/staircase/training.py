@@ -132,9 +132,10 @@ class Trainings:
             given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_every": 1}
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.offline_rl import OfflineConfig, train_offline
+            from trainer.offline_config import config_from
+            from trainer.offline_rl import train_offline
 
-            settings = OfflineConfig(domain, **{"threads": config.threads, **_tuples(given), "seed": config.seed})
+            settings = config_from(domain, {"threads": config.threads, **_tuples(given), "seed": config.seed})
             looks: list[dict[str, Any]] = []
             state = folder.parent / STATE
 

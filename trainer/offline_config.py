@@ -1,0 +1,72 @@
+"""The settings of a specialist's offline run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainer.alignment import AlignmentConfig
+from trainer.grpo import GrpoConfig
+from trainer.rewards import RewardConfig
+
+
+@dataclass(frozen=True)
+class OfflineConfig:
+    """A specialist's run; defaults fit the nano preset on two cores in a minute.
+
+    `prompts` × `group` replies an update; `updates` bounds the run; the peak is looked for every `eval_every` updates
+    on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks, `held_out_samples`
+    replies each, before and after. The peak is that of trace success where validation holds at least `min_traces`
+    whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere; `keep` "last" trains
+    to the bound instead. `align`: histories are aligned between epochs (None: as the preset is, see
+    `offline_alignment.wanted`), by the settings of `alignment`, whose rewards are those of the run.
+    """
+
+    domain: str
+    updates: int = 16
+    prompts: int = 16
+    group: int = 8
+    iterations: int = 1
+    learning_rate: float = 3e-4
+    warmup: int = 2
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    entropy_decay: float = 1.0
+    micro_batch: int = 64
+    train_limit: int = 2000
+    validation_limit: int = 48
+    validation_samples: int = 2
+    held_out_limit: int = 128
+    held_out_samples: int = 4
+    eval_every: int = 8
+    patience: int = 2
+    min_traces: int = 20
+    keep: str = "peak"
+    save_every: int = 4
+    seed: int = 0
+    threads: int = 2
+    grpo: GrpoConfig = field(default_factory=lambda: GrpoConfig(max_completion_length=112))
+    rewards: RewardConfig = field(default_factory=RewardConfig)
+    align: bool | None = None
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
+
+    def __post_init__(self) -> None:
+        counts = (self.updates, self.prompts, self.iterations, self.micro_batch, self.eval_every, self.save_every)
+        if min(counts) < 1 or self.group < 2:
+            raise ValueError(f"offline RL: expected counts >= 1 and a group >= 2, found {self}")
+        if self.keep not in ("peak", "last"):
+            raise ValueError(f"offline RL: expected keep to be peak or last, found {self.keep!r}")
+        if self.learning_rate <= 0 or self.max_grad_norm <= 0:
+            raise ValueError(f"offline RL: expected learning_rate and max_grad_norm > 0, found {self}")
+
+
+def config_from(domain: str, plain: Mapping[str, Any]) -> OfflineConfig:
+    """From JSON, with the settings of loss, rewards and alignment as objects. Raises `TypeError` naming an unknown key,
+    `ValueError` for a bad value."""
+    kinds: dict[str, Any] = {"grpo": GrpoConfig, "rewards": RewardConfig, "alignment": AlignmentConfig}
+    values = dict(plain)
+    if "grpo" in values:
+        values["grpo"] = {"max_completion_length": 112, **values["grpo"]}
+    values |= {key: kind(**values[key]) for key, kind in kinds.items() if key in values}
+    return OfflineConfig(domain, **values)

@@ -1,0 +1,52 @@
+"""Agreement as a signal that needs no label (GUI-RC, GUI-RCPO): several replies to one question vote with regions.
+
+A predicted point votes for the square of side `side` around it, in the 0..1000 frame. A reply's reward is the share of
+the votes that its own square holds on average; the consensus is the middle of where most squares meet. With squares of
+one size both are sums over pairs, so no pixel grid is needed. Refusals vote for refusing, unreadable replies for
+nothing, and both count among the votes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.action_types import REFUSED
+from schemas.actions import Point, parse_reply
+
+SIDE = 60.0
+"""Side of a region in 1/1000 of the screen, about a button of a phone."""
+
+
+def region_consistency(texts: Sequence[str], side: float = SIDE) -> list[float]:
+    """Replies to one grounding question → the reward of each, 1/K to 1 for a readable one (it agrees with itself),
+    else 0: 1/K · Σ_j |R_i ∩ R_j| / |R_i|. No truth is read. Raises `ValueError` for a side that isn't positive.
+    """
+    points = [parse_reply(text).point for text in texts]
+    return [sum(_overlap(one, other, side) for other in points) / len(points) for one in points]
+
+
+def consensus(points: Sequence[Point | None], side: float = SIDE) -> Point | None:
+    """The point that K sampled ones agree on: the mean of those in the densest place, (-1, -1) where most refuse, None
+    where none can be read. Raises `ValueError` for a side that isn't positive.
+    """
+    votes = [sum(_overlap(one, other, side) for other in points) for one in points]
+    if not points or max(votes) <= 0:
+        return None
+    best = points[votes.index(max(votes))]
+    assert best is not None
+    if best == REFUSED:
+        return REFUSED
+    near = [one for one in points if one is not None and _overlap(best, one, side) > 0]
+    return round(sum(x for x, _ in near) / len(near)), round(sum(y for _, y in near) / len(near))
+
+
+def _overlap(one: Point | None, other: Point | None, side: float) -> float:
+    """Share of one's square that the other's covers."""
+    if side <= 0:
+        raise ValueError(f"region consistency: expected a side > 0, found {side}")
+    if one is None or other is None:
+        return 0.0
+    if REFUSED in (one, other):
+        return float(one == other)
+    shared = [max(0.0, side - abs(a - b)) / side for a, b in zip(one, other, strict=True)]
+    return shared[0] * shared[1]
