@@ -173,7 +173,7 @@ def trainer(stage: Stage, work: Work) -> list[str]:
     """The trainer's preset: known, its weights where they were said to be, and room for them to be trained."""
     from dagster_project.assets.training import trainer_config
     from trainer.presets import PUBLISHED
-    from trainer.stages import DEFAULTS, preset_from
+    from trainer.stages import DEFAULTS, preset_from, weights_folder
 
     try:
         config = trainer_config()
@@ -182,11 +182,9 @@ def trainer(stage: Stage, work: Work) -> list[str]:
         chosen = preset_from({**DEFAULTS, **config})
     except (ValueError, TypeError) as error:
         return [f"trainer: {error}"]
-    weights = config.get("weights") or ""
-    if weights and not (Path(weights).expanduser() / "config.json").is_file():
-        return [
-            f"trainer: weights: expected a checkpoint's folder with config.json, found none at {str(weights)[:120]!r}"
-        ]
+    weights = weights_folder(str(config.get("weights") or ""))
+    if weights and not (Path(weights) / "config.json").is_file():
+        return [f"trainer: weights: expected a checkpoint's folder with config.json, found none at {weights[:120]!r}"]
     if chosen.name not in PUBLISHED or stage.group != "checkpoints" or stage.key.endswith(UNTRAINED):
         return []
     needed, (room, where) = BYTES_A_PARAMETER * parameters(PUBLISHED[chosen.name]), _memory()

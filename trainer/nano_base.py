@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.ids import digest
 from trainer.perception import Drawings, PerceptionSource
+from trainer.presets import NANO_BASE
 from trainer.vision_names import FilledScreens, VisionConfig, train_vision
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from trainer.midtrain import MidtrainConfig
 
 OnEvent = Callable[[dict[str, Any]], None]
-FOLDER = Path(__file__).parent / "weights" / "nano_base"
-"""Where the weights lie that every nano run starts from."""
 GATE = "gate.json"
 GATED = ("shapes", "icons", "words", "texts", "mixed", "layouts")
 """Lessons that the gate measures unless others are named; it is passed on "mixed"."""
@@ -39,28 +38,30 @@ class Phase:
     """A part of the curriculum: `steps` batches of lessons drawn by weight, with a learning rate and the width of
     coordinate targets (0..1000) at its first and last step. It leaves a checkpoint that the next one starts from.
 
-    With `frozen` the vision tower stays as it is: a decoder that can't compare yet would unlearn it to read."""
+    While `frozen` the vision tower stays as it is: a decoder that can't compare yet would unlearn it to read."""
 
     name: str
     lessons: Mapping[str, float]
     steps: int
     lr: float = 6e-4
     sigma: tuple[float, float] = (60.0, 30.0)
-    frozen: bool = False
+    frozen: bool = True
+    batch_size: int = 32
 
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 3072, "vision_hidden": 160, "vision_heads": 5, "vision_intermediate": 320,
     "deepstack": [], "position_grid": 28,
-    "position_init": 0.2, "pixels": 320 * 448,
+    "position_init": 0.2, "pixels": 320 * 448, "enlarged_to": 0.1,
 }  # fmt: skip
-"""What nano-base changes of the nano preset: text of 16 px is large enough to be read."""
+"""What nano-base changes of the nano preset: text of 16 px is large enough to be read, and is never another size."""
 CURRICULUM = (
-    Phase("few", {"colour": 0.25, "shapes": 0.15, "icons": 0.2, "words": 0.4}, 1200, lr=1e-3, frozen=True),
-    Phase("wide", {"wide": 0.6, "words": 0.2, "icons": 0.1, "shapes": 0.1}, 1000, sigma=(50.0, 25.0), frozen=True),
-    Phase("texts", {"texts": 0.6, "wide": 0.2, "words": 0.1, "mixed": 0.1}, 800, sigma=(40.0, 20.0), frozen=True),
-    Phase("mixed", {"mixed": 0.5, "layouts": 0.25, "texts": 0.15, "icons": 0.1}, 1200, lr=3e-4, sigma=(30.0, 12.0)),
-)
+    Phase("few", {"colour": 0.25, "shapes": 0.15, "icons": 0.2, "words": 0.4}, 900, 1e-3),
+    Phase("wide", {"wide": 0.6, "words": 0.2, "icons": 0.1, "shapes": 0.1}, 600, sigma=(50.0, 25.0), batch_size=16),
+    Phase("texts", {"texts": 0.6, "wide": 0.2, "words": 0.1, "mixed": 0.1}, 300, sigma=(40.0, 20.0), batch_size=16),
+    Phase("mixed", {"mixed": 0.35, "layouts": 0.15, "texts": 0.15, "words": 0.25, "icons": 0.1}, 1000,
+          sigma=(30.0, 12.0), batch_size=16),
+)  # fmt: skip
 """One attribute and few elements first, crowds last; each phase keeps a share of what came before."""
 
 
@@ -76,7 +77,6 @@ class NanoBaseConfig:
     vision: VisionConfig = field(default_factory=VisionConfig)
     """The vision tower alone, before any question."""
     curriculum: tuple[Phase, ...] = CURRICULUM
-    batch_size: int = 32
     warmup: int = 30
     final_lr_share: float = 0.3
     tokenizer_rows: int = 6_000
@@ -94,7 +94,6 @@ class NanoBaseConfig:
                 self.layouts,
                 self.held_out_sheets,
                 self.held_out_layouts,
-                self.batch_size,
                 self.gate_rows,
                 self.tokenizer_rows,
             )
@@ -110,7 +109,7 @@ class NanoBaseConfig:
         from trainer.span_weights import SpanWeights
 
         return MidtrainConfig(
-            steps=phase.steps, batch_size=self.batch_size, lr=phase.lr, warmup=min(self.warmup, phase.steps),
+            steps=phase.steps, batch_size=phase.batch_size, lr=phase.lr, warmup=min(self.warmup, phase.steps),
             final_lr_share=self.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads, bf16=True,
             save_every=self.save_every, validate_every=0, spans=SpanWeights(coordinate=1.0, text=2.0),
         )  # fmt: skip
@@ -317,7 +316,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`python -m trainer.nano_base`; exit code 1 if the gate isn't passed."""
     parser = argparse.ArgumentParser(prog="python -m trainer.nano_base", description=(__doc__ or "").strip(),
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("--out", type=Path, default=FOLDER, help="the checkpoint's folder (the package's own)")
+    parser.add_argument("--out", type=Path, default=NANO_BASE, help="the checkpoint's folder (the package's own)")
     parser.add_argument("--work", type=Path, required=True, help="sheets and resumable state")
     parser.add_argument("--phases", type=int, default=len(CURRICULUM), help="end after so many phases (all)")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (2)")

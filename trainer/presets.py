@@ -7,7 +7,11 @@ configuration: their weights come from `from_pretrained`, their tokenizer and im
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+
+NANO_BASE = Path(__file__).parent / "weights" / "nano_base"
+"""A nano model that can see (`python -m trainer.nano_base` builds it), as published weights are for other presets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Shape:
     merge: int = 2
     temporal_patch: int = 2
     pixels: int = 160 * 224
+    enlarged_to: float = 0.5
+    """Pictures of less than this share of `pixels` are enlarged to it."""
     rope_theta: float = 10_000.0
     init: float = 0.02
     position_init: float = 0.0

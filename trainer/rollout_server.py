@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.serve import KEY_VARIABLE, LOOPBACK, ChatServer, Refused, _number, serving
+from trainer.serve import KEY_VARIABLE, LOOPBACK, ChatServer, Refused, number_in, serving
 from trainer.served_weights import ServedWeights
 
 if TYPE_CHECKING:
@@ -162,9 +162,9 @@ class RolloutServer(ChatServer):
         if ends not in ([], [processor.end_id]):
             raise Refused(400, f"stop_token_ids: expected [{processor.end_id}], found {ends!r:.40}", "stop_token_ids")
         return TokenAsk(
-            self._prompt(body), _number(params, "temperature", 1.0, 0.0, 2.0),
-            int(_number(params, "max_tokens", 16, 1, self.limits.max_tokens, whole=True)),
-            int(_number(params, "seed", secrets.randbits(31), -(2**63), 2**63, whole=True)),
+            self._prompt(body), number_in(params, "temperature", 1.0, 0.0, 2.0),
+            int(number_in(params, "max_tokens", 16, 1, self.limits.max_tokens, whole=True)),
+            int(number_in(params, "seed", secrets.randbits(31), -(2**63), 2**63, whole=True)),
             params.get("prompt_logprobs") is not None,
         )  # fmt: skip
 

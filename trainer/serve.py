@@ -174,10 +174,10 @@ class ChatServer:
         default = min(most, self._checkpoint.processor.preset.max_answer_tokens)
         row = self._row(body.get("messages"))
         return Ask(
-            row, _number(body, "temperature", 1.0, 0.0, 2.0),
-            default if asked is None else int(_number({"max_tokens": asked}, "max_tokens", 0, 1, most, whole=True)),
-            int(_number(body, "n", 1, 1, self.limits.n, whole=True)),
-            int(_number(body, "seed", secrets.randbits(31), -(2**63), 2**63, whole=True)),
+            row, number_in(body, "temperature", 1.0, 0.0, 2.0),
+            default if asked is None else int(number_in({"max_tokens": asked}, "max_tokens", 0, 1, most, whole=True)),
+            int(number_in(body, "n", 1, 1, self.limits.n, whole=True)),
+            int(number_in(body, "seed", secrets.randbits(31), -(2**63), 2**63, whole=True)),
             _flag(body, "logprobs"),
         )  # fmt: skip
 
@@ -278,7 +278,11 @@ def _whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _number(body: Mapping[str, Any], name: str, default: float, low: float, high: float, whole: bool = False) -> float:
+def number_in(
+    body: Mapping[str, Any], name: str, default: float, low: float, high: float, whole: bool = False
+) -> float:
+    """A number of a request's body, `default` where it has none; `whole`: an integer. Raises `Refused` unless it lies
+    in `low`..`high`."""
     value = body.get(name)
     if value is None:
         return default

@@ -1,6 +1,6 @@
 """The trainer's assets: checkpoints and evaluations, each made once from named versions of its inputs.
 
-    checkpoints/base           random weights and a tokenizer learned on the corpus
+    checkpoints/base           random weights and a tokenizer learned on the corpus, or what `weights` names
     checkpoints/mid_trained    mid-training of base on the mixture
     checkpoints/offline_*      three specialists by offline RL
     checkpoints/online_*       two of them, mobile and web, by online RL on the task pool
@@ -26,7 +26,7 @@ from pipelines.manifest import Check, Manifest
 from pipelines.mixture import require_scan
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import canonical_json, digest
-from trainer.presets import Preset, Shape, preset
+from trainer.presets import NANO_BASE, Preset, Shape, preset
 
 OnEvent = Callable[[dict[str, Any]], None]
 CODE_VERSION = "2"
@@ -70,8 +70,9 @@ DEFAULTS: dict[str, Any] = {
     "evaluate": {},
 }
 """The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew. `weights`:
-the folder of a checkpoint of Vesper's that is the base ("": random, or a published preset's own). `device`: where one
-process computes ("cpu", "cuda", "cuda:1"); under torchrun each rank has its own."""
+the folder of a checkpoint of Vesper's that is the base, or "nano_base" for the one that nano comes with ("": random, or
+a published preset's own). `device`: where one process computes ("cpu", "cuda", "cuda:1"); under torchrun each rank has
+its own."""
 
 KEYS: dict[str, tuple[str, ...]] = {
     "base": ("preset", "shape", "seed", "tokenizer_texts", "weights"),
@@ -197,6 +198,7 @@ def run_stage(
     """
     asset, chosen = asset_of(stage), stage_config(stage, config or {})
     if chosen.get("weights"):  # the same folder may hold others tomorrow
+        chosen["weights"] = weights_folder(chosen["weights"])
         chosen["weights_digest"] = _digest_of(Path(chosen["weights"]))
     store = Store(store_home)
     emit = on_event or (lambda event: None)
@@ -219,6 +221,11 @@ def run_stage(
     emit({"kind": "committed", "stage": stage, "version": manifest.version, "skipped": result.skipped,
           "checks_passed": manifest.checks_passed, **manifest.counts})  # fmt: skip
     return manifest
+
+
+def weights_folder(named: str) -> str:
+    """The folder that `weights` names (see `DEFAULTS`)."""
+    return str(NANO_BASE if named == NANO_BASE.name else Path(named).expanduser()) if named else ""
 
 
 def _digest_of(folder: Path) -> str:

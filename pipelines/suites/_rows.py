@@ -109,6 +109,17 @@ class Form:
     picture_names: Callable[[Row, str], str] | None = None
     """(row, picture) → a longer name, where a file's folder stands in another field."""
 
+    def target(self, row: Row, size: tuple[int, int] | None) -> tuple[Box | None, tuple[tuple[float, float], ...]]:
+        """(box, polygon) of what a row asks for, in 0..1000; `size` of its picture in pixels. Raises `ValueError` for a
+        bad one."""
+        if self.box_of is not None:
+            try:
+                return self.box_of(row, size)
+            except TypeError as error:
+                raise ValueError(f"no box: {error}") from error
+        found = row.get(self.box)
+        return (None if found is None else thousandths(found, self.convention(row), size)), ()
+
 
 def items(raw: Raw, form: Form, patterns: Sequence[str]) -> Iterator[SuiteItem | BadRow]:
     """All rows of the files that match `patterns`, as items."""
@@ -174,10 +185,7 @@ def _items(record: Record, row: Row, form: Form, pictures: Pictures) -> Iterator
     box: Box | None = None
     points: tuple[tuple[float, float], ...] = ()
     try:
-        if form.box_of is not None:
-            box, points = form.box_of(row, size)
-        elif row.get(form.box) is not None:
-            box = thousandths(row[form.box], form.convention(row), size)
+        box, points = form.target(row, size)
     except ValueError:
         notes.append("bad_box")
     identity = f"{PurePosixPath(record.file).stem}/{_identity(row, form, record.locator)}"

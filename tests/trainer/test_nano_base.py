@@ -21,11 +21,12 @@ SHAPE: dict[str, Any] = {
     "vision_hidden": 16, "vision_heads": 1, "vision_intermediate": 16, "position_grid": 8,
 }  # fmt: skip
 TINY = NanoBaseConfig(
-    sheets=2, layouts=2, held_out_sheets=1, held_out_layouts=2, tokenizer_rows=200, gate_rows=12, batch_size=4,
+    sheets=2, layouts=2, held_out_sheets=1, held_out_layouts=2, tokenizer_rows=200, gate_rows=12,
     gated=("mixed",), warmup=1, threads=1, save_every=2,
     shape=SHAPE,
     vision=VisionConfig(steps=4, batch_size=2, threads=1, save_every=2),
-    curriculum=(Phase("colour", {"colour": 1.0}, 4, frozen=True), Phase("mixed", {"mixed": 1.0}, 6)),
+    curriculum=(Phase("colour", {"colour": 1.0}, 4, batch_size=4),
+                Phase("mixed", {"mixed": 1.0}, 6, frozen=False, batch_size=4)),
 )  # fmt: skip
 SCRIPT = """
 import sys

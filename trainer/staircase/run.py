@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainer.stages import weights_folder
 from trainer.staircase.choice import OnEvent, Tasks, choose_tasks, write_json
 from trainer.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.staircase.episodes import counts, make_episodes, read_rows
@@ -113,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         one.add_argument("--short", action="store_true", help="every part in about two minutes")
         if name == "run":
             one.add_argument("--seed", type=int, default=0, help="training seed")
-            one.add_argument("--base", default="", help="checkpoint folder to begin from (random weights without one)")
+            one.add_argument("--base", default="", help="checkpoint folder to begin from, or nano_base (random weights "
+                             "without one)")  # fmt: skip
     joined = commands.add_parser("combine", help="several seeds' reports as one")
     joined.add_argument("--out", required=True)
     joined.add_argument("folders", nargs="+", help="folders of seeds")
@@ -124,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(Path(given.out) / "report.md")
             return 0
         form = short_form if given.short else long_form
-        config = form(given.platform, getattr(given, "seed", 0), getattr(given, "base", ""))
+        config = form(given.platform, getattr(given, "seed", 0), weights_folder(getattr(given, "base", "")))
         if given.command == "choose":
             found = choose_tasks(Path(given.out) / f"tasks-{config.platform}", config.choice, _progress)
             print(f"{len(found.families())} families chosen, digest {found.digest}")

@@ -21,7 +21,7 @@ from generators.environments.world import World, WorldError
 from generators.generation.contract import Contract
 from generators.generation.devices import LocalPool
 from generators.policies.guides import Guide
-from trainer.suites.world_tasks import MINIWOB_REWARD, STYLES
+from trainer.suites.world_tasks import STYLES, miniwob_contract
 
 SPLIT_SEEDS = {"train": 1_000_000, "validation": 2_000_000, "test": 3_000_000, "oracle": 4_000_000, "blind": 5_000_000}
 """First episode seed of each split; `oracle` and `blind` are those of the measurement."""
@@ -101,13 +101,8 @@ def _miniwob_guide(contract: Contract, world: World) -> Guide:
 
 
 def _miniwob_episode(family: Family, seed: int, world: World) -> Contract | None:
-    """The page tells its own instruction, so it is opened; None where its rule finds nothing to begin with."""
-    page = cast(Any, world)
-    start = {"world": "miniwob", "task": family.kind, "seed": seed}
-    page.reset(start)
-    goal = " ".join(page.utterance()[0].split())
-    rule = {"rule": "miniwob_raw_reward", "at_least": MINIWOB_REWARD}
-    contract = Contract(goal, "web", family.name, start, rule, MINIWOB_STEPS.get(family.kind, 2), (family.kind,))
+    """None where the page's rule finds nothing to begin with."""
+    contract = miniwob_contract(world, family.kind, seed, MINIWOB_STEPS.get(family.kind, 2))
     guide = _miniwob_guide(contract, world)
     guide.begin(contract)
     return contract if guide.next(world.observe().places, world.state(), None).action is not None else None

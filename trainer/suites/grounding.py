@@ -21,7 +21,8 @@ from typing import Any
 
 from pipelines.adapter import Raw
 from pipelines.prompts import grounding_text, messages
-from schemas.actions import Point, parse_reply
+from schemas.action_types import REFUSED
+from schemas.actions import parse_reply
 from schemas.coordinates import contains
 from trainer.controls import BlindTable, random_element, swap_screens
 from trainer.generation import GROUNDING_TOKENS
@@ -33,7 +34,6 @@ from trainer.suites.reading import Benchmark, Question, Read, questions
 
 OnEvent = Callable[[dict[str, Any]], None]
 CONTROLS = ("blind", "blind_suite", "random_element", "swapped")
-REFUSAL: Point = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ def right(
     """Whether a point (0..1000, or (-1, -1)) is right for a box, a polygon (which wins) or a refusal."""
     if point is None:
         return False
-    if refusal or point == REFUSAL:
-        return refusal and point == REFUSAL
+    if refusal or point == REFUSED:
+        return refusal and point == REFUSED
     if polygon:
         return in_polygon(point, polygon)
     return box is not None and contains(list(box), point)
@@ -189,7 +189,7 @@ class _Places:
         x, y, count, refused = (a - b for a, b in zip(self.whole, self.own.get(screen, [0.0] * 4), strict=True))
         if count + refused < 0.5:
             return None
-        return REFUSAL if refused > count else (x / count, y / count)
+        return REFUSED if refused > count else (x / count, y / count)
 
 
 def _usual_places(records: Sequence[dict[str, Any]]) -> None:
@@ -258,7 +258,7 @@ def cells(record: Mapping[str, Any], names: Sequence[str]) -> Iterable[str]:
 
 def _refusals(there: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Share of present elements that were refused: a model that refuses everything is seen."""
-    refused = [float(parse_reply(record["reply"]).point == REFUSAL) for record in there]
+    refused = [float(parse_reply(record["reply"]).point == REFUSED) for record in there]
     return interval(refused, [record["screen"] for record in there]).plain()
 
 

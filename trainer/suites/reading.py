@@ -16,7 +16,7 @@ from typing import Any
 
 from pipelines.adapter import Raw
 from pipelines.suites import BadRow, SuiteItem
-from pipelines.suites._rows import Box, Form, Row, thousandths
+from pipelines.suites._rows import Box, Form, Row
 from pipelines.suites._rows import items as read_rows
 from schemas.ids import digest
 
@@ -100,13 +100,7 @@ class _Noting:
 
     def __call__(self, row: Row, size: tuple[int, int] | None) -> tuple[Box | None, tuple[tuple[float, float], ...]]:
         self.row = row
-        if self._form.box_of is not None:
-            try:
-                return self._form.box_of(row, size)
-            except TypeError as error:
-                raise ValueError(f"no box: {error}") from error
-        found = row.get(self._form.box)
-        return (None if found is None else thousandths(found, self._form.convention(row), size)), ()
+        return self._form.target(row, size)
 
 
 def questions(

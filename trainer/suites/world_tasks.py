@@ -92,11 +92,17 @@ def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
     with open_miniwob_world() as world:
         for number in range(10_000):
             page = pages[number % len(pages)]
-            start = {"world": "miniwob", "task": page, "seed": first + number // len(pages)}
-            world.reset(start)
-            goal = " ".join(world.utterance()[0].split())
-            rule = {"rule": "miniwob_raw_reward", "at_least": MINIWOB_REWARD}
-            yield Contract(goal, "web", f"miniwob/{page}", start, rule, MINIWOB_STEPS, (page,))
+            yield miniwob_contract(world, page, first + number // len(pages), MINIWOB_STEPS)
+
+
+def miniwob_contract(world: Any, page: str, seed: int, steps: int) -> Contract:
+    """The task that a MiniWoB++ page sets with a seed, taking about so many actions. The page is loaded in `world`,
+    where it stays: only then it tells its instruction. Raises `WorldError`."""
+    start = {"world": "miniwob", "task": page, "seed": seed}
+    world.reset(start)
+    goal = " ".join(world.utterance()[0].split())
+    rule = {"rule": "miniwob_raw_reward", "at_least": MINIWOB_REWARD}
+    return Contract(goal, "web", f"miniwob/{page}", start, rule, steps, (page,))
 
 
 MINIWOB_STEPS = 5
