@@ -67,13 +67,15 @@ def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
     from transformers import Qwen3VLForConditionalGeneration
 
     config = nano_config(preset, tokenizer)
-    state = torch.get_rng_state()
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
     try:
+        torch.set_num_threads(1)  # sums are cut by threads, and another cut rounds to other weights
         torch.manual_seed(seed)
         model = Qwen3VLForConditionalGeneration(config)
         _smooth_numbers(model, number_ids(tokenizer), preset)
         _smooth_positions(model, preset)
     finally:
+        torch.set_num_threads(threads)
         torch.set_rng_state(state)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id

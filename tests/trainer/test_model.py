@@ -46,6 +46,23 @@ def test_random_weights_follow_the_seed_and_leave_the_global_generator_alone(pro
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
+def test_random_weights_are_the_same_with_any_number_of_threads(processor: Any) -> None:
+    """A run that goes on in a process with other settings must begin from the very same bits."""
+    from dataclasses import replace
+
+    from trainer.presets import Shape
+
+    shape = Shape(position_init=0.2, position_grid=28, vocab_size=len(processor.tokenizer))
+    threads, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            found.append(build_model(replace(preset("nano"), shape=shape), processor.tokenizer, seed=2).state_dict())
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(tensor, found[1][name]) for name, tensor in found[0].items())
+
+
 def test_sped_up_forward_equals_plain_transformers(
     model: Any, processor: Any, rows: list[dict[str, Any]], tmp_path: Any, tiny_preset: Any
 ) -> None:

@@ -18,10 +18,9 @@ from trainer.grpo import GrpoConfig
 from trainer.held_out import tasks_of
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.offline_alignment import aligned_rows, wanted, with_aligned
-from trainer.offline_config import OfflineConfig
+from trainer.offline_config import OfflineConfig, config_from
 from trainer.offline_rl import train_offline
 from trainer.presets import preset
-from trainer.stage_checkpoints import _nested
 from trainer.tensors import WeightFiles
 
 Rows = list[dict[str, Any]]
@@ -128,5 +127,5 @@ def test_published_presets_align_and_nano_and_grounding_do_not() -> None:
     assert wanted(None, "mobile", preset("8b")) and wanted(None, "web", preset("2b"))
     assert not wanted(None, "mobile", preset("nano")) and wanted(True, "mobile", preset("nano"))
     assert not wanted(False, "mobile", preset("8b")) and not wanted(True, "grounding", preset("8b"))
-    made = OfflineConfig(domain="web", **_nested({"align": True, "alignment": {"variants": 5}}))
+    made = config_from("web", {"align": True, "alignment": {"variants": 5}})
     assert made.align and made.alignment == AlignmentConfig(variants=5)

@@ -28,17 +28,17 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 def test_it_learns_what_pays(start: Path, tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     config = settings(
-        updates=10, tasks_per_update=4, num_generations=6, learning_rate=3e-3, validate_every=0, workers=24
+        updates=20, tasks_per_update=6, num_generations=8, learning_rate=1.5e-3, validate_every=0, workers=24
     )
     made = train(start, tmp_path / "out", config, on_event=events.append, validation=4)
     curve = made.metrics["curve"]
-    first, last = (sum(row["success"] for row in rows) / 3 for rows in (curve[:3], curve[-3:]))
-    assert first < 0.45 and last > first + 0.25
+    first, last = (sum(row["success"] for row in rows) / 4 for rows in (curve[:4], curve[-4:]))
+    assert first < 0.35 and last > first + 0.15  # 0.17 and 0.61 where this was written; rounding differs by machine
     assert made.metrics["validation"][0]["success"] == 0.0 and made.metrics["validation"][-1]["success"] > 0.4
-    assert made.metrics["groups"] == 10 * 4 and 0 < made.metrics["groups_with_signal"] <= 10 * 4
+    assert made.metrics["groups"] == 20 * 6 and 0 < made.metrics["groups_with_signal"] <= 20 * 6
     assert [e["kind"] for e in events][:3] == ["start", "validation", "rollouts"] and events[-1]["kind"] == "done"
-    [picture] = [e["picture"] for e in events if e["kind"] == "picture"]
-    assert Image.open(io.BytesIO(picture)).height == 160
+    pictures = [e["picture"] for e in events if e["kind"] == "picture"]
+    assert pictures and all(Image.open(io.BytesIO(picture)).height == 160 for picture in pictures)
     assert all(row["kl"] >= 0 and 0 <= row["clip_high"] <= 1 for row in curve if row["with_signal"])
     assert json.loads((tmp_path / "out" / METRICS).read_text()) == json.loads(json.dumps(made.metrics))
     lineage = read_lineage(tmp_path / "out")
