@@ -14,11 +14,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.images import encode_png
 from schemas.actions import parse_reply
 from trainer.checkpoint import load_checkpoint
 from trainer.generation import generate
 from trainer.held_out import tasks_of
+from trainer.nano_base import gate_rows
 from trainer.offline_config import config_from
 from trainer.offline_rl import train_offline
 from trainer.perception import Drawings, PerceptionSource
@@ -30,18 +30,6 @@ REWARDS: dict[str, dict[str, float]] = {
     "agreement alone": {"w_format": 0.1, "w_answer": 0.0, "w_consistency": 0.9},
     "true boxes": {"w_format": 0.1, "w_answer": 0.9},
 }
-
-
-def rows_of(drawings: Drawings, lesson: str, seed: str, count: int) -> list[dict[str, Any]]:
-    """So many grounding questions with encoded pictures."""
-    source, rows, place = PerceptionSource(drawings, {lesson: 1.0}, seed), [], 0
-    while len(rows) < count:
-        made, screen = source.question(place)
-        place += 1
-        if made["objective"] == "grounding":
-            made.pop("image_labels")
-            rows.append({**made, "images": [encode_png(screen.pixels)]})
-    return rows
 
 
 def voted(rows: list[dict[str, Any]], samples: int, temperature: float) -> float:
@@ -67,8 +55,8 @@ def main() -> None:
     drawings = [Drawings.of_split(options.work, name, 8, 0) for name in ("unlabelled", "asked")]
     for one in drawings:
         one.draw([options.lesson])
-    train, asked = (rows_of(one, options.lesson, "rc", options.questions * n)
-                    for one, n in zip(drawings, (3, 1), strict=True))  # fmt: skip
+    sources = [PerceptionSource(one, {options.lesson: 1.0}, "rc") for one in drawings]
+    train, asked = (gate_rows(one, options.questions * n)[0] for one, n in zip(sources, (3, 1), strict=True))
     usable, _ = tasks_of(asked, "grounding", load_checkpoint(NANO_BASE).processor)
     found: dict[str, float] = {}
     for name, rewards in REWARDS.items():

@@ -34,7 +34,8 @@ def attention(
         if causal:
             scores = scores.masked_fill(_later(*scores.shape[-2:]), MASKED)
         if mask is not None:
-            scores = scores.masked_fill(~mask, MASKED) if mask.dtype == torch.bool else scores + mask.to(dtype)
+            seen = mask.dtype == torch.bool
+            scores = scores.masked_fill(~mask, MASKED) if seen else scores + mask.clamp(MASKED).to(dtype)
         return torch.softmax(scores, -1) @ value.to(dtype)
 
 

@@ -99,7 +99,7 @@ class NanoBaseConfig:
             )
             < 1
         ):
-            raise ValueError(f"nano-base: expected sheets, layouts, rows and a batch of at least 1, found {self}")
+            raise ValueError(f"nano-base: expected sheets, layouts and rows of at least 1, found {self}")
         if "mixed" not in self.gated:
             raise ValueError(f'nano-base: gated: expected "mixed" among the lessons, found {self.gated}')
 
@@ -283,7 +283,7 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
     for lesson in config.gated:
         table = PerceptionSource(seen, {lesson: 1.0}, "blind")
         blind = BlindTable(table.question(place)[0] for place in range(4 * config.gate_rows))
-        rows, elements = _gate_rows(PerceptionSource(unseen, {lesson: 1.0}, "gate"), config.gate_rows)
+        rows, elements = gate_rows(PerceptionSource(unseen, {lesson: 1.0}, "gate"), config.gate_rows)
         asked = EvalConfig(grounding=len(rows), navigation=0, seed=config.seed, threads=config.threads)
         found = evaluate(loaded, rows, asked, blind=blind, elements=elements, progress=False)["summary"]["grounding"]
         report[lesson] = {name: found[name] for name in ("present", "absent", "controls")}
@@ -294,7 +294,7 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
     return {"lessons": report, "passed": bool(passed), "times_random": hit / random_element}
 
 
-def _gate_rows(source: PerceptionSource, count: int) -> tuple[list[dict[str, Any]], dict[str, list[list[float]]]]:
+def gate_rows(source: PerceptionSource, count: int) -> tuple[list[dict[str, Any]], dict[str, list[list[float]]]]:
     """The first `count` grounding rows with encoded pictures, and the boxes of all elements by picture."""
     from pipelines.images import encode_png
     from schemas.coordinates import box_to_unit

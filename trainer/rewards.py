@@ -30,7 +30,7 @@ from schemas.actions import (
     scroll_direction,
 )
 from schemas.coordinates import contains
-from trainer.region_consistency import region_consistency
+from trainer.region_consistency import SIDE, region_consistency
 
 Box = Sequence[float]
 
@@ -50,7 +50,7 @@ class RewardConfig:
     delta3: float = 140.0
     box_aware: bool = False
     w_consistency: float = 0.0
-    region: float = 60.0
+    region: float = SIDE
 
     def __post_init__(self) -> None:
         if min(self.w_format, self.w_answer, self.w_consistency, self.alpha, self.beta) < 0:

@@ -50,6 +50,8 @@ def test_what_is_wholly_masked_has_no_nan_and_gives_nothing_away() -> None:
     seen = torch.ones(3, 1, 17, 17, dtype=torch.bool)
     seen[0, :, 5] = False
     seen[1, :, :, 9:] = False
+    added = torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))
+    assert torch.equal(attention(*half, added), attention(*half, seen))
     found = _with_gradients(attention(*half, seen), half)
     assert all(torch.isfinite(tensor).all() for tensor in found)
     assert not found[3][1, :, 9:].any()  # no gradient for values that nobody sees
