@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,8 +21,10 @@ from typing import Any, Protocol
 import torch
 
 from trainer.batches import Batch, Processor, Row
+from trainer.deterministic import deterministic
 from trainer.global_batch import GlobalBatches, Place, Step, ahead
-from trainer.model import recompute
+from trainer.image_labels import LabelledImages
+from trainer.model import freeze_vision, recompute
 from trainer.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
 from trainer.span_weights import SpanWeights
 from trainer.supervised_loss import token_losses, validate
@@ -78,6 +79,11 @@ class MidtrainConfig:
     """Rows that are packed together."""
     gradient_checkpointing: bool = False
     """Recompute each block's activations in the backward pass instead of keeping them."""
+    freeze_vision: bool = False
+    """The vision tower keeps its weights (`trainer.model.freeze_vision`)."""
+    image_labels: bool = False
+    """Image tokens have labels too: whether they show the target of the action or question (`trainer.image_labels`);
+    for presets that put the instruction before the picture."""
     schedule: tuple[Any, ...] = ()
     """Phases (share of the steps, {objective: share of the rows}), see `trainer.stream.scheduled`; () is none."""
 
@@ -94,7 +100,7 @@ class MidtrainConfig:
 
 
 _NEUTRAL = ("bf16", "gradient_accumulation_steps", "padding_free", "packing", "max_length", "packing_window",
-            "gradient_checkpointing", "schedule")  # fmt: skip
+            "gradient_checkpointing", "freeze_vision", "image_labels", "schedule")  # fmt: skip
 """Settings that a run's digest names only where they differ from the default, so that older states still fit."""
 
 
@@ -173,10 +179,15 @@ def train(
     """
     from tqdm import tqdm
 
-    torch.set_num_threads(config.threads)
     group = ranks()
     digest = _run_digest(model, source, config) if group.first and state_dir is not None else ""
     digest, state_dir = following(group, (digest, state_dir))
+    if config.image_labels:
+        if not processor.preset.instruction_first:
+            raise ValueError("mid-training: image_labels: expected a preset that puts the instruction before the "
+                             f"picture, found {processor.preset.name}: its image tokens can't know it")  # fmt: skip
+        processor = LabelledImages.of(processor, targets=True)
+    freeze_vision(model, config.freeze_vision)
     plain, model = model, sharded(model, group, config.bf16) if group.world > 1 else model
     recompute(model, config.gradient_checkpointing)
     optimiser = torch.optim.AdamW(model.parameters(), config.lr, config.betas, weight_decay=config.weight_decay)
@@ -187,7 +198,7 @@ def train(
     run = _Run(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
     stream = GlobalBatches(source, processor, config, group, Place(saved.get("position", 0), saved.get("taken", 0)))
     with (
-        _deterministic(run.device),
+        deterministic(run.device, config.threads),
         tqdm(total=config.steps, initial=step, desc="mid-training", unit="step", mininterval=2,
              disable=not (progress and group.first)) as bar,
         Tracker(state_dir if group.first else None, step) as tracker,
@@ -220,6 +231,7 @@ def train(
                 state.save(model, optimiser, {"step": step, "position": given.after.position,
                                               "taken": given.after.taken, "curve": curve.plain()})  # fmt: skip
     recompute(model, False)
+    freeze_vision(plain, False)
     if group.world > 1:
         gather_into(plain, model, group)
     plain.eval()
@@ -316,18 +328,6 @@ def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
             if key != "save_every" and not (key in _NEUTRAL and value == fields[key].default)}  # fmt: skip
     weights.update(canonical_json([source.digest(), rest]).encode())
     return weights.hexdigest()
-
-
-@contextmanager
-def _deterministic(device: torch.device) -> Iterator[None]:
-    """Deterministic kernels on CPU while training (a few have none on GPU: there it stays as it is)."""
-    was = torch.are_deterministic_algorithms_enabled()
-    if device.type == "cpu":
-        torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(was)
 
 
 def config_from(plain: Mapping[str, Any]) -> MidtrainConfig:

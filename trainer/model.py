@@ -210,6 +210,12 @@ def recompute(model: Any, on: bool) -> None:
             return
 
 
+def freeze_vision(model: Any, on: bool) -> None:
+    """Whether the vision tower keeps its weights while the rest is trained: a small tower that has learned to read
+    unlearns it under the gradients of a decoder that can't use it yet."""
+    model.model.visual.requires_grad_(not on)
+
+
 # --- forward passes -------------------------------------------------------------------------------------------------
 
 

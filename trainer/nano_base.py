@@ -111,7 +111,8 @@ class NanoBaseConfig:
         return MidtrainConfig(
             steps=phase.steps, batch_size=phase.batch_size, lr=phase.lr, warmup=min(self.warmup, phase.steps),
             final_lr_share=self.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads, bf16=True,
-            save_every=self.save_every, validate_every=0, spans=SpanWeights(coordinate=1.0, text=2.0),
+            save_every=self.save_every, validate_every=0, freeze_vision=phase.frozen,
+            spans=SpanWeights(coordinate=1.0, text=2.0),
         )  # fmt: skip
 
 
@@ -206,15 +207,12 @@ def _phase(
     source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
     settings = config.midtrain(phase)
     before = WeightFiles(start).digest()
-    plain = json.loads(
-        json.dumps({"midtrain": asdict(settings), "data": source.digest(), "start": before, "frozen": phase.frozen})
-    )
+    plain = json.loads(json.dumps({"midtrain": asdict(settings), "data": source.digest(), "start": before}))
     if _done(folder, plain):
         return folder
     made = load_checkpoint(start)
     if progress:
         print(f"phase {number} of {len(config.curriculum) + 1}: {phase.name}", file=sys.stderr, flush=True)
-    made.model.model.visual.requires_grad_(not phase.frozen)
     state = work / "state" / folder.name
     seeing = LabelledImages.of(made.processor)
     curve = train(made.model, seeing, source, settings, state_dir=state, on_event=on_event, progress=progress)

@@ -15,12 +15,13 @@ from trainer.rewards import RewardConfig
 class OfflineConfig:
     """A specialist's run; defaults fit the nano preset on two cores in a minute.
 
-    `prompts` × `group` replies an update; `updates` bounds the run; the peak is looked for every `eval_every` updates
-    on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks, `held_out_samples`
-    replies each, before and after. The peak is that of trace success where validation holds at least `min_traces`
-    whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere; `keep` "last" trains
-    to the bound instead. `align`: histories are aligned between epochs (None: as the preset is, see
-    `offline_alignment.wanted`), by the settings of `alignment`, whose rewards are those of the run.
+    `prompts` × `group` replies an update; `updates` bounds the run; the peak is looked for every `eval_every`
+    updates on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks,
+    `held_out_samples` replies each, before and after. The peak is that of trace success where validation holds at
+    least `min_traces` whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere;
+    `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is. `align`: histories
+    are aligned between epochs (None: as the preset is, see `offline_alignment.wanted`), by the settings of
+    `alignment`, whose rewards are those of the run.
     """
 
     domain: str
@@ -32,6 +33,7 @@ class OfflineConfig:
     warmup: int = 2
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
+    freeze_vision: bool = False
     entropy_decay: float = 1.0
     micro_batch: int = 64
     train_limit: int = 2000

@@ -39,7 +39,7 @@ from trainer.grpo import (
     shrunk_negatives,
 )
 from trainer.held_out import Measure, RlTask, choose, measure, succeeds, tasks_of
-from trainer.model import reply_logprobs
+from trainer.model import freeze_vision, reply_logprobs
 from trainer.offline_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline_config import OfflineConfig
 from trainer.rewards import group_rewards
@@ -206,6 +206,7 @@ class _Run:
         self.identity = _identity(start, config, train, validation)
         self.reference = copy.deepcopy(loaded.model).eval() if config.grpo.beta > 0 else None
         self.start = {name: tensor.detach().clone() for name, tensor in self.model.named_parameters()}
+        freeze_vision(self.model, config.freeze_vision)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
         )

@@ -29,6 +29,8 @@ SHOWN_SHARE = 0.2
 """An element counts as shown by a token if it covers so much of its square (or has its centre there)."""
 FOREGROUND, BACKGROUND = 2.0, 1.0
 """Weights of all tokens that show something, and of all others, of one screen together."""
+BLANK_SHARE = 0.25
+"""Of the squares that show no target, how many `target_labels` labels: each costs a row of logits and says little."""
 PATCH_PX = 16
 """Side of the square of pixels that the vision tower sees as one."""
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -68,6 +70,24 @@ def image_labels(
     shown = FOREGROUND / max(1, len(found))
     blank = BACKGROUND / max(1, columns * rows - len(found))
     return [ImageLabel(*found[i], shown) if i in found else ImageLabel(None, 0.0, blank) for i in range(columns * rows)]
+
+
+def target_labels(boxes: Sequence[Sequence[float]], columns: int, rows: int, rng: Random) -> list[ImageLabel | None]:
+    """Labels for the squares of a picture of `columns` x `rows` squares: whether they show one of `boxes` (left, top,
+    right, bottom in 0..1000 of the picture). Without boxes there is nothing to point at. Of the squares that show none
+    `BLANK_SHARE` are drawn, for all of them; the others have no label."""
+    side = 1000  # of a square, in units that make both sides of the picture whole numbers of it
+    found: set[int] = set()
+    for left, top, right, bottom in boxes:
+        box = (round(left * columns), round(top * rows), round(right * columns), round(bottom * rows))
+        found |= {row * columns + column for column, row in _squares(box, side, columns, rows)}
+    others = [place for place in range(columns * rows) if place not in found]
+    drawn = rng.sample(others, min(len(others), max(1, round(BLANK_SHARE * len(others)))))
+    labels: list[ImageLabel | None] = [None] * (columns * rows)
+    for places, text, weight in ((sorted(found), ASKED, FOREGROUND), (drawn, None, BACKGROUND)):
+        for place in places:
+            labels[place] = ImageLabel(text, 0.0, weight / len(places))
+    return labels
 
 
 def _squares(box: Sequence[int], side: int, columns: int, rows: int) -> list[tuple[int, int]]:

@@ -52,3 +52,20 @@ def test_another_number_of_labels_is_refused(processor: Any, rows: list[dict[str
     row = {**rows[0], "image_labels": [ImageLabel(None, 0.0, 1.0)]}
     with pytest.raises(ValueError, match="image labels, found 1"):
         LabelledImages.of(processor).training_batch([row])
+
+
+def test_targets_are_labelled_where_a_row_has_no_labels_of_its_own(processor: Any, rows: list[dict[str, Any]]) -> None:
+    labelled, row = LabelledImages.of(processor, targets=True), dict(rows[0])
+    plain = processor.training_batch([row])
+    asked = processor.tokenizer.convert_tokens_to_ids("[")
+    for boxes, some in (([[0, 0, 1000, 1000]], True), ([], False)):
+        batch = labelled.training_batch([{**row, "target_boxes": boxes}])
+        places = (batch.input_ids[0] == processor.image_id).nonzero()[:, 0] + 1
+        told = batch.labels[0, places]
+        assert set(told[told != -100].tolist()) == {asked if some else processor.end_id}
+        answered = plain.labels[0] != -100
+        assert torch.equal(batch.labels[0][answered], plain.labels[0][answered])
+    both = labelled.training_batch(
+        [row, {**row, "image_labels": [ImageLabel(None, 0.0, 0.5)] * count_of(processor, row)}]
+    )
+    assert float(both.weights[1].sum()) != float(both.weights[0].sum())

@@ -92,15 +92,16 @@ class VllmConfig:
 class OnlineConfig:
     """A run; defaults fit the nano preset on two cores.
 
-    An update uses `tasks_per_update` groups of `num_generations` rollouts. `mode` "sync": they are made with the very
-    weights that the update starts from, and the run is reproducible; "async": `workers` devices go on while the
-    learner learns, and a rollout whose oldest reply is more than `max_staleness` updates old is dropped. `budget_s`
-    of wall time ends the run after the update in which it is reached (0: none). `replay_per_task` successes are kept
-    of a task for groups without one (0: no replay). `entropy_decay` is σ. `threads` as in torch, of the learner and
-    of the reply engine each. `limits` end an episode; its `retries` are those of a rollout after infrastructure
-    failures, each from the beginning. `rollout_engine` "in_process": a copy of the policy in this process makes the
-    replies; "vllm": the servers of `vllm` do. Their kernels aren't the learner's, so the log-probabilities they tell
-    are the behaviour policy's alone, and no run is reproducible bit for bit.
+    An update uses `tasks_per_update` groups of `num_generations` rollouts. `mode` "sync": they are made with the
+    very weights that the update starts from, and the run is reproducible; "async": `workers` devices go on while
+    the learner learns, and a rollout whose oldest reply is more than `max_staleness` updates old is dropped.
+    `budget_s` of wall time ends the run after the update in which it is reached (0: none). `replay_per_task`
+    successes are kept of a task for groups without one (0: no replay). `entropy_decay` is σ. `threads` as in torch,
+    of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is. `limits` end an
+    episode; its `retries` are those of a rollout after infrastructure failures, each from the beginning.
+    `rollout_engine` "in_process": a copy of the policy in this process makes the replies; "vllm": the servers of
+    `vllm` do. Their kernels aren't the learner's, so the log-probabilities they tell are the behaviour policy's
+    alone, and no run is reproducible bit for bit.
     """
 
     mode: str = "sync"
@@ -113,6 +114,7 @@ class OnlineConfig:
     warmup_steps: int = 2
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
+    freeze_vision: bool = False
     temperature: float = 1.0
     thinking: bool = False
     entropy_decay: float = 0.95
@@ -160,6 +162,8 @@ class OnlineConfig:
         del found["vllm"]
         if self.rollout_engine == "in_process":
             del found["rollout_engine"]
+        if not self.freeze_vision:
+            del found["freeze_vision"]
         return found
 
 

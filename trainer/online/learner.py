@@ -21,7 +21,7 @@ import torch
 
 from trainer.batches import Batch, Processor
 from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
-from trainer.model import reply_logprobs
+from trainer.model import freeze_vision, reply_logprobs
 from trainer.online.config import OnlineConfig
 from trainer.online.rollouts import Rollout, Sample
 
@@ -56,6 +56,7 @@ class Learner:
     def __init__(self, model: Any, processor: Processor, config: OnlineConfig) -> None:
         self.model, self.processor, self.config = model, processor, config
         self.reference = copy.deepcopy(model).eval().requires_grad_(False) if config.grpo.beta > 0 else None
+        freeze_vision(model, config.freeze_vision)
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
         )

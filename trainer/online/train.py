@@ -12,18 +12,16 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from generators.generation.contract import Contract
 from generators.generation.devices import DevicePool
 from schemas.ids import canonical_json, digest
 from trainer.checkpoint import lineage, load_checkpoint, load_processor, save_checkpoint
+from trainer.deterministic import deterministic
 from trainer.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, Group, SyncCollector
@@ -103,7 +101,7 @@ def train_online(
     run = _Run(config, learner, engine, workers, collector, checked, StateFile(folder, identity), emit)
     emit({"kind": "start", "tasks": len(tasks), "strata": batches.sizes, "validation": len(checked),
           "updates": config.updates, "mode": config.mode})  # fmt: skip
-    with _deterministic(config.threads, device):
+    with deterministic(device, config.threads):
         run.go()
     metrics = metrics_of(
         config, run.progress, [task.task_id for task in checked], batches.sizes, weight_delta(loaded.model, weights)
@@ -133,19 +131,6 @@ def _engine(start: str | Path, learner: Learner, config: OnlineConfig, run: str)
                           max_new_tokens=limit, run=run)  # fmt: skip
     return ReplyEngine(learner.model, load_processor(start), temperature=config.temperature, max_new_tokens=limit,
                        threads=config.threads, lockstep=config.mode == "sync")  # fmt: skip
-
-
-@contextmanager
-def _deterministic(threads: int, device: str) -> Iterator[None]:
-    """Fixed threads, and deterministic kernels on CPU (some have no such form on a GPU)."""
-    was, count = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(was or device == "cpu")
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(was)
-        torch.set_num_threads(count)
 
 
 class _Run:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.perception.labels import ASKED, BACKGROUND, FOREGROUND, TOKEN_PX, ImageLabel, image_labels
+from generators.perception.labels import (
+    ASKED,
+    BACKGROUND,
+    FOREGROUND,
+    TOKEN_PX,
+    ImageLabel,
+    image_labels,
+    target_labels,
+)
 from generators.perception.screens import Pasted, PastedScreen
 from generators.perception.sheets import Drawn
 
@@ -47,6 +55,24 @@ def test_of_a_question_only_what_was_asked_for_is_marked() -> None:
     assert {label.text for label in found} == {ASKED, None}
     absent = labels(screen(CIRCLE, SAVE), grounding=True)
     assert {label.text for label in absent} == {None}
+
+
+def test_what_shows_a_target_box_is_marked_and_some_of_the_rest() -> None:
+    sizes = (COLUMNS * TOKEN_PX, ROWS * TOKEN_PX) * 2
+    units = [1000 * side / size for side, size in zip(SAVE.box, sizes, strict=True)]
+    asked = labels(screen(SAVE), grounding=True, asked=SAVE)
+    found = target_labels([units], COLUMNS, ROWS, Random(0))
+    marked = [place for place, label in enumerate(found) if label and label.text == ASKED]
+    assert marked == [place for place, label in enumerate(asked) if label.text == ASKED]
+    assert sum(label.weight for label in found if label and label.text == ASKED) == pytest.approx(FOREGROUND)
+    others = [label for label in found if label and label.text is None]
+    assert len(others) == round(0.25 * (COLUMNS * ROWS - 3))
+    assert sum(label.weight for label in others) == pytest.approx(BACKGROUND)
+    assert found == target_labels([units], COLUMNS, ROWS, Random(0)) != target_labels([units], COLUMNS, ROWS, Random(1))
+    assert {label.text for label in target_labels([], COLUMNS, ROWS, Random(0)) if label} == {None}
+    tiny = target_labels([[401, 501, 402, 502]], COLUMNS, ROWS, Random(0))  # less than a square's share: its centre's
+    assert [place for place, label in enumerate(tiny) if label and label.text == ASKED] == [12]
+    assert all(label and label.text == ASKED for label in target_labels([[0, 0, 1000, 1000]], COLUMNS, ROWS, Random(0)))
 
 
 def test_a_shape_is_told_by_its_colour_and_by_its_form() -> None:
