@@ -130,6 +130,18 @@ def shrunk_negatives(advantages: Advantages, succeeded: Sequence[Sequence[bool |
     return replace(advantages, values=tuple(values))
 
 
+def scaled_groups(advantages: Advantages, sizes: Sequence[int], factors: Sequence[float]) -> Advantages:
+    """The advantages of each group times its factor; `sizes` are the groups', in the order of `group_advantages`.
+
+    Raises `ValueError` if they have another number of members than there are advantages.
+    """
+    spread = [factor for size, factor in zip(sizes, factors, strict=True) for _ in range(size)]
+    if len(spread) != len(advantages.values):
+        raise ValueError(f"advantages: expected groups of {len(advantages.values)} members, found {len(spread)}")
+    values = tuple(value * factor for value, factor in zip(advantages.values, spread, strict=True))
+    return replace(advantages, values=values)
+
+
 def entropy_coefficient(start: float, decay: float, step: int) -> float:
     """c_k = c_0 · σ^k, 0 < σ < 1 (σ = 1 keeps it constant)."""
     if not 0 < decay <= 1 or step < 0:

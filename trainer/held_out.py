@@ -161,7 +161,7 @@ def measure(
     """Reward and success on tasks; a pure function of weights, tasks and seed. `samples` 0 leaves sampling out."""
     rows = [task.row for task in tasks]
     objective = tasks[0].truth.objective if tasks else ""  # tasks of one domain have one
-    limit = reply_limit(processor.preset.max_answer_tokens, objective)
+    limit = reply_limit(processor.preset.max_answer_tokens, objective, config.wide)
     arguments: dict[str, Any] = {"max_new_tokens": limit, "batch_size": batch_size}
     greedy = generate(model, processor, rows, **arguments)
     best = [reward(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]

@@ -21,7 +21,8 @@ class OfflineConfig:
     least `min_traces` whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere;
     `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is. `align`: histories
     are aligned between epochs (None: as the preset is, see `offline_alignment.wanted`), by the settings of
-    `alignment`, whose rewards are those of the run.
+    `alignment`, whose rewards are those of the run. `difficulty` above 0 gives questions with small targets a larger
+    share of an update (`box_reward.difficulty_weights`).
     """
 
     domain: str
@@ -50,6 +51,7 @@ class OfflineConfig:
     threads: int = 2
     grpo: GrpoConfig = field(default_factory=lambda: GrpoConfig(max_completion_length=112))
     rewards: RewardConfig = field(default_factory=RewardConfig)
+    difficulty: float = 0.0
     align: bool | None = None
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
 
@@ -61,6 +63,8 @@ class OfflineConfig:
             raise ValueError(f"offline RL: expected keep to be peak or last, found {self.keep!r}")
         if self.learning_rate <= 0 or self.max_grad_norm <= 0:
             raise ValueError(f"offline RL: expected learning_rate and max_grad_norm > 0, found {self}")
+        if self.difficulty < 0:
+            raise ValueError(f"offline RL: expected difficulty >= 0, found {self.difficulty}")
 
 
 def config_from(domain: str, plain: Mapping[str, Any]) -> OfflineConfig:

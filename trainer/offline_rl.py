@@ -26,6 +26,7 @@ import torch
 from pipelines.whole_files import whole_file
 from schemas.ids import canonical_json, digest
 from trainer.batches import Processor, Row
+from trainer.box_reward import difficulty_weights
 from trainer.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
 from trainer.generation import Completion, generate, reply_limit
 from trainer.grpo import (
@@ -36,6 +37,7 @@ from trainer.grpo import (
     group_advantages,
     grpo_loss,
     padded,
+    scaled_groups,
     shrunk_negatives,
 )
 from trainer.held_out import Measure, RlTask, choose, measure, succeeds, tasks_of
@@ -256,7 +258,7 @@ class _Run:
     def _update(self) -> None:
         config = self.config
         tasks = self._prompts()
-        limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective)
+        limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective, config.rewards.wide)
         device = next(self.model.parameters()).device
         generator = torch.Generator(device=device).manual_seed(config.seed * 7_368_787 + self.state.update + 1)
         replies = generate(
@@ -269,6 +271,8 @@ class _Run:
         done = [[succeeds(text, task.truth, config.rewards) for text in texts] for texts, task in asked]
         advantages = group_advantages(grouped, config.grpo)
         advantages = shrunk_negatives(advantages, done, config.grpo.negative_floor)
+        harder = difficulty_weights([task.truth.boxes for task in tasks], config.difficulty)
+        advantages = scaled_groups(advantages, [len(group) for group in groups], harder)
         rate = config.learning_rate * min(1.0, (self.state.update + 1) / max(1, config.warmup))
         figures: Event = {}
         for _ in range(config.iterations if advantages.used else 0):

@@ -1,6 +1,7 @@
 """Rewards of offline RL (METHOD §6) and the success of a step: pure functions of a reply text and a truth.
 
-grounding:  R = w_format · R_format + w_answer · R_point      R_format: the form `[x,y]`
+grounding:  R = w_format · R_format + w_answer · R_point      R_format: the form `[x,y]`, or `[x1,y1,x2,y2]` where
+                                                              `w_iou` or `w_box_size` ask for boxes
 navigation: R = w_format · R_format + w_answer · R_action     R_format: the three tags, each once, in order
 with R_action = R_type + (R_content | R_coord), the second part only if the type matches. All points and
 distances are in the 0..1000 frame; distances are Euclidean and every radius is exclusive (d < δ).
@@ -30,6 +31,7 @@ from schemas.actions import (
     scroll_direction,
 )
 from schemas.coordinates import contains
+from trainer.box_reward import BOX, overlap, size_agreement
 from trainer.region_consistency import SIDE, region_consistency
 
 Box = Sequence[float]
@@ -39,7 +41,9 @@ Box = Sequence[float]
 class RewardConfig:
     """Weights and radii; the defaults where the reports give none. `box_aware`: α only inside a known target box.
     `w_consistency`: weight of the agreement of a group's replies to a grounding question, which needs no truth
-    (`trainer.region_consistency`); `region`: the side of a vote in the 0..1000 frame."""
+    (`trainer.region_consistency`); `region`: the side of a vote in the 0..1000 frame. `w_iou` and `w_box_size` ask a
+    grounding reply for a box, for its overlap with the true one and its size (`trainer.box_reward`); 0 asks for a
+    point."""
 
     w_format: float = 0.1
     w_answer: float = 0.9
@@ -51,12 +55,25 @@ class RewardConfig:
     box_aware: bool = False
     w_consistency: float = 0.0
     region: float = SIDE
+    w_iou: float = 0.0
+    w_box_size: float = 0.0
 
     def __post_init__(self) -> None:
-        if min(self.w_format, self.w_answer, self.w_consistency, self.alpha, self.beta) < 0:
+        weights = (self.w_format, self.w_answer, self.w_consistency, self.w_iou, self.w_box_size)
+        if min(*weights, self.alpha, self.beta) < 0:
             raise ValueError(f"rewards: expected weights >= 0, found {self}")
         if not 0 < self.delta2 <= self.delta1 or min(self.delta3, self.region) <= 0:
             raise ValueError(f"rewards: expected 0 < delta2 <= delta1 and 0 < delta3, region, found {self}")
+
+    @property
+    def boxes(self) -> bool:
+        """Whether a grounding reply is asked for a box."""
+        return max(self.w_iou, self.w_box_size) > 0
+
+    @property
+    def wide(self) -> bool:
+        """Whether a grounding reply says more than a point, see `generation.reply_limit`."""
+        return self.boxes
 
 
 DEFAULT = RewardConfig()
@@ -91,18 +108,30 @@ class Truth:
 
 _TAGS = tuple(f"<{slash}{tag}>" for tag in ("think", "action", "conclusion") for slash in ("", "/"))
 _POINT = re.compile(r"\s*\[\s*-?\d+\s*,\s*-?\d+\s*\]\s*", re.ASCII)
+_BOX_OR_REFUSAL = re.compile(rf"{BOX.pattern}|\s*\[\s*-1\s*,\s*-1\s*\]\s*", re.ASCII)
 
 
 def r_format(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
     """1 if the reply has its objective's form, else 0. Empty tags are well formed; their content isn't judged here."""
     if truth.objective == "grounding":
-        return float(_POINT.fullmatch(text) is not None)
+        form = _BOX_OR_REFUSAL if config.boxes else _POINT
+        return float(form.fullmatch(text) is not None)
     return float(parse_reply(text).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
 
 
 def r_point(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
     """1 if the point lies in one of the target boxes, borders included; a refusal sample expects [-1,-1]."""
     return float(point_hit(parse_reply(text).point, truth.boxes, truth.refusal))
+
+
+def r_iou(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """Overlap of the stated box with a true one, see `box_reward.overlap`."""
+    return overlap(text, truth.boxes)
+
+
+def r_box_size(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """What the stated box loses by its size, see `box_reward.size_agreement`."""
+    return size_agreement(text, truth.boxes)
 
 
 def point_hit(point: Point | None, boxes: Sequence[Box], refusal: bool = False) -> bool:
@@ -239,12 +268,16 @@ def step_success(
 
 @dataclass(frozen=True)
 class Term:
-    """A reward term: its objectives, its weight, and the closed range that its value never leaves."""
+    """A reward term: its objectives, its weight, and the closed range that its value never leaves.
+
+    An `optional` one isn't asked about while it has no weight.
+    """
 
     objectives: tuple[str, ...]
     function: Callable[[str, Truth, RewardConfig], float]
     weight: Callable[[RewardConfig], float]
     bounds: Callable[[RewardConfig], tuple[float, float]]
+    optional: bool = False
 
 
 TERMS: dict[str, Term] = {
@@ -253,14 +286,23 @@ TERMS: dict[str, Term] = {
     "action": Term(
         ("navigation",), r_action, lambda c: c.w_answer, lambda c: (0.0, 1.0 + max(1.0, c.alpha, 1.5 * c.beta))
     ),
+    "iou": Term(("grounding",), r_iou, lambda c: c.w_iou, lambda c: (0.0, 1.0), optional=True),
+    "box_size": Term(("grounding",), r_box_size, lambda c: c.w_box_size, lambda c: (-1.0, 0.0), optional=True),
 }
+
+
+def _asked(objective: str, config: RewardConfig) -> dict[str, Term]:
+    """The terms that a reply of an objective is judged by."""
+    return {
+        name: term
+        for name, term in TERMS.items()
+        if objective in term.objectives and not (term.optional and not term.weight(config))
+    }
 
 
 def score(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> dict[str, float]:
     """The terms of a reply by name (unweighted), and their weighted sum as `total`."""
-    terms = {
-        name: term.function(text, truth, config) for name, term in TERMS.items() if truth.objective in term.objectives
-    }
+    terms = {name: term.function(text, truth, config) for name, term in _asked(truth.objective, config).items()}
     return {**terms, "total": sum(TERMS[name].weight(config) * value for name, value in terms.items())}
 
 
@@ -280,6 +322,6 @@ def group_rewards(texts: Sequence[str], truth: Truth, config: RewardConfig = DEF
 
 def bounds(objective: str, config: RewardConfig = DEFAULT) -> tuple[float, float]:
     """The range of `reward` for an objective, and of `group_rewards` where agreement counts."""
-    terms = [term for term in TERMS.values() if objective in term.objectives]
+    terms = _asked(objective, config).values()
     low, high = (sum(term.weight(config) * term.bounds(config)[end] for term in terms) for end in (0, 1))
     return low, high + (config.w_consistency if objective == "grounding" else 0.0)

@@ -238,6 +238,19 @@ class TestStopping:
         assert len(set(found.values())) == 4, found
 
 
+def test_small_targets_weigh_more_where_difficulty_counts(start: Path, tmp_path: Path) -> None:
+    rows = [row for row in make_rows(48, 2) if row["objective"] == "grounding"]
+    for row in rows[::2]:  # half of the targets are as large as the screen
+        row["target_boxes"] = [[0.0, 0.0, 1000.0, 1000.0]]
+    config = replace(CONFIG, domain="grounding", updates=1, prompts=12, validation_limit=3)
+    found = set()
+    for difficulty in (0.0, 1.0):
+        out = tmp_path / str(difficulty)
+        train_offline(start, rows, make_rows(8, 3), out, replace(config, difficulty=difficulty))
+        found.add(WeightFiles(out).digest())
+    assert len(found) == 2
+
+
 class TestTasks:
     def test_rows_are_filtered_by_objective_and_platform(self, processor: Any) -> None:
         rows = make_rows(8) + [{**make_rows(4, 5)[3], "platform": "mobile"}]
