@@ -168,8 +168,9 @@ def render(action: Action, platform: str) -> str:
 class Reply:
     """What a model wrote, read leniently.
 
-    `point` is set for a grounding reply `[x,y]`; (-1, -1) means refusal. `error` says why there is neither action
-    nor point. `tags_ok` is true iff the three tags stand in order, each once.
+    `point` is set for a grounding reply `[x,y]`; (-1, -1) means refusal. `confidence` is what it states behind that
+    point, `[x,y] 0.8`, in 0..1 and with its decimals; None without. `error` says why there is neither action nor
+    point. `tags_ok` is true iff the three tags stand in order, each once.
     """
 
     thought: str = ""
@@ -178,6 +179,7 @@ class Reply:
     point: tuple[int, int] | None = None
     tags_ok: bool = False
     error: str | None = None
+    confidence: float | None = None
 
     @property
     def refusal(self) -> bool:
@@ -187,8 +189,11 @@ class Reply:
 
 _TAGS = re.compile(r"\s*<think>(.*?)</think>\s*<action>(.*?)</action>\s*<conclusion>(.*?)</conclusion>\s*", re.DOTALL)
 _NUMBER = r"-?\d+(?:\.\d+)?"
+CONFIDENCE = r"0\.[0-9]+|1\.0+"
+"""How sure a grounding reply may say to be, behind its point."""
 _GROUNDING = re.compile(
-    rf"[\s`]*[\[(]\s*({_NUMBER}(?:\s*,\s*{_NUMBER}){{1}}(?:(?:\s*,\s*{_NUMBER}){{2}})?)\s*[\])][\s`.]*"
+    rf"[\s`]*[\[(]\s*({_NUMBER}(?:\s*,\s*{_NUMBER}){{1}}(?:(?:\s*,\s*{_NUMBER}){{2}})?)\s*[\])]"
+    rf"(?:\s+({CONFIDENCE}))?[\s`.]*"
 )
 _LENIENT_CALL = re.compile(r"([A-Za-z]+)\s*\((.*)\)\s*[;.`]*\s*", re.DOTALL)
 _LENIENT_TEXT = re.compile(r"\s*(?:(content|app|url|text)\s*=\s*)?(['\"])(.*)\2\s*,?\s*", re.DOTALL)
@@ -203,8 +208,8 @@ def parse_reply(text: str) -> Reply:
     """Model output → `Reply`; never raises on text.
 
     Reads the three tags (in any order, or none), blanks anywhere between tokens, `key=` for `keys=`, points as
-    tuples or lists, a box of four numbers as its centre, floats, either quote. Backslashes in text are literal:
-    models don't escape. Coordinates outside 0..1000 are an error, never clamped.
+    tuples or lists, a box of four numbers as its centre, a confidence behind either, floats, either quote. Backslashes
+    in text are literal: models don't escape. Coordinates outside 0..1000 are an error, never clamped.
     """
     tags_ok = _TAGS.fullmatch(text) is not None and text.count("<action>") == 1
     thought, conclusion = _between(text, "think") or "", _between(text, "conclusion") or ""
@@ -217,7 +222,8 @@ def parse_reply(text: str) -> Reply:
         if grounding:
             numbers = [float(number) for number in re.findall(_NUMBER, grounding.group(1))]
             point = REFUSED if numbers == [-1.0, -1.0] else _centre(numbers)
-            return Reply(thought, None, conclusion, point, tags_ok)
+            stated = grounding.group(2)
+            return Reply(thought, None, conclusion, point, tags_ok, None, float(stated) if stated else None)
         return Reply(thought, _lenient_action(body), conclusion, None, tags_ok)
     except ValueError as error:
         return Reply(thought, None, conclusion, None, tags_ok, str(error))

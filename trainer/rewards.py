@@ -32,6 +32,7 @@ from schemas.actions import (
 )
 from schemas.coordinates import contains
 from trainer.box_reward import BOX, overlap, size_agreement
+from trainer.confidence import SPREAD, confidence_reward, without_confidence
 from trainer.region_consistency import SIDE, region_consistency
 
 Box = Sequence[float]
@@ -43,7 +44,8 @@ class RewardConfig:
     `w_consistency`: weight of the agreement of a group's replies to a grounding question, which needs no truth
     (`trainer.region_consistency`); `region`: the side of a vote in the 0..1000 frame. `w_iou` and `w_box_size` ask a
     grounding reply for a box, for its overlap with the true one and its size (`trainer.box_reward`); 0 asks for a
-    point."""
+    point. `w_confidence` asks it to state how sure it is, `[x,y] 0.8`, and rewards knowing (`trainer.confidence`);
+    `spread`: how fast the confidence that is wanted falls off from the middle of the element."""
 
     w_format: float = 0.1
     w_answer: float = 0.9
@@ -57,13 +59,15 @@ class RewardConfig:
     region: float = SIDE
     w_iou: float = 0.0
     w_box_size: float = 0.0
+    w_confidence: float = 0.0
+    spread: float = SPREAD
 
     def __post_init__(self) -> None:
-        weights = (self.w_format, self.w_answer, self.w_consistency, self.w_iou, self.w_box_size)
+        weights = (self.w_format, self.w_answer, self.w_consistency, self.w_iou, self.w_box_size, self.w_confidence)
         if min(*weights, self.alpha, self.beta) < 0:
             raise ValueError(f"rewards: expected weights >= 0, found {self}")
-        if not 0 < self.delta2 <= self.delta1 or min(self.delta3, self.region) <= 0:
-            raise ValueError(f"rewards: expected 0 < delta2 <= delta1 and 0 < delta3, region, found {self}")
+        if not 0 < self.delta2 <= self.delta1 or min(self.delta3, self.region, self.spread) <= 0:
+            raise ValueError(f"rewards: expected 0 < delta2 <= delta1 and 0 < delta3, region, spread, found {self}")
 
     @property
     def boxes(self) -> bool:
@@ -73,7 +77,7 @@ class RewardConfig:
     @property
     def wide(self) -> bool:
         """Whether a grounding reply says more than a point, see `generation.reply_limit`."""
-        return self.boxes
+        return self.boxes or self.w_confidence > 0
 
 
 DEFAULT = RewardConfig()
@@ -115,8 +119,14 @@ def r_format(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
     """1 if the reply has its objective's form, else 0. Empty tags are well formed; their content isn't judged here."""
     if truth.objective == "grounding":
         form = _BOX_OR_REFUSAL if config.boxes else _POINT
-        return float(form.fullmatch(text) is not None)
+        told = _told(text, config)
+        return float(told is not None and form.fullmatch(told) is not None)
     return float(parse_reply(text).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
+
+
+def _told(text: str, config: RewardConfig) -> str | None:
+    """A grounding reply without the confidence that it was asked for; None where it states none."""
+    return without_confidence(text) if config.w_confidence else text
 
 
 def r_point(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
@@ -126,12 +136,17 @@ def r_point(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
 
 def r_iou(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
     """Overlap of the stated box with a true one, see `box_reward.overlap`."""
-    return overlap(text, truth.boxes)
+    return overlap(_told(text, config) or "", truth.boxes)
 
 
 def r_box_size(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
     """What the stated box loses by its size, see `box_reward.size_agreement`."""
-    return size_agreement(text, truth.boxes)
+    return size_agreement(_told(text, config) or "", truth.boxes)
+
+
+def r_confidence(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """How near the stated confidence is to the one that the point deserves, see `confidence.confidence_reward`."""
+    return confidence_reward(text, truth.boxes, truth.refusal, config.spread)
 
 
 def point_hit(point: Point | None, boxes: Sequence[Box], refusal: bool = False) -> bool:
@@ -288,6 +303,7 @@ TERMS: dict[str, Term] = {
     ),
     "iou": Term(("grounding",), r_iou, lambda c: c.w_iou, lambda c: (0.0, 1.0), optional=True),
     "box_size": Term(("grounding",), r_box_size, lambda c: c.w_box_size, lambda c: (-1.0, 0.0), optional=True),
+    "confidence": Term(("grounding",), r_confidence, lambda c: c.w_confidence, lambda c: (0.0, 1.0), optional=True),
 }
 
 

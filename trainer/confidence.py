@@ -1,0 +1,65 @@
+"""Stated confidence of a grounding reply, `[x,y] 0.8`: its reward, and how well it is calibrated (HyperClick).
+
+Rewarded for hits alone, a policy may state what it likes. The reward 1 − (c − s)² is largest, on average, for the mean
+of s that such a click earns; s is 1 in the middle of the element, falls off as a Gaussian whose width follows the
+element's, and is 0 outside. A point states its confidence behind it, so that a policy that is unsure can abstain.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from quality.bench.calibration import calibration_error, reliability
+from schemas.action_types import REFUSED
+from schemas.actions import CONFIDENCE, Point, parse_reply
+from schemas.coordinates import contains
+
+SPREAD = 1.0
+"""Standard deviation of the Gaussian in half sides of the element: on the middle of a border s is exp(-1/2)."""
+
+_STATED = re.compile(rf"(.*[\])])\s+(?:{CONFIDENCE})\s*", re.DOTALL)
+
+
+def without_confidence(text: str) -> str | None:
+    """The reply without its confidence; None where it states none behind a closing bracket."""
+    found = _STATED.fullmatch(text)
+    return found.group(1) if found else None
+
+
+def target_confidence(
+    point: Point | None, boxes: Sequence[Sequence[float]], refusal: bool = False, spread: float = SPREAD
+) -> float:
+    """s of a click, 0..1: the best truncated Gaussian of the true boxes at the point; 0 for a miss or no point.
+
+    Where refusal is the truth there is no middle to be near: 1 for (-1, -1), else 0.
+    """
+    if refusal or point is None:
+        return float(refusal and point == REFUSED)
+    return max((_gaussian(point, box, spread) for box in boxes if contains(list(box), point)), default=0.0)
+
+
+def _gaussian(point: Point, box: Sequence[float], spread: float) -> float:
+    """At a point inside the box; a side without length holds its middle alone."""
+    halves = [max((box[i + 2] - box[i]) / 2, 1e-9) for i in (0, 1)]
+    away = [(point[i] - (box[i] + box[i + 2]) / 2) / halves[i] for i in (0, 1)]
+    return math.exp(-(away[0] ** 2 + away[1] ** 2) / (2 * spread**2))
+
+
+def confidence_reward(
+    text: str, boxes: Sequence[Sequence[float]], refusal: bool = False, spread: float = SPREAD
+) -> float:
+    """1 − (c − s)² for the stated confidence c, 0..1; 0 for a reply that states none or can't be read."""
+    reply = parse_reply(text)
+    if reply.point is None or reply.confidence is None:
+        return 0.0
+    return 1.0 - (reply.confidence - target_confidence(reply.point, boxes, refusal, spread)) ** 2
+
+
+def expected_calibration_error(confidences: Sequence[float], hits: Sequence[bool], bins: int = 10) -> float:
+    """Mean distance of stated confidence and share of hits over bins of equal width; NaN without replies.
+
+    Raises `ValueError` for a confidence outside 0..1.
+    """
+    return calibration_error(reliability(confidences, hits, bins=bins))
