@@ -20,7 +20,7 @@ from typing import Any
 
 from pipelines.prompts import prompt_text
 from pipelines.tokens import text_tokens
-from schemas.actions import parse_reply, render
+from schemas.actions import Action, parse_reply, render
 from schemas.ids import canonical_json, digest, item_sample, sample_id
 from trainer.batches import Row
 from trainer.rewards import RewardConfig, Truth, step_success
@@ -108,6 +108,27 @@ def history_entry(action: str, thought: str | None = None) -> str:
     return f"{action} ({words})" if words else action
 
 
+def with_history(chat: str, changes: Mapping[str, str]) -> str:
+    """Messages with lines of their prompt's history in other words; lines that it doesn't show are passed over."""
+    head, rest = _history(prompt_text(chat))
+    lines = rest.split("\n")
+    for old, new in changes.items():
+        if old in lines:
+            lines[lines.index(old)] = new
+    changed = head + "\n".join(lines)
+    turns = json.loads(chat)
+    parts = turns[-1]["content"]
+    turns[-1]["content"] = changed if isinstance(parts, str) else [
+        {**part, "text": changed} if part["type"] == "text" else part for part in parts
+    ]  # fmt: skip
+    return canonical_json(turns)
+
+
+def history_line(step: int, action: Action, platform: str, thought: str | None = None) -> str:
+    """How a history shows a step, counted from 0."""
+    return f"{step + 1}. {history_entry(render(action, platform), thought)}"
+
+
 def model_rollouts(
     model: Any, processor: Any, *, temperature: float = 1.0, max_new_tokens: int = 112, batch_size: int = 16
 ) -> Rollouts:
@@ -167,7 +188,7 @@ def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: Alignme
 def _line(one: _Asked, thought: str | None = None) -> str:
     """How the history shows a step."""
     assert one.truth.action is not None
-    return f"{one.step[2] + 1}. {history_entry(render(one.truth.action, one.row['platform']), thought)}"
+    return history_line(one.step[2], one.truth.action, one.row["platform"], thought)
 
 
 def _shown(one: _Asked, actions: Mapping[Step, _Asked], thoughts: Mapping[Step, list[str]]) -> list[Step]:
@@ -207,25 +228,17 @@ def _row(
 ) -> dict[str, Any]:
     """The row anew, the chosen thoughts beside their actions."""
     old = str(one.row["sample_id"])
-    text = prompt_text(one.row["messages"])
-    head, rest = _history(text)
-    lines = rest.split("\n")
-    for step, thought in chosen.items():
-        lines[lines.index(_line(actions[step]))] = _line(actions[step], thought)
-    changed = head + "\n".join(lines)
-    turns = json.loads(one.row["messages"])
-    parts = turns[-1]["content"]
-    turns[-1]["content"] = changed if isinstance(parts, str) else [
-        {**part, "text": changed} if part["type"] == "text" else part for part in parts
-    ]  # fmt: skip
+    changes = {_line(actions[step]): _line(actions[step], thought) for step, thought in chosen.items()}
+    chat = with_history(one.row["messages"], changes)
     parents = [item_sample(old), *(item_sample(str(actions[step].row["sample_id"])) for step in sorted(chosen))]
     provenance = {**json.loads(one.row["provenance"]), "deriver": DERIVER, "version": VERSION, "k": k,
                   "of": old, "config": digest(asdict(config))[:16]}  # fmt: skip
     source, episode, index = one.step
     row = {**one.row, "sample_id": sample_id(source, episode, index, f"{DERIVER}/{old}", VERSION, k),
-           "messages": canonical_json(turns), "parents": parents, "provenance": canonical_json(provenance)}  # fmt: skip
+           "messages": chat, "parents": parents, "provenance": canonical_json(provenance)}  # fmt: skip
     if "synthetic" in row:
         row["synthetic"] = True  # the history's thoughts are the model's
     if "tokens" in row:
-        row["tokens"] = int(row["tokens"]) + text_tokens(changed) - text_tokens(text)
+        before, after = (text_tokens(prompt_text(some)) for some in (one.row["messages"], chat))
+        row["tokens"] = int(row["tokens"]) + after - before
     return row

@@ -123,13 +123,15 @@ class Measure:
     """What a policy did on tasks, one number per task: `sampled` is the mean reward of replies drawn at temperature 1,
 
     `greedy` the reward of the likeliest reply, `success` whether that one would have done; `traces` one flag per
-    complete episode (every step a success, histories being the true ones).
+    complete episode (every step a success, histories being the true ones); `progress`, where it was asked for, is how
+    far each such episode goes with the policy's own history (`semi_online.sop_progress`).
     """
 
     sampled: tuple[float, ...]
     greedy: tuple[float, ...]
     success: tuple[bool, ...]
     traces: tuple[bool, ...]
+    progress: tuple[float, ...] = ()
 
     def summary(self) -> dict[str, float | int | None]:
         """Means, for events and reports; None where there is nothing to average."""
@@ -140,7 +142,16 @@ class Measure:
             "step_success": _mean(self.success),
             "trace_success": _mean(self.traces),
             "traces": len(self.traces),
+            **sop(self.progress),
         }
+
+
+def sop(progress: Sequence[float]) -> dict[str, float]:
+    """Semi-online performance: mean progress, share of episodes done whole, and the mean of both; {} of none."""
+    if not progress:
+        return {}
+    far, whole = float(np.mean(progress)), float(np.mean([one == 1.0 for one in progress]))
+    return {"sop_progress": far, "sop_success": whole, "sop": (far + whole) / 2}
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -157,8 +168,12 @@ def measure(
     config: RewardConfig,
     batch_size: int = 128,
     lengths: Mapping[str, int] | None = None,
+    own_history: bool = False,
 ) -> Measure:
-    """Reward and success on tasks; a pure function of weights, tasks and seed. `samples` 0 leaves sampling out."""
+    """Reward and success on tasks; a pure function of weights, tasks and seed. `samples` 0 leaves sampling out;
+    `own_history` asks for `progress` too."""
+    from trainer.semi_online import answering, sop_progress  # which stand on the tasks of this module
+
     rows = [task.row for task in tasks]
     objective = tasks[0].truth.objective if tasks else ""  # tasks of one domain have one
     limit = reply_limit(processor.preset.max_answer_tokens, objective, config.wide)
@@ -173,7 +188,11 @@ def measure(
         sampled = np.asarray(scores).reshape(len(tasks), samples).mean(1).tolist()
     success = [succeeds(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]
     traces = [all(success[i] for i in steps) for steps in complete_episodes(tasks, lengths)]
-    return Measure(tuple(sampled), tuple(best), tuple(success), tuple(traces))
+    progress: tuple[float, ...] = ()
+    if own_history:
+        likeliest = answering(model, processor, None, temperature=0.0, batch_size=batch_size)
+        progress = sop_progress(tasks, greedy, likeliest, rewards=config, lengths=lengths)
+    return Measure(tuple(sampled), tuple(best), tuple(success), tuple(traces), progress)
 
 
 def succeeds(text: str, truth: Truth, config: RewardConfig) -> bool:

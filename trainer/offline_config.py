@@ -9,6 +9,7 @@ from typing import Any
 from trainer.alignment import AlignmentConfig
 from trainer.grpo import GrpoConfig
 from trainer.rewards import RewardConfig
+from trainer.semi_online import SemiOnlineConfig
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class OfflineConfig:
     `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is. `align`: histories
     are aligned between epochs (None: as the preset is, see `offline_alignment.wanted`), by the settings of
     `alignment`, whose rewards are those of the run. `difficulty` above 0 gives questions with small targets a larger
-    share of an update (`box_reward.difficulty_weights`).
+    share of an update (`box_reward.difficulty_weights`). `semi_online` replays whole episodes with the policy's own
+    history (`trainer.semi_online`) and never aligns; `prompts` then counts episodes.
     """
 
     domain: str
@@ -52,6 +54,7 @@ class OfflineConfig:
     grpo: GrpoConfig = field(default_factory=lambda: GrpoConfig(max_completion_length=112))
     rewards: RewardConfig = field(default_factory=RewardConfig)
     difficulty: float = 0.0
+    semi_online: SemiOnlineConfig | None = None
     align: bool | None = None
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
 
@@ -65,12 +68,15 @@ class OfflineConfig:
             raise ValueError(f"offline RL: expected learning_rate and max_grad_norm > 0, found {self}")
         if self.difficulty < 0:
             raise ValueError(f"offline RL: expected difficulty >= 0, found {self.difficulty}")
+        if self.semi_online and (self.align or self.difficulty or self.domain == "grounding"):
+            raise ValueError("offline RL: semi_online replays navigation: expected no align, difficulty or grounding")
 
 
 def config_from(domain: str, plain: Mapping[str, Any]) -> OfflineConfig:
-    """From JSON, with the settings of loss, rewards and alignment as objects. Raises `TypeError` naming an unknown key,
-    `ValueError` for a bad value."""
-    kinds: dict[str, Any] = {"grpo": GrpoConfig, "rewards": RewardConfig, "alignment": AlignmentConfig}
+    """From JSON, with the settings of loss, rewards, alignment and semi-online replay as objects. Raises `TypeError`
+    naming an unknown key, `ValueError` for a bad value."""
+    kinds: dict[str, Any] = {"grpo": GrpoConfig, "rewards": RewardConfig, "alignment": AlignmentConfig,
+                             "semi_online": SemiOnlineConfig}  # fmt: skip
     values = dict(plain)
     if "grpo" in values:
         values["grpo"] = {"max_completion_length": 112, **values["grpo"]}

@@ -5,9 +5,10 @@ AdamW steps on the clipped loss of METHOD §7 with T = 1. Nothing here needs a d
 Offline, step success keeps rising while whole traces peak and fall (UI-Venus-1.5, Fig. 6): a validation set that is
 neither trained on nor reported watches both, training stops after the peak, and the weights of the peak are kept.
 The gain is reported on held-out rows that neither training nor stopping has seen. Between epochs a navigation
-specialist's histories are aligned (`offline_alignment`, by default for published presets). Update u draws its prompts
-and replies from (seed, u) and what is saved alone, so a run that was killed goes on exactly where its last state was
-saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
+specialist's histories are aligned (`offline_alignment`, by default for published presets); with `semi_online` whole
+episodes are replayed with the policy's own history instead of single steps (`trainer.semi_online`). Update u draws its
+prompts and replies from (seed, u) and what is saved alone, so a run that was killed goes on exactly where its last
+state was saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from trainer.offline_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline_config import OfflineConfig
 from trainer.rewards import group_rewards
 from trainer.rl_metrics import Trained, metrics_of, weight_delta
+from trainer.semi_online import Update, answering, roll, update_of, whole_episodes
 from trainer.tensors import WeightFiles
 
 METRICS = "rl.json"
@@ -110,7 +112,7 @@ def train_offline(
     emit({"kind": "start", "domain": config.domain, "train": len(train), "validation": len(validation),
           "held_out": len(held_out), "unusable": unusable, "updates": config.updates})  # fmt: skip
     run = _Run(loaded, config, train, validation, lengths, emit, Path(state_dir) if state_dir else None, start)
-    with _deterministic(config.threads, loaded.model):
+    with deterministic(device, config.threads):
         before = _held_out(loaded, held_out, config, lengths)
         emit({"kind": "held_out", "when": "before", **before.summary()})
         run.go()
@@ -167,19 +169,6 @@ def _apart(tasks: Sequence[RlTask], others: Sequence[RlTask]) -> list[RlTask]:
     return [task for task in tasks if task.cluster not in taken]
 
 
-@contextmanager
-def _deterministic(threads: int, model: Any) -> Iterator[None]:
-    """Fixed threads and deterministic kernels on CPU (some have no such form on a GPU: there it stays as it is)."""
-    was, count = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(was or next(model.parameters()).device.type == "cpu")
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(was)
-        torch.set_num_threads(count)
-
-
 def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [[str(task.row["sample_id"]) for task in some] for some in tasks]
@@ -191,7 +180,7 @@ def _held_out(
 ) -> Measure:
     return measure(
         loaded.model, loaded.processor, tasks, samples=config.held_out_samples, seed=config.seed + 17,
-        config=config.rewards, lengths=lengths,
+        config=config.rewards, lengths=lengths, own_history=True,
     )  # fmt: skip
 
 
@@ -213,8 +202,11 @@ class _Run:
             self.model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
         )
         self.state = _State()
-        self.align = wanted(config.align, config.domain, loaded.processor.preset)
+        self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
         self.epoch_tasks = train
+        self.episodes = whole_episodes(train, lengths) if config.semi_online else {}
+        if config.semi_online:  # an episode is drawn by its first task
+            self.epoch_tasks = [steps[0] for steps in self.episodes.values()]
 
     def go(self) -> None:
         """Train to the bound or past the peak, then put the weights of the peak in place."""
@@ -257,13 +249,46 @@ class _Run:
 
     def _update(self) -> None:
         config = self.config
+        made = self._replayed() if config.semi_online else self._single_steps()
+        replies, advantages = made.replies, made.advantages
+        rate = config.learning_rate * min(1.0, (self.state.update + 1) / max(1, config.warmup))
+        figures: Event = {}
+        for _ in range(config.iterations if advantages.used else 0):
+            figures = self._step(made.tasks, replies, advantages, rate)
+        self.state.groups += advantages.groups
+        self.state.zero_variance += advantages.zero_variance
+        self.state.update += 1
+        event = {
+            "kind": "update", "update": self.state.update, "reward": made.reward,
+            "zero_variance": advantages.zero_variance, "groups": advantages.groups, "learning_rate": rate,
+            "reply_tokens": sum(len(reply.token_ids) for reply in replies) / len(replies),
+            "unfinished": sum(not reply.finished for reply in replies) / len(replies), **figures,
+        }  # fmt: skip
+        self.state.curve.append(event)
+        self.emit(event)
+
+    def _generator(self) -> torch.Generator:
+        """What this update's replies are drawn with."""
+        device = next(self.model.parameters()).device
+        return torch.Generator(device=device).manual_seed(self.config.seed * 7_368_787 + self.state.update + 1)
+
+    def _replayed(self) -> Update:
+        """Rollouts through stored episodes, see `semi_online`."""
+        config = self.config
+        assert config.semi_online is not None
+        episodes = [self.episodes[str(task.episode)] for task in self._prompts()]
+        answer = answering(self.model, self.processor, self._generator())
+        rollouts = roll(episodes, answer, group=config.group, rewards=config.rewards, config=config.semi_online)
+        return update_of(rollouts, config.grpo, config.semi_online)
+
+    def _single_steps(self) -> Update:
+        """Groups of replies to one step each."""
+        config = self.config
         tasks = self._prompts()
         limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective, config.rewards.wide)
-        device = next(self.model.parameters()).device
-        generator = torch.Generator(device=device).manual_seed(config.seed * 7_368_787 + self.state.update + 1)
         replies = generate(
             self.model, self.processor, [task.row for task in tasks], group=config.group, temperature=1.0,
-            max_new_tokens=limit, generator=generator, batch_size=128,
+            max_new_tokens=limit, generator=self._generator(), batch_size=128,
         )  # fmt: skip
         groups = [[reply.text for reply in replies if reply.row == row] for row in range(len(tasks))]
         asked = list(zip(groups, tasks, strict=True))
@@ -273,21 +298,7 @@ class _Run:
         advantages = shrunk_negatives(advantages, done, config.grpo.negative_floor)
         harder = difficulty_weights([task.truth.boxes for task in tasks], config.difficulty)
         advantages = scaled_groups(advantages, [len(group) for group in groups], harder)
-        rate = config.learning_rate * min(1.0, (self.state.update + 1) / max(1, config.warmup))
-        figures: Event = {}
-        for _ in range(config.iterations if advantages.used else 0):
-            figures = self._step(tasks, replies, advantages, rate)
-        self.state.groups += advantages.groups
-        self.state.zero_variance += advantages.zero_variance
-        self.state.update += 1
-        event = {
-            "kind": "update", "update": self.state.update, "reward": sum(map(sum, grouped)) / len(replies),
-            "zero_variance": advantages.zero_variance, "groups": advantages.groups, "learning_rate": rate,
-            "reply_tokens": sum(len(reply.token_ids) for reply in replies) / len(replies),
-            "unfinished": sum(not reply.finished for reply in replies) / len(replies), **figures,
-        }  # fmt: skip
-        self.state.curve.append(event)
-        self.emit(event)
+        return Update(tasks, replies, advantages, sum(map(sum, grouped)) / len(replies))
 
     def _step(self, tasks: list[RlTask], replies: list[Completion], advantages: Advantages, rate: float) -> Event:
         """One optimiser step over the replies that hold a comparison; → its figures."""

@@ -26,6 +26,7 @@ from trainer.model import reply_logprobs
 from trainer.offline_config import OfflineConfig
 from trainer.offline_rl import _deterministic, train_offline
 from trainer.rewards import RewardConfig, Truth
+from trainer.semi_online import SemiOnlineConfig
 from trainer.tensors import WeightFiles
 
 Rows = list[dict[str, Any]]
@@ -249,6 +250,40 @@ def test_small_targets_weigh_more_where_difficulty_counts(start: Path, tmp_path:
         train_offline(start, rows, make_rows(8, 3), out, replace(config, difficulty=difficulty))
         found.add(WeightFiles(out).digest())
     assert len(found) == 2
+
+
+class TestSemiOnline:
+    CONFIG = replace(CONFIG, updates=3, prompts=2, save_every=1, semi_online=SemiOnlineConfig())
+
+    def test_it_trains_on_rollouts_tells_how_far_they_come_and_goes_on_after_a_stop(
+        self, start: Path, tmp_path: Path
+    ) -> None:
+        events: Rows = []
+        whole = run(start, tmp_path / "whole", self.CONFIG, on_event=events.append)
+        updates = [event for event in events if event["kind"] == "update"]
+        assert [event["groups"] for event in updates] == [2, 2, 2] and whole["weight_delta"] > 0
+        assert all(abs(event["ratio"] - 1) < 1e-3 for event in updates if "ratio" in event)
+        for when in ("before", "after"):
+            found = whole[when]
+            assert found["trace_success"] <= found["sop_success"] <= found["sop_progress"] <= 1
+            assert found["sop"] == pytest.approx((found["sop_progress"] + found["sop_success"]) / 2)
+
+        class Stop(Exception):
+            pass
+
+        def stop(event: dict[str, Any]) -> None:
+            if event["kind"] == "saved" and event["update"] == 2:
+                raise Stop
+
+        with pytest.raises(Stop):
+            run(start, tmp_path / "out", self.CONFIG, state_dir=tmp_path / "state", on_event=stop)
+        assert run(start, tmp_path / "out", self.CONFIG, state_dir=tmp_path / "state") == whole
+        assert WeightFiles(tmp_path / "out").digest() == WeightFiles(tmp_path / "whole").digest()
+
+    def test_no_whole_episode_is_an_error_that_says_so(self, start: Path, tmp_path: Path) -> None:
+        rows = [row for row in navigation_rows(8, 2) if not row["sample_id"].endswith("02")]
+        with pytest.raises(ValueError, match="none in"):
+            train_offline(start, rows, navigation_rows(4, 3), tmp_path / "out", self.CONFIG)
 
 
 class TestTasks:
