@@ -16,8 +16,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from schemas.ids import canonical_json, digest
 from trainer.batches import Processor, Row
 from trainer.box_reward import difficulty_weights
 from trainer.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
+from trainer.deterministic import deterministic
 from trainer.generation import Completion, generate, reply_limit
 from trainer.grpo import (
     Advantages,

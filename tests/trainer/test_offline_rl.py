@@ -18,13 +18,14 @@ import torch
 from drawn import draw, make_rows
 
 from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
+from trainer.deterministic import deterministic
 from trainer.generation import generate
 from trainer.grpo import GrpoConfig
 from trainer.held_out import RlTask, choose, complete_episodes, measure, tasks_of
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.model import reply_logprobs
 from trainer.offline_config import OfflineConfig
-from trainer.offline_rl import _deterministic, train_offline
+from trainer.offline_rl import train_offline
 from trainer.rewards import RewardConfig, Truth
 from trainer.semi_online import SemiOnlineConfig
 from trainer.tensors import WeightFiles
@@ -363,9 +364,11 @@ def test_a_task_needs_no_episode() -> None:
     assert complete_episodes([task]) == []
 
 
-def test_threads_and_kernels_are_given_back(model: Any) -> None:
+def test_threads_and_kernels_are_given_back() -> None:
     before = torch.get_num_threads()
-    with pytest.raises(KeyError), _deterministic(before + 1, model):
+    with pytest.raises(KeyError), deterministic("cpu", before + 1):
         assert torch.get_num_threads() == before + 1 and torch.are_deterministic_algorithms_enabled()
+        assert not torch.utils.deterministic.fill_uninitialized_memory
         raise KeyError
     assert torch.get_num_threads() == before and not torch.are_deterministic_algorithms_enabled()
+    assert torch.utils.deterministic.fill_uninitialized_memory
