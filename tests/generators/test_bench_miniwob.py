@@ -93,6 +93,20 @@ def test_a_part_of_the_reward_is_not_enough(world: MiniwobWorld) -> None:
     assert 0 < end["reward"] < 1 and not reached(end, trace.evaluator)
 
 
+def test_an_episode_that_has_just_begun_is_not_loaded_again(world: MiniwobWorld) -> None:
+    start = {"task": "click-test-2", "seed": 5}
+    world.reset(start)
+    first, page = world.observe(), world.page.evaluate("window.mark = 1")
+    world.reset(dict(start))
+    assert page == 1 and world.page.evaluate("window.mark") == 1 and world.observe() == first
+    world.act(Click((500, 900)))
+    world.reset(start)
+    assert world.page.evaluate("window.mark === undefined") and world.observe() == first
+    world.page.evaluate("window.mark = 1")
+    world.reset({**start, "seed": 6})
+    assert world.page.evaluate("window.mark === undefined")
+
+
 def test_waiting_changes_nothing_and_strange_actions_are_named(world: MiniwobWorld) -> None:
     world.reset({"task": "enter-text", "seed": 3})
     before = world.observe()

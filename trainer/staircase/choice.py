@@ -47,8 +47,8 @@ class ChoiceConfig:
     blind_episodes: int = 30
     least_oracle: float = 0.95
     most_blind: float = 0.3
-    most: Mapping[str, int] = field(default_factory=lambda: {"miniwob": 20, "phone": 12, "fsm": 10})
-    episodes: Mapping[str, int] = field(default_factory=lambda: {"train": 80, "validation": 8, "test": 8})
+    most: Mapping[str, int] = field(default_factory=lambda: {"miniwob": 16, "phone": 8, "fsm": 6})
+    episodes: Mapping[str, int] = field(default_factory=lambda: {"train": 40, "validation": 8, "test": 8})
 
     def __post_init__(self) -> None:
         if min(self.oracle_episodes, self.blind_episodes, *self.episodes.values()) < 1:
@@ -125,10 +125,9 @@ def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[s
     """A row of the measurement: success of the oracle and of the blind table, and how long the episodes are.
 
     Of a family that is held out nothing is measured: it can't be chosen."""
-    platform = ground(family.world).platform
-    told = {"family": family.name, "world": family.world, "platform": platform, "held_out": family.held_out}
+    untried = _untried(family)
     if family.held_out:
-        return {**told, "oracle": None, "oracle_episodes": 0, "blind": None, "blind_episodes": 0, "actions": None}
+        return untried
     table, done, lengths = BlindTable(), 0, []
     for _, contract in islice(episodes(family, "oracle", world), config.oracle_episodes):
         good, found = attempt(world, scripted_hand(contract, world), contract)
@@ -140,10 +139,25 @@ def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[s
     for _, contract in islice(episodes(family, "blind", world), config.blind_episodes):
         guessed += attempt(world, BlindPolicy(table, family.name), contract)[0]
     return {
-        **told, "oracle": done / config.oracle_episodes, "oracle_episodes": config.oracle_episodes,
+        **untried, "oracle": done / config.oracle_episodes, "oracle_episodes": config.oracle_episodes,
         "blind": guessed / config.blind_episodes, "blind_episodes": config.blind_episodes,
         "actions": sum(lengths) / len(lengths) if lengths else None,
     }  # fmt: skip
+
+
+def _untried(family: Family) -> dict[str, Any]:
+    """The row of a family of which nothing was measured."""
+    return {
+        "family": family.name, "world": family.world, "platform": ground(family.world).platform,
+        "held_out": family.held_out, "oracle": None, "oracle_episodes": 0, "blind": None, "blind_episodes": 0,
+        "actions": None,
+    }  # fmt: skip
+
+
+def _enough(rows: Sequence[Mapping[str, Any]], world: str, config: ChoiceConfig) -> bool:
+    """Whether as many families of a world are chosen as may be, so that no more need be measured."""
+    chosen = sum(row["chosen"] for row in choose(rows, config) if row["world"] == world)
+    return chosen >= config.most.get(world, 0)
 
 
 def choose(rows: Sequence[Mapping[str, Any]], config: ChoiceConfig) -> list[dict[str, Any]]:
@@ -154,6 +168,8 @@ def choose(rows: Sequence[Mapping[str, Any]], config: ChoiceConfig) -> list[dict
         why = ""
         if row["held_out"]:
             why = "its pages are held out"
+        elif row["oracle"] is None:
+            why = "enough of its world"
         elif row["oracle"] < config.least_oracle:
             why = f"oracle below {config.least_oracle}"
         elif row["blind"] > config.most_blind:
@@ -182,8 +198,11 @@ def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | N
         raise ValueError(f"staircase: no families {unknown}; known are {', '.join(family.name for family in known)}")
     wanted = [family for family in known if not config.families or family.name in config.families]
     with OpenWorlds() as worlds:
-        measured = []
+        measured: list[dict[str, Any]] = []
         for family in wanted:
+            if not family.held_out and _enough(measured, family.world, config):
+                measured.append(_untried(family))
+                continue
             measure = partial(_measured, family, worlds, config)
             row = _part(folder / "measured", identity, family.name, measure)
             measured.append(row)

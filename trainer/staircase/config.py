@@ -35,14 +35,15 @@ class StaircaseConfig:
     shape: Mapping[str, Any] = field(default_factory=dict)
     choice: ChoiceConfig = field(default_factory=ChoiceConfig)
     episodes: EpisodeConfig = field(
-        default_factory=lambda: EpisodeConfig(each={"train": 80, "validation": 8, "test": 6})
+        default_factory=lambda: EpisodeConfig(each={"train": 40, "validation": 8, "test": 6})
     )
     midtrain: Mapping[str, Any] = field(
-        default_factory=lambda: {"steps": 3000, "batch_size": 32, "lr": 2e-3, "warmup": 50, "save_every": 50}
-    )
-    look_every: int = 200
+        default_factory=lambda: {"steps": 1000, "batch_size": 16, "lr": 8e-4, "warmup": 50, "save_every": 50,
+                                 "image_labels": True, "bf16": True}
+    )  # fmt: skip
+    look_every: int = 250
     look_each: int = 1
-    look_attempts: int = 4
+    look_attempts: int = 2
     stop_at: float = 0.35
     window: tuple[float, float] = (0.2, 0.5)
     mid_budget_s: float = 1500.0
@@ -56,7 +57,7 @@ class StaircaseConfig:
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 8, "num_generations": 8,
-                                 "workers": 3, "budget_s": 720.0, "learning_rate": 1e-4,
+                                 "workers": 6, "budget_s": 720.0, "learning_rate": 1e-4,
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     online_each: int = 40
@@ -71,7 +72,7 @@ class StaircaseConfig:
     ties: tuple[tuple[float, float], ...] = ((0.2, 1.0), (0.5, 1.0), (0.8, 1.0))
     max_new_tokens: int = 56
     """Room for one action; who hasn't learned to stop is cut here."""
-    workers: int = 3
+    workers: int = 6
     threads: int = 2
 
     def __post_init__(self) -> None:
@@ -102,7 +103,15 @@ class StaircaseConfig:
 
 def long_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
     """Nano on two cores, at most 100 minutes a seed (the tasks and episodes, shared by all seeds, aside)."""
-    return StaircaseConfig(platform, seed, base, choice=ChoiceConfig(worlds=worlds_of(platform)))
+    made = StaircaseConfig(platform, seed, base, choice=ChoiceConfig(worlds=worlds_of(platform)))
+    return _keeping_its_eyes(made) if base else made
+
+
+def _keeping_its_eyes(config: StaircaseConfig) -> StaircaseConfig:
+    """A base that can see keeps its vision tower in every stage."""
+    kept = {"freeze_vision": True}
+    return replace(config, midtrain={**config.midtrain, **kept}, offline={**config.offline, **kept},
+                   online={**config.online, **kept})  # fmt: skip
 
 
 SHORT_FAMILIES = {
@@ -120,7 +129,7 @@ TINY = {"vocab_size": 1536, "hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2
 
 def short_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
     """Every part in about two minutes: it shows that the staircase stands, not how high it is."""
-    return replace(
+    made = replace(
         StaircaseConfig(platform, seed, base),
         choice=ChoiceConfig(
             worlds=worlds_of(platform), families=SHORT_FAMILIES.get(platform, ()), oracle_episodes=3, blind_episodes=3,
@@ -137,3 +146,4 @@ def short_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
         online_each=2, online_validation_each=1, test_each=1, attempts=2, grounding_test=12, ties=((0.5, 1.0),),
         max_new_tokens=24, workers=1, shape={} if base else TINY,
     )  # fmt: skip
+    return _keeping_its_eyes(made) if base else made

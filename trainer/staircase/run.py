@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             one.add_argument("--seed", type=int, default=0, help="training seed")
             one.add_argument("--base", default="", help="checkpoint folder to begin from, or nano_base (random weights "
                              "without one)")  # fmt: skip
+            one.add_argument("--threads", type=int, default=2, help="CPU threads of the trainer (2)")
     joined = commands.add_parser("combine", help="several seeds' reports as one")
     joined.add_argument("--out", required=True)
     joined.add_argument("folders", nargs="+", help="folders of seeds")
@@ -131,6 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = choose_tasks(Path(given.out) / f"tasks-{config.platform}", config.choice, _progress)
             print(f"{len(found.families())} families chosen, digest {found.digest}")
             return 0
+        config = replace(config, threads=given.threads)
         run_staircase(given.out, config, _progress)
         print(seed_folder(given.out, config) / "report.md")
     except (ValueError, RuntimeError) as error:

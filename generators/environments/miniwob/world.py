@@ -94,16 +94,22 @@ class MiniwobWorld:
         self._css = (viewport.width, viewport.height)
         self._camera = Camera(page, viewport)
         self._start: dict[str, Any] = {}
+        self._untouched = False
 
     def reset(self, start: Mapping[str, Any]) -> None:
-        """Load the task and begin the episode of this seed. Raises `ValueError` for an unknown task."""
+        """Load the task and begin the episode of this seed; one that has just begun, and in which nothing was done,
+        isn't loaded again. Raises `ValueError` for an unknown task."""
         check_start(start, self.name, ("task", "seed"))
         task = str(start["task"])
         path = page_of(task)
-        self._start = {"task": task, "seed": start["seed"]}
+        wanted = {"task": task, "seed": start["seed"]}
+        if self._untouched and wanted == self._start:
+            return
+        self._start, self._untouched = wanted, False
         self.page.mouse.move(0, 0)
         self.page.goto(path.as_uri())
         self.page.evaluate("given => vesperBegin(...given)", [str(start["seed"]), NO_LIMIT_MS, self._style])
+        self._untouched = True
 
     def utterance(self) -> tuple[str, dict[str, str]]:
         """The instruction, and the fields that tasks in natural language give for it."""
@@ -157,6 +163,7 @@ class MiniwobWorld:
         do = _ACTS.get(type(action))
         if do is None:
             raise UnsupportedAction(f"MiniWoB++ pages have no action {type(action).__name__}")
+        self._untouched = False
         do(self, action)
         self.page.evaluate("ms => vesperPass(ms)", SETTLE_MS)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from schemas.action_types import Click, Finished, Type
 from trainer.staircase import early_stop
 from trainer.staircase.blind import BlindTable
-from trainer.staircase.choice import ChoiceConfig, choose, choose_tasks, read_tasks
+from trainer.staircase.choice import ChoiceConfig, choose, choose_tasks, measure_family, read_tasks
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.early_stop import Looks, StopTraining
 from trainer.staircase.tasks import SPLIT_SEEDS, Family, episode
@@ -76,6 +76,23 @@ def test_measured_once_and_kept_under_a_digest(tmp_path: Path, choice: ChoiceCon
         read_tasks(tmp_path)
     with pytest.raises(ValueError, match="no families"):
         choose_tasks(tmp_path / "none", ChoiceConfig(worlds=("boxes",), families=("boxes/ten",)))
+
+
+def test_once_a_world_has_enough_the_rest_is_not_measured(
+    tmp_path: Path, choice: ChoiceConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def measured(family: Family, *given: Any) -> dict[str, Any]:
+        tried.append(family.name)
+        return measure_family(family, *given)
+
+    monkeypatch.setattr("trainer.staircase.choice.measure_family", measured)
+    tasks = choose_tasks(tmp_path, replace(choice, most={"boxes": 1}))
+    rows = {row["family"]: row for row in tasks.measured}
+    assert tasks.families() == ["boxes/one"] and "boxes/two" not in tried
+    assert rows["boxes/two"]["oracle"] is None and rows["boxes/two"]["why"] == "enough of its world"
+    assert rows["boxes/other"]["why"] == "its pages are held out"
 
 
 def test_training_stops_in_the_window(tmp_path: Path, tiny: StaircaseConfig, monkeypatch: pytest.MonkeyPatch) -> None:
