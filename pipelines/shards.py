@@ -109,7 +109,8 @@ def build_shards(
 
     Each sample once. Left out, and counted: samples without (all) their pictures, and from training those that
     `hygiene/contamination`, `hygiene/safety` or `hygiene/human_verdicts` removed and those whose picture is held out
-    elsewhere. Raises `StoreError` if a source has no gold or a picture is missing or damaged.
+    elsewhere. Held-out shards are empty, and say so, where no source has such a split. Raises `StoreError` if a
+    source has no gold or a picture is missing or damaged.
     """
     config = config or ShardConfig(splits=tuple(splits))
     manifests = [store.require(f"gold/{source}") for source in sources]
@@ -305,12 +306,17 @@ def _checks(index: pa.Table, counts: Counter[str], config: ShardConfig, held: se
     found = sorted(set(index["split"].to_pylist()))
     unique = len(set(index["sample_id"].to_pylist()))
     left_out = counts["other_split"] + sum(counts[reason] for reason in REASONS)
+    there = counts["gold_samples"] - counts["other_split"]
     return [
         Check("only the given splits", set(found) <= set(config.splits), str(found), str(sorted(config.splits))),
         Check("each sample once", unique == index.num_rows, f"{unique} ids in {index.num_rows} rows", "as many ids"),
         Check("nothing lost", counts["packed"] + left_out == counts["gold_samples"],
               f"{counts['packed']} packed + {left_out} left out", str(counts["gold_samples"])),
-        Check("there is something to train on", index.num_rows > 0, str(index.num_rows), "at least 1"),
+        Check("there is something to train on", index.num_rows > 0, str(index.num_rows), "at least 1")
+        if "train" in config.splits else
+        # A corpus whose sources have no such split is whole without it; one that lost all of it isn't.
+        Check("there is something to evaluate on", index.num_rows > 0, f"{index.num_rows} of {there} samples of "
+              f"{', '.join(config.splits)} among {counts['gold_samples']} of gold", "at least 1", blocking=there > 0),
     ]  # fmt: skip
 
 

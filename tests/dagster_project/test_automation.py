@@ -9,7 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import automation, definitions, deployment, graph
+from dagster_project import automation, checks, definitions, deployment, graph
+from pipelines.manifest import Manifest
 from pipelines.promoted import promoted_digest
 from pipelines.store import Check, PartSpec, PartWriter, Store
 
@@ -126,6 +127,35 @@ def test_the_tail_fires_on_new_data_and_not_on_the_same_again() -> None:
     assert second.total_requested == 1
     third = look(second.cursor, "b")
     assert third.total_requested == 0
+
+
+def test_the_tail_waits_where_an_input_warns(tmp_path: Path) -> None:
+    """Held-out shards without a row, say: the corpus is whole, and nothing is trained to be compared on nothing."""
+
+    def made(manifest: Manifest) -> dg.AssetsDefinition:
+        @dg.asset(check_specs=[checks.spec(dg.AssetKey("corpus"))])
+        def corpus():  # type: ignore[no-untyped-def]
+            version = dg.DataVersion(manifest.data_version)
+            return dg.MaterializeResult(data_version=version, check_results=[checks.result(manifest)])
+
+        return corpus
+
+    @dg.asset(deps=["corpus"], automation_condition=automation.TAIL)
+    def checkpoint() -> None: ...
+
+    store, instance, cursor, asked = Store(tmp_path), dg.DagsterInstance.ephemeral(), None, []
+    for rows in (3, 0, 5):
+        spec = PartSpec("a", str(rows))
+        with store.build("evaluations/heldout", code_version="1", parts=[spec]) as build:
+            build.run_part(spec, lambda out, rows=rows: out.bytes("a.txt", b"x" * rows))  # type: ignore[misc]
+            found = build.commit(checks=[Check("there is something", rows > 0, str(rows), "1", blocking=False)])
+        corpus = made(found)
+        assert found.checks_passed and dg.materialize([corpus], instance=instance).success
+        toy = dg.Definitions([corpus, checkpoint])
+        seen = dg.evaluate_automation_conditions(toy, instance=instance, cursor=cursor)
+        cursor = seen.cursor
+        asked.append(seen.total_requested)
+    assert asked == [0, 0, 1]
 
 
 # --- what people say comes back ---------------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from pipelines.store import Store
 THERE, MISSING = "aitz", "screenqa"
 CORPUS = (
     "hygiene/contamination", "hygiene/screens", "hygiene/duplicates", "hygiene/safety", "hygiene/human_verdicts",
-    "mid_training/shards", "hygiene/shard_scan", "mid_training/mixture", "review/queue", f"cards/{THERE}",
-    f"cards/{MISSING}", "cards/corpus",
+    "mid_training/shards", "hygiene/shard_scan", "mid_training/mixture", "evaluations/heldout", "review/queue",
+    f"cards/{THERE}", f"cards/{MISSING}", "cards/corpus",
 )  # fmt: skip
-"""Without what draws pages (bench, task pool), and without test splits, of which this source has none."""
+"""Without what draws pages (bench, task pool)."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -91,6 +91,9 @@ def test_a_source_that_was_never_built_keeps_the_corpus_from_nobody(
             if not check.passed and check.severity == dg.AssetCheckSeverity.WARN
         }  # fmt: skip
         assert f"gold/{MISSING}" in warned[f"cards/{MISSING}"] and MISSING in warned["cards/corpus"]
+        # nor is there a test split yet: nothing to evaluate on, which keeps the corpus from nobody either
+        assert "found 0 of 0 samples of test" in warned["evaluations/heldout"]
+        assert store.require("evaluations/heldout").counts["packed"] == 0
         card = store.require(f"cards/{MISSING}")
         assert card.counts["waiting_for"] == _chain(MISSING)
         assert json.loads(card.file("card.json").read_text())["waiting_for"] == _chain(MISSING)

@@ -157,7 +157,30 @@ def test_bad_splits_are_refused(splits: tuple[str, ...]) -> None:
 
 
 def test_no_training_data_is_a_failed_check_and_nothing_becomes_current(tmp_path: Path) -> None:
+    store = gold(tmp_path)
+    table = store.require("gold/toy").read("samples")
+    held = Samples.table([row for row in table.to_pylist() if row["split"] == "test"])
+    commit_gold(store, "toy", store.require("gold/toy").read("steps"), held)
+    manifest = build_shards(store, ["toy"])
+    assert not manifest.checks_passed and store.current("mid_training/shards") is None
+
+
+def test_without_a_held_out_split_the_shards_are_empty_and_warn(tmp_path: Path) -> None:
     store = Store(tmp_path)
     gold(store, count=2)
     manifest = build_shards(store, ["toy"], splits=("validation",), asset="evaluations/heldout")
+    [said] = [check for check in manifest.checks if not check.passed]
+    assert (said.name, said.blocking) == ("there is something to evaluate on", False)
+    assert said.found == f"0 of 0 samples of validation among {manifest.counts['gold_samples']} of gold"
+    assert manifest.counts["other_split"] == manifest.counts["gold_samples"] > 0
+    assert store.require("evaluations/heldout").read("index", INDEX).num_rows == 0 == len(manifest.paths("shard"))
+
+
+def test_held_out_samples_that_are_all_left_out_are_a_failed_check(tmp_path: Path) -> None:
+    store = gold(tmp_path)
+    table = store.require("gold/toy").read("samples").to_pylist()
+    blind = [{**row, "images": []} if row["split"] == "test" else row for row in table]
+    commit_gold(store, "toy", store.require("gold/toy").read("steps"), Samples.table(blind))
+    manifest = build_shards(store, ["toy"], "evaluations/heldout", ("test",))
+    assert manifest.counts["without_picture"] > 0 == manifest.rows("index")
     assert not manifest.checks_passed and store.current("evaluations/heldout") is None
