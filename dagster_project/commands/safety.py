@@ -8,14 +8,14 @@ from pathlib import Path
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.epilog = "example: vesper scan out/aitw --out out/aitw-scan --policy mask"
+    parser.epilog = "example: vesper scan out/aitw --out out/aitw-scan --policy quarantine"
     parser.add_argument("input", metavar="DIR", type=Path, help="what `vesper unify` wrote")
     parser.add_argument(
         "--out", type=Path, help="findings.parquet, triggers.parquet, report.json (default: DIR with -scan after it)"
     )
     parser.add_argument(
-        "--policy", choices=("report", "mask", "quarantine"), default="report",
-        help="personal data: only report it (default), also write masked rows, or list the items to take out",
+        "--policy", choices=("report", "quarantine"), default="report",
+        help="personal data: only report it (default), or list the items to take out",
     )  # fmt: skip
     parser.set_defaults(run=scan)
 

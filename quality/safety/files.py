@@ -16,17 +16,15 @@ from quality.safety.personal_data import Policy
 from quality.safety.scan import FINDINGS, TRIGGERS, scan_texts, scan_triggers
 from quality.safety.trigger_facts import facts_of, look_at, on_screen
 from quality.safety.trigger_pictures import montage
-from schemas.tables import Samples, Steps
 
 
 def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> dict[str, Any]:
     """Scan what `vesper unify` wrote → findings.parquet, triggers.parquet, report.json, triggers.png if there are any;
-    with policy `mask` also masked_steps.parquet and masked_samples.parquet, the changed rows alone; with `quarantine`
-    quarantine.parquet, the items with personal data. Returns the report.
+    with policy `quarantine` also quarantine.parquet, the items with personal data. Returns the report.
 
     Raises `ValueError` if the folder isn't one."""
     part = read_directory(in_dir)
-    texts = scan_texts(part, policy)
+    texts = scan_texts(part)
     items = on_screen(part)
     looked, unreadable = look_at(items, part.bank.source.screen_bytes)
     sources = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
@@ -38,9 +36,6 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
     pq.write_table(pa.Table.from_pylist(found.rows(name), schema=TRIGGERS), out_dir / "triggers.parquet")
     if found.triggers:
         (out_dir / "triggers.png").write_bytes(montage(found.triggers, part.bank.source.screen_bytes))
-    if policy == "mask":
-        pq.write_table(Steps.table(texts.masked_steps), out_dir / "masked_steps.parquet")
-        pq.write_table(Samples.table(texts.masked_samples), out_dir / "masked_samples.parquet")
     if policy == "quarantine":
         rows = [{"item_id": item, "kind": kind} for item, kind in sorted(texts.held.items())]
         schema = pa.schema([("item_id", pa.string()), ("kind", pa.string())])
@@ -49,7 +44,6 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
         "items": texts.counts["items"], "screens": len(looked), "unreadable": unreadable,
         "triggers": len(found.triggers), "items_trigger": len({row["item_id"] for row in found.findings}),
         "items_personal": texts.counts["items_personal"], "items_credential": texts.counts["items_credential"],
-        "masked_rows": texts.counts["masked_rows"],
         "rules": dict(sorted(Counter(f"{r['rule']}: {r['kind']}" for r in findings if not r["synthetic"]).items())),
         "synthetic": dict(sorted(Counter(r["kind"] for r in findings if r["synthetic"]).items())),
         "patterns": [{k: v for k, v in row.items() if k != "source"} for row in found.rows(name)],

@@ -3,8 +3,7 @@
 One part a part of `unified/<source>` (texts and first look at the screens), one a source (its triggers), and one for
 the licences; an unchanged source is skipped. Findings never repeat what they found: `detail` shows its shape, with
 letters and digits struck out. `quarantine` lists what must not train: items on screens with a trigger, and items with
-personal data where the source's policy is `quarantine`. With policy `mask` the changed rows stand in `masked_steps` and
-`masked_samples`, in the schema of the tables they replace.
+personal data where the source's policy is `quarantine`.
 
 Texts are those of `unified`, that is what people wrote; what a rewriter made of them isn't read.
 """
@@ -28,12 +27,9 @@ from quality.safety import licence_report as licences
 from quality.safety.credentials import credential_in
 from quality.safety.personal_data import (
     POLICIES,
-    Masker,
     Policy,
     Span,
     find_personal,
-    mask_episode,
-    mask_sample,
     sample_texts,
     shape,
     step_texts,
@@ -42,7 +38,6 @@ from quality.safety.trigger_facts import LOOKED, facts_of, from_table, look_at, 
 from quality.safety.trigger_pictures import montage
 from quality.safety.trigger_scan import Facts, Looked, Trigger, find_triggers, search
 from schemas.ids import digest, item_sample, item_step
-from schemas.tables import Samples, Steps
 
 ASSET = "hygiene/safety"
 CODE_VERSION = "1-" + code_digest((
@@ -86,34 +81,21 @@ class SafetyConfig:
 # --- texts ------------------------------------------------------------------------------------------------------------
 @dataclass
 class TextScan:
-    """What the texts of a part hold: rows of `findings`, items by id that hold personal data, rows that are masked."""
+    """What the texts of a part hold: rows of `findings`, items by id that hold personal data."""
 
     findings: list[Row] = field(default_factory=list)
     held: dict[str, str] = field(default_factory=dict)
-    masked_steps: list[Row] = field(default_factory=list)
-    masked_samples: list[Row] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def scan_texts(part: Part, policy: Policy = "report") -> TextScan:
+def scan_texts(part: Part) -> TextScan:
     """Personal data and credentials in the texts of a part."""
     scan = TextScan()
-    episodes: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in part.steps.to_pylist():
-        episodes[row["source"], row["episode_id"]].append(row)
         name = item_step(row["source"], row["episode_id"], row["step_index"])
         _scan_item(scan, name, row["source"], step_texts(row))
     for row in part.samples.to_pylist():
-        name = item_sample(row["sample_id"])
-        _scan_item(scan, name, row["source"], sample_texts(row))
-        if policy == "mask" and name in scan.held:
-            scan.masked_samples.append(mask_sample(row, Masker()))
-    if policy == "mask":
-        for rows in episodes.values():
-            if any(item_step(r["source"], r["episode_id"], r["step_index"]) in scan.held for r in rows):
-                new = mask_episode(rows)
-                scan.masked_steps += [row for row, old in zip(new, rows, strict=True) if row != old]
-    scan.counts["masked_rows"] = len(scan.masked_steps) + len(scan.masked_samples)
+        _scan_item(scan, item_sample(row["sample_id"]), row["source"], sample_texts(row))
     return scan
 
 
@@ -188,7 +170,7 @@ def scan_sources(
     store: Store, sources: Sequence[str], config: SafetyConfig | None = None,
     refuses: licences.Refuses = lambda licence: "",
 ) -> Manifest:  # fmt: skip
-    """`unified/<source>` of all `sources` → tables findings, triggers, quarantine, looked, masked_*; `triggers/*.png`,
+    """`unified/<source>` of all `sources` → tables findings, triggers, quarantine, looked; `triggers/*.png`,
     `licences.json`, `licences.md`. Raises `StoreError` if a source has no `unified`."""
     config = config or SafetyConfig()
     manifests = {source: store.require(f"unified/{source}") for source in sources}
@@ -221,15 +203,12 @@ def _digest(read: Any) -> str:
 
 def _look_part(out: PartWriter, store: Store, manifest: Manifest, source: str, key: str, policy: Policy) -> Row:
     part = load_part(manifest, key, store)
-    scan = scan_texts(part, policy)
+    scan = scan_texts(part)
     looked, unreadable = look_at(on_screen(part), store.screen_bytes)
     out.table("findings", pa.Table.from_pylist(scan.findings, schema=FINDINGS))
     out.table("looked", pa.Table.from_pylist(to_rows(looked), schema=LOOKED))
     gone = [{"item_id": name, "source": source, "reason": f"personal_data: {kind}"} for name, kind in scan.held.items()]
     out.table("quarantine", pa.Table.from_pylist(gone if policy == "quarantine" else [], schema=QUARANTINE))
-    if policy == "mask":
-        out.table("masked_steps", Steps.table(scan.masked_steps))
-        out.table("masked_samples", Samples.table(scan.masked_samples))
     return {**scan.counts, "screens": len(looked), "unreadable": unreadable}
 
 

@@ -1,17 +1,13 @@
-"""Personal data is found by form and checksum, made-up values are known, masking is consistent and complete."""
+"""Personal data is found by form and checksum, made-up values are known."""
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.safety.personal_data import KINDS, PLACEHOLDERS, Masker, find_personal, mask_episode, mask_sample, shape
+from quality.safety.personal_data import KINDS, find_personal, shape
 from quality.safety.personal_numbers import is_card, is_chinese_id, is_iban, is_nir, is_pesel, is_spanish_id, luhn
-from schemas.actions import Click, Type, format, parse
 
 REAL = [
     ("write to bob.miller@gmail.com now", "bob.miller@gmail.com", "email"),
@@ -57,7 +53,6 @@ def test_real_forms_are_found(text: str, value: str, kind: str) -> None:
 def test_made_up_values_are_known(text: str) -> None:
     spans = find_personal(f"use {text} here")
     assert spans and all(span.synthetic for span in spans)
-    assert Masker().text(f"use {text} here") == f"use {text} here"
 
 
 @pytest.mark.parametrize("text", NOTHING)
@@ -84,52 +79,10 @@ def test_luhn_sees_every_single_wrong_digit(number: int, place: int, step: int) 
 
 @given(st.text(alphabet="ab@. +-()0123456789:/XDE\n号路", max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_spans_lie_in_the_text_and_masking_leaves_nothing(text: str) -> None:
+def test_spans_lie_in_the_text_and_apart(text: str) -> None:
     spans = find_personal(text)
     assert all(0 <= span.start < span.end <= len(text) and span.kind in KINDS for span in spans)
     assert all(a.end <= b.start for a, b in zip(spans, spans[1:], strict=False))
-    masker = Masker()
-    masked = masker.text(text)
-    assert all(span.synthetic for span in find_personal(masked)), masked
-    assert (masked == text) == all(span.synthetic for span in spans) == (not masker.masked)
-
-
-def test_placeholders_are_nobodys() -> None:
-    for kind, form in PLACEHOLDERS.items():
-        for number in (1, 7, 42):
-            value = form.format(n=number, nn=f"{number:02d}", n4=f"{number:04d}")
-            assert all(span.synthetic for span in find_personal(f"use {value} for it")), (kind, value)
-
-
-def row(index: int, **more: Any) -> dict[str, Any]:
-    return {"instruction": "", "step_instruction": None, "thought": None, "conclusion": None, "action_text": None,
-            "native_action": "{}", "provenance": '{"file":"a"}', "step_index": index, **more}  # fmt: skip
-
-
-def test_masking_agrees_within_an_episode() -> None:
-    goal = "Send 415-867-5309 and kim@web.de to bob@web.de"
-    rows = [
-        row(0, instruction=goal, action_text=format(Click((5, 5)))),
-        row(1, instruction=goal, action_text=format(Type("kim@web.de\n")), thought="I type KIM@web.de",
-            native_action='{"text":"kim@web.de","n":1}'),
-        row(2, instruction="open the page"),
-    ]  # fmt: skip
-    masked = mask_episode(rows)
-    assert masked[0]["instruction"] == "Send 202-555-0101 and person2@example.com to person1@example.com"
-    assert parse(masked[1]["action_text"]) == Type("person2@example.com\n")
-    assert masked[1]["thought"] == "I type person2@example.com"
-    assert json.loads(masked[1]["native_action"]) == {"n": 1, "text": "person2@example.com"}
-    assert json.loads(masked[0]["provenance"]) == {
-        "file": "a", "masked": ["email: address", "phone: North American"]}  # fmt: skip
-    assert masked[2] == rows[2] and rows[0]["instruction"] == goal
-
-
-def test_masking_a_sample() -> None:
-    messages = '[{"content":[{"text":"Type kim@web.de","type":"text"},{"type":"image"}],"role":"user"}]'
-    sample = {"messages": messages, "answer": "kim@web.de", "provenance": "{}"}
-    masked = mask_sample(sample)
-    assert masked["answer"] == "person1@example.com" and "kim" not in masked["messages"]
-    assert mask_sample({**sample, "messages": "[]", "answer": "yes"})["provenance"] == "{}"
 
 
 def test_a_shape_shows_no_character() -> None:

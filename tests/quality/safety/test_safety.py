@@ -20,7 +20,7 @@ from pipelines.store import Store, StoreError
 from quality.safety.files import scan_directory
 from quality.safety.scan import SafetyConfig, require_unified, scan_sources
 from quality.safety.trigger_attacks import Attack, encoded, plant
-from schemas.actions import Click, Type, format
+from schemas.actions import Click, Type
 from schemas.tables import Samples, Screens, Steps
 
 SECRET, MAIL = "hunter2secret", "bob.miller@gmail.com"
@@ -124,14 +124,11 @@ def test_only_a_changed_source_is_scanned_again(store: Store, monkeypatch: pytes
 
 def test_policies(store: Store) -> None:
     commit(store, "toy")
-    masked = scan_sources(store, ["toy"], SafetyConfig(policies={"toy": "mask"}))
-    rows = masked.read("masked_steps", Steps.schema).to_pylist()
-    assert [row["instruction"] for row in rows] == ["mail person1@example.com"] * 2
-    assert rows[1]["action_text"] == format(Type("person1@example.com"))
-    assert json.loads(rows[0]["provenance"])["masked"] == ["email: address"]
+    told = scan_sources(store, ["toy"], SafetyConfig(policy="quarantine", policies={"toy": "report"}))
+    assert told.counts["items_personal"] == 2 and told.read("quarantine").num_rows == 0
     gone = scan_sources(store, ["toy"], SafetyConfig(policy="quarantine")).read("quarantine").to_pylist()
     assert {row["item_id"] for row in gone} == {"step:toy/e0/0", "step:toy/e0/1"}
-    with pytest.raises(ValueError, match="expected one of report, mask, quarantine, found 'hide'"):
+    with pytest.raises(ValueError, match="expected one of report, quarantine, found 'hide'"):
         SafetyConfig(policies={"toy": "hide"})  # type: ignore[dict-item]
 
 
@@ -199,7 +196,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_the_command_fails_on_a_trigger(tmp_path: Path) -> None:
-    report = scan_directory(folder(tmp_path, count=30, poisoned=8), tmp_path / "out", "mask")
-    assert report["triggers"] == 1 and report["items_trigger"] == 16 and report["masked_rows"] == 2
+    report = scan_directory(folder(tmp_path, count=30, poisoned=8), tmp_path / "out", "quarantine")
+    assert report["triggers"] == 1 and report["items_trigger"] == 16
+    held = pq.read_table(tmp_path / "out" / "quarantine.parquet")["item_id"].to_pylist()
+    assert held == ["step:toy/e0/0", "step:toy/e0/1"]
     assert (tmp_path / "out" / "triggers.png").is_file()
     assert command.scan.__doc__ and "Exit code 1" in command.scan.__doc__
