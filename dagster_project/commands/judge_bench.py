@@ -94,6 +94,7 @@ def _bench_folder(options: argparse.Namespace) -> Path:
             raise ValueError(f"--{wrong[0]} is for building a bench: expected it without --bench")
         return Path(options.bench)
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+    from generators.judge_bench.losses import lines
 
     folder = _home() / "bench" / "judge"
     report = read_report(folder)
@@ -107,7 +108,8 @@ def _bench_folder(options: argparse.Namespace) -> Path:
     if report is not None and _same(report, config, options.pages):
         return folder
     print(f"building a judge bench of {size} traces in {folder} …", flush=True)
-    build(folder, config, pages=options.pages)
+    for line in lines(build(folder, config, pages=options.pages)):
+        print(line)
     return folder
 
 

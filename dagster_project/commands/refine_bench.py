@@ -39,6 +39,7 @@ def bench(options: argparse.Namespace) -> int:
     from dagster_project.deployment import home
     from generators.judge_bench.accept import own_oracle
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+    from generators.judge_bench.losses import lines
     from generators.judge_bench.verify import verify
     from quality.commands import refine_directory
     from quality.refinement.claims import fit_folder, save_claim
@@ -52,7 +53,8 @@ def bench(options: argparse.Namespace) -> int:
     found = None if report is None else (report["version"], report["config"], report["pages"])
     if found != (BUILD_VERSION, asdict(config), options.pages is not None):
         print(f"building a corpus of {options.traces} traces in {corpus} …", flush=True)
-        build(corpus, config, options.pages)
+        for line in lines(build(corpus, config, options.pages)):
+            print(line)
     judge = judge_config(options, options.out / "cache")
     if options.fit_claim and (judge.name != "nano" or judge.nano is None):
         raise ValueError(f"--fit-claim: expected --judge nano, found {judge.name}: other judges give no risks")

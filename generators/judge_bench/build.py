@@ -20,6 +20,7 @@ from generators.judge_bench.defects import STEP_OPERATORS, Operator, Planted, To
 from generators.judge_bench.episode_defects import EPISODE_OPERATORS
 from generators.judge_bench.failing_policies import fail
 from generators.judge_bench.grounding_defects import MovedBox, is_off, one_box, whole_screen
+from generators.judge_bench.losses import KINDS
 from generators.judge_bench.tables import Label, Tables
 from generators.judge_bench.trace import GroundingScreen, Trace
 from generators.judge_bench.worlds import recorders
@@ -27,7 +28,7 @@ from quality.bench.truth import BAND_OF
 from schemas.ids import digest
 
 OPERATORS: dict[str, Operator] = {**STEP_OPERATORS, **EPISODE_OPERATORS}
-BUILD_VERSION = 2
+BUILD_VERSION = 3
 HELD_OUT_SHARE = 0.4
 """Share of page families that no judge is trained on."""
 WITH_STEP_WORDS, WITH_BOXES = 0.5, 0.5
@@ -61,7 +62,8 @@ def is_held_out(family: str) -> bool:
 
 
 def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[str, Any]:
-    """Write a bench or corpus into `folder` (replacing what stands there); returns its report.
+    """Write a bench or corpus into `folder` (replacing what stands there); returns its report, which also says what the
+    recorders lost by family and reason (`losses`), and families of which nothing came (`dry`).
 
     `pages`: the unpacked html pages of others (see deploy/get_pages.sh); None = that world is left out, and the report
     says so. Raises `ValueError` for a folder that holds something else than a bench.
@@ -70,7 +72,7 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
         raise ValueError(f"{folder}: expected an empty folder or an earlier judge bench; name another one")
     shutil.rmtree(folder, ignore_errors=True)
     tables, counts = Tables(folder), Counter[str]()
-    worlds = recorders(pages)
+    worlds, losses, dry = recorders(pages), {}, []
     for name, (share, recorder) in worlds.items():
         rng = Random(f"judge-bench/{config.seed}/{name}")
         with recorder.open() as world:
@@ -78,6 +80,9 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
             traces = list(recorder.record(world, wanted, config.seed * 10_000))
             screens = list(recorder.grounding(world, max(1, round(config.screens * share)), config.seed * 10_000))
             counts[f"traces:{name}"], counts[f"screens:{name}"] = len(traces), len(screens)
+            counts.update({f"{kind}:{name}": lost for kind in KINDS if (lost := recorder.losses.total(kind))})
+            losses[name] = recorder.losses.plain()
+            dry += sorted({family for family, _ in recorder.losses.dropped} - {one.family for one in traces + screens})
             if config.low is None:
                 _bench(tables, world, traces, config, share, rng, counts)
                 _screens(tables, screens, rng, counts, 0.5)
@@ -87,6 +92,7 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
     tables.write()
     report: dict[str, Any] = {"version": BUILD_VERSION, "config": asdict(config), "worlds": list(worlds)}
     report |= {"pages": pages is not None, "counts": dict(sorted(counts.items()))}
+    report |= {"losses": {name: lost for name, lost in losses.items() if lost}, "dry": dry}
     (folder / "bench.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return report
 

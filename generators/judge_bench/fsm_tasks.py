@@ -14,6 +14,7 @@ from generators.environments.fsm.tasks import FsmTask, TaskMaker, contradict, ph
 from generators.environments.fsm.world import FsmWorld, open_fsm
 from generators.environments.hit import under
 from generators.environments.world import WorldError
+from generators.judge_bench.losses import Losses
 from generators.judge_bench.performed import Performed, one_entity_apart
 from generators.judge_bench.references import references
 from generators.judge_bench.trace import GroundingScreen, Trace
@@ -33,6 +34,9 @@ LEAST_ITEMS = 4
 class FsmTasks:
     """Recorder over all kinds of sites."""
 
+    def __init__(self) -> None:
+        self.losses = Losses()
+
     def open(self) -> AbstractContextManager[FsmWorld]:
         return open_fsm()
 
@@ -47,7 +51,7 @@ class FsmTasks:
             maker = makers.get(kind)
             if maker is None or maker.site is not site:
                 maker = makers[kind] = TaskMaker(site)
-            trace = record_one(world, maker, seed + turn)
+            trace = record_one(world, maker, seed + turn, self.losses)
             if trace is not None:
                 made += 1
                 yield trace
@@ -64,16 +68,24 @@ class FsmTasks:
             if len(items := references(shot)) >= LEAST_ITEMS:
                 uid = f"fsm/grounding/{kind}/{seed + number}"
                 yield GroundingScreen(uid, "fsm", f"fsm/{kind}", world.platform, world.size_px, shot, items)
+            else:
+                self.losses.drop(f"fsm/{kind}", "grounding: fewer than four expressions")
 
 
-def record_one(world: FsmWorld, maker: TaskMaker, seed: int) -> Trace | None:
-    """The trace of one to three of a site's goals; None where they can't be joined or take too long."""
+def record_one(world: FsmWorld, maker: TaskMaker, seed: int, losses: Losses | None = None) -> Trace | None:
+    """The trace of one to three of a site's goals; None where they can't be joined or take too long: counted in
+    `losses`."""
     site = maker.site
+    losses, family = losses or Losses(), f"fsm/{site.kind}"
     rng = Random(f"judge-bench/{site.target}/{seed}")
     wanted = rng.choice(GOALS)
     goals = [goal for goal in site.goals if wanted == 1 or not goal.alone]
     task = maker.joined(rng.sample(goals, min(wanted, len(goals))), rng)
-    if task is None or task.expected_steps >= MOST_STEPS:
+    if task is None:
+        losses.drop(family, "the goals can't be joined")
+        return None
+    if task.expected_steps >= MOST_STEPS:
+        losses.drop(family, f"more than {MOST_STEPS} moves")
         return None
     noted = Performed(world, task.instruction, rng)
     world.reset(task.start)
@@ -82,13 +94,15 @@ def record_one(world: FsmWorld, maker: TaskMaker, seed: int) -> Trace | None:
             noted.before(action, under(world.places(), action.box) if isinstance(action, Click) else None)
             world.act(action)
     except WorldError:
+        losses.drop(family, "the oracle failed")
         return None
     noted.finish()
     end = world.state()
     if not holds(task.rule, end):
+        losses.drop(family, "the end doesn't prove the goal")
         return None
     return Trace(
-        f"{site.target}/{'+'.join(task.goals)}/{seed}", "fsm", f"fsm/{site.kind}", world.platform, world.size_px,
+        f"{site.target}/{'+'.join(task.goals)}/{seed}", "fsm", family, world.platform, world.size_px,
         task.instruction, tuple(noted.moves), tuple(noted.shots), task.start, task.rule, end, site.name,
         near_misses(site, task, end),
     )  # fmt: skip

@@ -48,15 +48,16 @@ class Solver:
     def all(self, test: Test) -> list[Node]:
         return [node for node in self.world.nodes() if test(node)]
 
-    def hunt(self, test: Test, what: str, strokes: int = 12) -> Node:
-        """The first such element, scrolling down for it. Raises `OracleMiss` where there is none."""
+    def hunt(self, test: Test, what: str, strokes: int = 12, over: Node | None = None) -> Node:
+        """The first such element, scrolling down for it, `over` an element if one is given (the page itself need not
+        scroll there). Raises `OracleMiss` where there is none."""
         for stroke in range(strokes):
             if found := self.all(test):
                 return found[0]
             if stroke + 1 < strokes:
                 before = self.world.page.evaluate("[...document.querySelectorAll('*')].map((n) => n.scrollTop).join()")
                 words = self.rng.choice(("Scroll down", "Scroll down to see more", "Look further down"))
-                self.do(Scroll(direction="down"), words)
+                self.do(_stroke(over), words, over)
                 after = self.world.page.evaluate("[...document.querySelectorAll('*')].map((n) => n.scrollTop).join()")
                 if before == after:  # the end: this stroke moved nothing
                     break
@@ -97,6 +98,15 @@ class Solver:
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
+def _stroke(over: Node | None) -> Scroll:
+    """Down the page, or down what an element holds."""
+    if over is None:
+        return Scroll(direction="down")
+    left, top, right, bottom = over.place.box
+    x, low, high = ((left + right) / 2, top + 0.8 * (bottom - top), top + 0.2 * (bottom - top))
+    return Scroll((int(x), int(low)), (int(x), int(high)), "down")
+
+
 def quoted(text: str) -> list[str]:
     return re.findall(r'"([^"]*)"', text)
 
@@ -231,7 +241,8 @@ def scroll_list(s: Solver) -> None:
     if ", " in value:
         raise OracleMiss(f"{s.goal!r}: several entries need a key held down")
     s.could_be(value, option_words(s))
-    s.click(s.hunt(lambda n: n.tag == "option" and n.text == value, f"entry {value!r}"))
+    entries = s.hunt(lambda n: n.tag == "select", "list")
+    s.click(s.hunt(lambda n: n.tag == "option" and n.text == value, f"entry {value!r}", over=entries))
     s.press("Submit")
 
 

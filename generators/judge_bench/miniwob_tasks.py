@@ -9,6 +9,7 @@ from random import Random
 from generators.environments.miniwob.html import OracleMiss
 from generators.environments.miniwob.world import MiniwobWorld, Node, open_miniwob_world
 from generators.environments.pages.task import evaluator
+from generators.judge_bench.losses import Losses
 from generators.judge_bench.miniwob_oracles import Solver
 from generators.judge_bench.miniwob_oracles_sites import APPS, SOLVERS
 from generators.judge_bench.trace import GroundingScreen, Referred, Trace
@@ -18,6 +19,9 @@ SINGLE = ("click-button", "click-link", "click-tab", "focus-text-2", "click-test
           "click-dialog-2", "email-inbox-delete", "email-inbox-important")  # fmt: skip
 """Tasks of one click, taken every second time only: few defects apply to them."""
 MOST_STEPS = 16
+SEEDS_A_TURN, NEXT_SEED = 6, 1000
+"""Seeds of a task that are tried in its turn, and how far apart: half of what a scroll list asks for, say, is two
+entries at once, which takes a key held down."""
 
 
 class MiniwobTasks:
@@ -28,18 +32,22 @@ class MiniwobTasks:
     checked, the text in the field. A trace is kept only where the reward for the true value is whole (`SOLVED`).
     """
 
+    def __init__(self) -> None:
+        self.losses = Losses()
+
     def open(self) -> AbstractContextManager[MiniwobWorld]:
         return open_miniwob_world()
 
     def record(self, world: MiniwobWorld, count: int, seed: int) -> Iterator[Trace]:
-        """Tasks in turn; a seed whose task the oracle can't read, or doesn't solve, is skipped."""
+        """Tasks in turn; for a seed whose task the oracle can't read, or doesn't solve, another one is tried."""
         tasks, made, number = list(SOLVERS), 0, 0
         while made < count and number < 4 * count + 40:
             task, turn = tasks[number % len(tasks)], number // len(tasks)
             number += 1
             if task in SINGLE and turn % 2:
                 continue
-            trace = record_one(world, task, seed + turn)
+            seeds = (seed + turn + again * NEXT_SEED for again in range(SEEDS_A_TURN))
+            trace = next((one for at in seeds if (one := record_one(world, task, at, self.losses))), None)
             if trace is not None:
                 made += 1
                 yield trace
@@ -53,34 +61,40 @@ class MiniwobTasks:
             task = tasks[(number * 7 + seed) % len(tasks)]
             world.reset({"task": task, "seed": GROUNDING_SEED + seed + number})
             items, odd = _expressions(world.nodes())
-            if len(items) >= 2:
-                uid = f"miniwob/grounding/{task}/{seed + number}"
-                shot = world.observe()
-                made += 1
-                yield GroundingScreen(
-                    uid, "miniwob", f"miniwob/{task}", world.platform, world.size_px, shot, items, odd
-                )
+            if len(items) < 2:
+                self.losses.drop(f"miniwob/{task}", "grounding: fewer than two expressions")
+                continue
+            uid = f"miniwob/grounding/{task}/{seed + number}"
+            shot = world.observe()
+            made += 1
+            yield GroundingScreen(uid, "miniwob", f"miniwob/{task}", world.platform, world.size_px, shot, items, odd)
 
 
-def record_one(world: MiniwobWorld, task: str, seed: int) -> Trace | None:
-    """The trace of one task and seed; None where the oracle misses or the reward isn't whole."""
+def record_one(world: MiniwobWorld, task: str, seed: int, losses: Losses | None = None) -> Trace | None:
+    """The trace of one task and seed; None where the oracle misses or the reward isn't whole: counted in `losses`."""
+    losses, family = losses or Losses(), f"miniwob/{task}"
     start = {"task": task, "seed": seed}
     world.reset(start)
     solver = Solver(world, Random(f"judge-bench/miniwob/{task}/{seed}"))
     try:
         SOLVERS[task](solver)
     except OracleMiss:
+        losses.drop(family, "the oracle can't read the page")
         return None
     solver.finish()
     end = world.state()
-    if not end["solved"] or len(solver.moves) > MOST_STEPS:
+    if not end["solved"]:
+        losses.drop(family, "the reward isn't whole")
+        return None
+    if len(solver.moves) > MOST_STEPS:
+        losses.drop(family, f"more than {MOST_STEPS} moves")
         return None
     typed = {value.strip().lower() for value in end["inputs"].values()}
     near = [goal for goal in dict.fromkeys(solver.changed) if goal != solver.goal]
     near = [goal for goal in near if not _says_typed(goal, solver.goal, typed)]
     rule = evaluator((*start.items(), ("solved", True)))  # a state of another task or seed doesn't reach this goal
     return Trace(
-        f"miniwob/{task}/{seed}", "miniwob", f"miniwob/{task}", world.platform, world.size_px, solver.goal,
+        f"miniwob/{task}/{seed}", "miniwob", family, world.platform, world.size_px, solver.goal,
         tuple(solver.moves), tuple(solver.shots), start, rule, end, APPS.get(task.partition("-")[0], "Widgets"),
         tuple(near),
     )  # fmt: skip

@@ -20,6 +20,7 @@ from generators.browser import Camera, open_browser
 from generators.environments.pages import VIEWPORTS, Element, read_elements
 from generators.environments.pages.task import evaluator
 from generators.environments.world import Observation, Place, WorldError
+from generators.judge_bench.losses import Losses
 from generators.judge_bench.odd_tasks import Do, OddTask
 from generators.judge_bench.odd_tasks_forms import KINDS, SCENARIOS
 from generators.judge_bench.thoughts import thought
@@ -273,6 +274,7 @@ class OddPages:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        self.losses = Losses()
 
     @contextmanager
     def open(self) -> Iterator[OddWorld]:
@@ -291,6 +293,7 @@ class OddPages:
                 trace = self._one(world, app, kind, seed + number)
             except WorldError:
                 trace = None
+                self.losses.drop(f"odd/{app}", f"{kind}: the oracle failed")
             number += 1
             if trace is not None:
                 made += 1
@@ -306,11 +309,13 @@ class OddPages:
         before = world.state()
         task = SCENARIOS[app][kind](before, rng)
         if task is None or reached(before, evaluator(task.checks)):
+            self.losses.drop(f"odd/{app}", f"{kind}: the screen can't carry the task")
             return None
         oracle = OddOracle(world, task.goal, kind, moves, rng)
         oracle.run(task)
         end = world.state()
         if not reached(end, evaluator(task.checks)):
+            self.losses.drop(f"odd/{app}", f"{kind}: the end doesn't prove the goal")
             return None
         near = tuple(dict.fromkeys(goal for goal, checks in task.near if not reached(end, evaluator(checks))))
         uid = f"odd/{self.kind}/{app}.{kind}/{seed}"
@@ -337,6 +342,8 @@ class OddPages:
             if len(items) >= 4:
                 uid = f"odd/{self.kind}/grounding/{seed + number}"
                 yield GroundingScreen(uid, "odd", f"odd/{app}", world.platform, world.size_px, shot, items, odd)
+            else:
+                self.losses.drop(f"odd/{app}", "grounding: fewer than four expressions")
 
 
 def _turns(seed: int) -> list[tuple[str, str]]:

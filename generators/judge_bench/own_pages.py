@@ -13,6 +13,7 @@ from generators.environments.pages.task import evaluator
 from generators.environments.pages.tasks import FAMILIES, TITLES, Task, app_of, holds, make_task
 from generators.environments.pages.world import PagesWorld, open_pages_world
 from generators.environments.world import Observation, Place, WorldError
+from generators.judge_bench.losses import Losses
 from generators.judge_bench.references import references
 from generators.judge_bench.thoughts import thought
 from generators.judge_bench.trace import GroundingScreen, Move, Trace
@@ -145,6 +146,7 @@ class OwnPages:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        self.losses = Losses()
 
     def open(self) -> AbstractContextManager[PagesWorld]:
         return open_pages_world(self.kind)
@@ -158,6 +160,7 @@ class OwnPages:
                 trace = self._one(world, family, seed + number)
             except WorldError:
                 trace = None
+                self.losses.drop(f"own/{family}", "the oracle failed")
             number += 1
             if trace is not None:
                 made += 1
@@ -173,6 +176,7 @@ class OwnPages:
         before = world.state()
         tasks = variants(family, before, f"{family}/{seed}")
         if not tasks:
+            self.losses.drop(f"own/{family}", "the screen can't carry the task")
             return None
         task = rng.choice([tasks[key] for key in sorted(tasks)])
         task = replace(task, entry=home)
@@ -180,6 +184,7 @@ class OwnPages:
         oracle.run(task, by_name=home and self.kind == "phone" and rng.random() < 0.5)
         end = world.state()
         if not holds(end, task.checks) or holds(before, task.checks):
+            self.losses.drop(f"own/{family}", "the end doesn't prove the goal")
             return None
         return Trace(
             f"own/{self.kind}/{family}/{seed}", "own", f"own/{family}", world.platform, world.size_px, task.goal,
@@ -203,6 +208,8 @@ class OwnPages:
             if len(items) >= 4:
                 uid = f"own/{self.kind}/grounding/{seed + number}"
                 yield GroundingScreen(uid, "own", f"own/{app}", world.platform, world.size_px, shot, items)
+            else:
+                self.losses.drop(f"own/{app}", "grounding: fewer than four expressions")
 
 
 def variants(family: str, state: dict[str, Any], name: str) -> dict[str, Task]:

@@ -13,6 +13,7 @@ from generators.environments.phone.task import PhoneTask
 from generators.environments.phone.tasks import FAMILIES, make_task
 from generators.environments.phone.world import PhoneWorld, open_phone
 from generators.environments.world import WorldError
+from generators.judge_bench.losses import Losses
 from generators.judge_bench.performed import Performed, one_entity_apart
 from generators.judge_bench.references import references
 from generators.judge_bench.trace import GroundingScreen, Trace
@@ -31,6 +32,9 @@ class PhoneTasks:
     """Recorder over the phone's families. An infeasible task, rightly told to be so, is a hard negative: nothing that
     was asked for happens, and the episode is sound."""
 
+    def __init__(self) -> None:
+        self.losses = Losses()
+
     def open(self) -> AbstractContextManager[PhoneWorld]:
         return open_phone()
 
@@ -40,7 +44,7 @@ class PhoneTasks:
         made, number = 0, 0
         while made < count and number < 4 * count + 40:
             family = families[number % len(families)]
-            trace = record_one(world, family, FIRST_SEED + seed + number)
+            trace = record_one(world, family, FIRST_SEED + seed + number, self.losses)
             number += 1
             if trace is not None:
                 made += 1
@@ -60,25 +64,36 @@ class PhoneTasks:
             if len(items := references(shot)) >= LEAST_ITEMS:
                 uid = f"phone/grounding/{seed + number}"
                 yield GroundingScreen(uid, "phone", f"phone/{app}", world.platform, world.size_px, shot, items)
+            else:
+                self.losses.drop(f"phone/{app}", "grounding: fewer than four expressions")
 
 
-def record_one(world: PhoneWorld, family: str, seed: int) -> Trace | None:
-    """The trace of a family's task on the phone of a seed; None where there is none, or its plan takes too long."""
+def record_one(world: PhoneWorld, family: str, seed: int, losses: Losses | None = None) -> Trace | None:
+    """The trace of a family's task on the phone of a seed; None where there is none, or its plan takes too long:
+    counted in `losses`."""
+    losses, lost = losses or Losses(), f"phone/{family}"
     task = make_task(family, seed)
     if task is None:
+        losses.drop(lost, "the phone can't carry the task")
         return None
     rule = task.evaluator()
     world.reset(task.start)
     if holds(rule, world.state(), world.answer):
+        losses.drop(lost, "the goal is reached before anything is done")
         return None
     noted = Performed(world, task.goal, Random(f"judge-bench/phone/{family}/{seed}"))
     try:
         perform(world, task.plan, noted.before)
     except WorldError:
+        losses.drop(lost, "the oracle failed")
         return None
     noted.finish()
     end, answer = world.state(), world.answer
-    if not holds(rule, end, answer) or len(noted.moves) > MOST_STEPS:
+    if not holds(rule, end, answer):
+        losses.drop(lost, "the end doesn't prove the goal")
+        return None
+    if len(noted.moves) > MOST_STEPS:
+        losses.drop(lost, f"more than {MOST_STEPS} moves")
         return None
     near = tuple(sorted({other.goal for other in variants(task) if not holds(other.evaluator(), end, answer)}))
     return Trace(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from generators.environments.evaluators import holds
 from generators.environments.world import Box, Observation, Place, World
+from generators.judge_bench.losses import Losses
 from schemas.actions import Action, CallUser
 
 
@@ -92,7 +93,10 @@ class GroundingScreen:
 
 
 class Recorder(Protocol):
-    """A source of sound traces: one per world. Registered in `generators.judge_bench.worlds.WORLDS`."""
+    """A source of sound traces: one per world. Registered in `generators.judge_bench.worlds.recorders`."""
+
+    losses: Losses
+    """What was seen since it was made and not handed out."""
 
     def open(self) -> AbstractContextManager[World]:
         """The world, in a browser of its own."""

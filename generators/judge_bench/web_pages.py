@@ -1,7 +1,7 @@
 """Real pages that others wrote, as a recorder of the judge bench: any folder of static html pages.
 
 Every trace is performed a second time before it is handed out: screenshots and states must be equal. What falls out is
-counted in `WebPages.dropped`, pages that don't look the same twice in `WebPages.unsteady`.
+counted in `WebPages.losses`, as are pages that don't look the same twice.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from generators.environments.pages.task import evaluator
 from generators.environments.world import WorldError
+from generators.judge_bench.losses import Losses
 from generators.judge_bench.trace import GroundingScreen, Trace, perform, reached
 from generators.judge_bench.web_pages_oracle import SKILLS, Clause, Oracle
 from generators.judge_bench.web_pages_words import joined, thinks
@@ -50,17 +51,23 @@ class WebPages:
     def __init__(self, folder: Path, name: str = "tabler") -> None:
         self.folder, self.name = folder.resolve(), name
         self.groups: dict[str, list[str]] = {}
-        self.left_out: list[str] = []
-        """Pages too large to start from."""
+        self.losses = Losses()
+        self.unsteady: set[str] = set()
+        """Pages that differed between two visits: nothing starts from them."""
         for page in pages_of(self.folder):
             if (self.folder / page).stat().st_size > LARGEST_BYTES:
-                self.left_out.append(page)
+                self.losses.left_out[self._family(page), f"more than {LARGEST_BYTES} bytes"] += 1
                 continue
             self.groups.setdefault(group_of(page), []).append(page)
-        self.dropped: Counter[str] = Counter()
-        """Why episodes and screens weren't handed out."""
-        self.unsteady: dict[str, str] = {}
-        """Page → how it differed between two visits; such pages are left out."""
+
+    def _family(self, page: str) -> str:
+        return f"{self.name}/{group_of(page)}"
+
+    def _differs(self, page: str) -> None:
+        """Start from this page no more."""
+        if page not in self.unsteady:
+            self.unsteady.add(page)
+            self.losses.unsteady[self._family(page), "the first screen"] += 1
 
     @contextmanager
     def open(self) -> Iterator[WebWorld]:
@@ -90,32 +97,32 @@ class WebPages:
             try:
                 trace = self._one(world, page, seed + number, rng, seen)
             except WorldError:
-                self.dropped["the oracle failed"] += 1
+                self.losses.drop(self._family(page), "the oracle failed")
                 continue
             if trace is not None and self.again(world, trace):
                 made += 1
                 yield trace
 
     def _one(self, world: WebWorld, page: str, seed: int, rng: Random, seen: Counter[str]) -> Trace | None:
-        start = {"page": page, "seed": seed}
+        start, family = {"page": page, "seed": seed}, self._family(page)
         world.reset(start)
         before = world.state()
         oracle = Oracle(world, rng)
         clauses = self._perform_plan(oracle, seen)
         if not clauses:
-            self.dropped["the page offers nothing to do"] += 1
+            self.losses.drop(family, "the page offers nothing to do")
             return None
         oracle.finish()
         end, rule = world.state(), evaluator(check for clause in clauses for check in clause.checks)
         if not reached(end, rule) or any(reached(before, evaluator(clause.checks)) for clause in clauses):
-            self.dropped["the end doesn't prove the goal"] += 1
+            self.losses.drop(family, "the end doesn't prove the goal")
             return None
         if not 2 <= len(oracle.moves) <= MOST_MOVES:
-            self.dropped[f"more than {MOST_MOVES} moves"] += 1
+            self.losses.drop(family, f"more than {MOST_MOVES} moves")
             return None
         goal, near = _goal(clauses, end, rng)
         return Trace(
-            f"{self.name}/{page.removesuffix('.html')}/{seed}", self.name, f"{self.name}/{group_of(page)}",
+            f"{self.name}/{page.removesuffix('.html')}/{seed}", self.name, family,
             world.platform, world.size_px, goal, _with_thoughts(oracle, goal, rng), tuple(oracle.shots), start, rule,
             end, self.name.capitalize(), near,
         )  # fmt: skip
@@ -144,14 +151,14 @@ class WebPages:
         try:
             shots, end = perform(world, trace)
         except WorldError:
-            self.dropped["it can't be performed again"] += 1
+            self.losses.drop(trace.family, "it can't be performed again")
             return False
         same = [(one.sha256, one.state) == (two.sha256, two.state) for one, two in zip(shots, trace.shots, strict=True)]
         if all(same) and end == trace.end_state:
             return True
         if not same[0]:
-            self.unsteady[trace.start["page"]] = "the first screen"
-        self.dropped["it looks different the second time"] += 1
+            self._differs(trace.start["page"])
+        self.losses.drop(trace.family, "it looks different the second time")
         return False
 
     # --- grounding
@@ -166,15 +173,16 @@ class WebPages:
             try:
                 found = screen(world, page, rng, f"{self.name}/grounding/{page.removesuffix('.html')}/{seed + number}")
             except WorldError as error:
-                self.dropped[f"grounding: {error}" if "differs" in str(error) else "grounding: the page failed"] += 1
-                if "differs" in str(error):
-                    self.unsteady[page] = "the first screen"
+                differs = "differs" in str(error)
+                self.losses.drop(self._family(page), f"grounding: {error if differs else 'the page failed'}")
+                if differs:
+                    self._differs(page)
                 continue
             if found is None:
-                self.dropped["grounding: fewer than eight expressions"] += 1
+                self.losses.drop(self._family(page), "grounding: fewer than eight expressions")
                 continue
             made += 1
-            yield replace(found, family=f"{self.name}/{group_of(page)}")
+            yield replace(found, family=self._family(page))
 
 
 def _any_of(oracle: Oracle, options: tuple[str, ...], seen: Counter[str]) -> Clause | None:

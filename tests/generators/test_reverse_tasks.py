@@ -15,6 +15,9 @@ from generators.policies.exploration import Exploration
 from generators.policies.explorer import Explorer
 from generators.reverse_tasks import EmbeddedWriter, ModelWriter, Report, prompt_of, replays, synthesise
 from generators.walks import candidates, record, without_loops
+from quality.judges.judge import Cost
+from quality.judges.questions import NoAnswer
+from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Click, Type
 from schemas.tables import Tasks
 
@@ -105,10 +108,12 @@ def test_a_model_writes_from_the_same_prompt_and_its_rubbish_is_counted(explorat
 
     def ask(request: Any) -> Any:
         asked.append(request)
+        if len(asked) == 3:
+            raise Unanswerable("refused", NoAnswer("refused", Cost()))
         return SimpleNamespace(fields={"instruction": f"Buy lamp number {len(asked)}" if len(asked) % 2 else "\n \n"})
 
     found = write(exploration, count=10, writer=ModelWriter(SimpleNamespace(ask=ask)))  # type: ignore[arg-type]
     assert found.tasks and all(task.instruction.startswith("Buy lamp") for task in found.tasks)
-    assert found.dropped["the writer gave no usable sentence"] == len(asked) // 2
+    assert found.dropped["the writer gave no usable sentence"] == len(asked) // 2 + 1
     block = asked[0].text.split("\n", 1)[1].rsplit("\n", 1)[0]
     assert json.loads(block)["site"] == SITE.name and asked[0].schema == {"instruction": str}

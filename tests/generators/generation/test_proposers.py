@@ -22,6 +22,7 @@ from generators.generation.proposers import Proposed, propose, shares
 from quality.duplicates.embedding import EMBEDDED, Embedder
 from quality.duplicates.neighbours import cosines
 from quality.model_client.client import ModelClient, Retry
+from tests.support.scripted_judge import Question, ScriptedJudge
 
 QUOTAS = {"easy": 8, "medium": 3, "hard": 1}
 
@@ -135,6 +136,25 @@ def test_a_bank_takes_what_is_new(embedder: Embedder) -> None:
     assert pool.closest_pair() == pytest.approx(1.0) and pool.closest_pair(2) == -1.0
     with pytest.raises(ValueError, match="0 < epsilon <= 1"):
         TaskBank(embedder, 0)
+
+
+def test_a_question_that_the_model_cannot_answer_gives_no_proposal(ground: Ground, tmp_path: Path) -> None:
+    """The first question is refused; the second, and the control question, are answered."""
+
+    def script(question: Question) -> dict[str, str] | int:
+        if len(server.questions) == 1:
+            return 400
+        return {f"task_{k}": f"Write down the weather of day {k}" for k in range(1, 5)} | {
+            f"steps_{k}": "4" for k in range(1, 5)
+        }
+
+    with ScriptedJudge(script) as server:
+        client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
+        proposer = OpenAIProposer(ground, Catalogue(), client, "web")
+        found = list(islice(proposer.propose(ground.targets[0], "easy", Random(0)), 1))
+        client.close()
+    assert [p.contract.instruction for p in found] == ["Write down the weather of day 1"]
+    assert len(server.questions) == 3
 
 
 def test_a_model_proposes_with_what_is_known(ground: Ground, tmp_path: Path) -> None:

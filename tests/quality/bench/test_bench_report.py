@@ -160,17 +160,22 @@ def test_a_bench_is_built_once_and_reused(
 
     asked: list[Any] = []
 
-    def fake(folder: Path, config: Any, pages: Path | None = None) -> None:
+    def fake(folder: Path, config: Any, pages: Path | None = None) -> dict[str, Any]:
         asked.append((config.traces, config.copies, config.seed))
         folder.mkdir(parents=True, exist_ok=True)
         made.write(folder)
-        report = {"version": build.BUILD_VERSION, "config": asdict(config), "pages": pages is not None}
+        losses = {"fsm": {"dropped": {"fsm/shop": {"the oracle failed": 2}}}}
+        report = {"version": build.BUILD_VERSION, "config": asdict(config), "pages": pages is not None,
+                  "losses": losses, "dry": ["fsm/shop"]}  # fmt: skip
         (folder / "bench.json").write_text(json.dumps(report))
+        return report
 
     monkeypatch.setattr(build, "build", fake)
     monkeypatch.setenv("VESPER_HOME", str(tmp_path / "home"))
     for words in ((), (), ("--size", "300"), ("--size", "30"), ("--size", "30"), (), ("--size", "30", "--seed", "2")):
         assert run("--elements", "no", *words) == 0
     assert asked == [(300, 60, 0), (30, 6, 0), (30, 6, 2)]
+    told = capsys.readouterr().out
+    assert told.count("  dropped 2, fsm/shop: the oracle failed\nnothing at all of fsm/shop\n") == len(asked)
     with pytest.raises(ValueError, match="--size: expected at least 1"):
         run("--size", "0")
