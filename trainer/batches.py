@@ -15,7 +15,7 @@ import io
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class Batch:
     image_grid_thw: torch.Tensor | None = None
     lengths: list[int] | None = None
     """Of a packed batch (`trainer.packing`): tokens of each sample, one after another in a single row."""
+    picture_keys: list[str] = field(default_factory=list)
+    """Of the U pictures, in order: equal keys mean equal pixels."""
 
     @property
     def tokens(self) -> int:
@@ -349,7 +351,8 @@ class Processor:
         pixels = torch.from_numpy(np.concatenate([g[1] for g in grids.values()])) if grids else None
         thw = torch.tensor([g[2] for g in grids.values()]) if grids else None
         ids_, mask_, positions_, types_, labels_, weights_, coordinate_ = tensors
-        return Batch(ids_, mask_, positions_, types_, labels_, weights_, coordinate_, use, pixels, thw)
+        return Batch(ids_, mask_, positions_, types_, labels_, weights_, coordinate_, use, pixels, thw,
+                     picture_keys=list(grids))  # fmt: skip
 
 
 def _parts(content: Any) -> list[str | None]:

@@ -21,6 +21,7 @@ from trainer.attention import attention
 from trainer.packing import accept_packed, attention_arguments
 from trainer.parallel import hollow
 from trainer.presets import Preset
+from trainer.seen_pictures import SeenPictures
 from trainer.tokenizer import IMAGE, LAST_NUMBER, VIDEO, VISION_END, VISION_START, NumberIds, number_ids
 
 if TYPE_CHECKING:
@@ -210,10 +211,12 @@ def recompute(model: Any, on: bool) -> None:
             return
 
 
-def freeze_vision(model: Any, on: bool) -> None:
+def freeze_vision(model: Any, on: bool, *, keep: bool = True) -> None:
     """Whether the vision tower keeps its weights while the rest is trained: a small tower that has learned to read
-    unlearns it under the gradients of a decoder that can't use it yet."""
+    unlearns it under the gradients of a decoder that can't use it yet. With `keep` what it makes of a picture is kept
+    meanwhile (`SeenPictures`; not where ranks share the tower and run it together)."""
     model.model.visual.requires_grad_(not on)
+    model.seen_pictures = SeenPictures() if on and keep else None
 
 
 # --- forward passes -------------------------------------------------------------------------------------------------
@@ -225,10 +228,17 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
 
     if batch.pixel_values is None or not batch.image_use:
         return {}
-    seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
+    kept = getattr(model, "seen_pictures", None)
+    if kept is not None and batch.picture_keys:
+        features = kept.features(model, batch)
+        tokens = [one.tokens for one in features]
+        deep = list(zip(*(one.deep for one in features), strict=True))
+    else:
+        seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
+        tokens, deep = seen.pooler_output, seen.deepstack_features
     fields: dict[str, Any] = {  # as `get_image_features` fills them: one tensor per picture
-        "pooler_output": [seen.pooler_output[i] for i in batch.image_use],
-        "deepstack_features": [[feature[i] for i in batch.image_use] for feature in seen.deepstack_features],
+        "pooler_output": [tokens[i] for i in batch.image_use],
+        "deepstack_features": [[layer[i] for i in batch.image_use] for layer in deep],
     }
     used = BaseModelOutputWithDeepstackFeatures(**fields)
     return {"mm_encoder_outputs": {"image": used}}

@@ -1,0 +1,60 @@
+"""What a frozen tower made of a picture is kept: the same numbers, the same gradients, and no more than may be."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from trainer.model import freeze_vision, hidden_states
+from trainer.seen_pictures import SeenPictures
+
+
+@pytest.fixture
+def own(model: Any) -> Any:
+    return copy.deepcopy(model)
+
+
+def test_kept_features_give_the_same_states_and_gradients(own: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    batch = processor.training_batch(rows[:4])
+    own.model.visual.requires_grad_(False)
+    hidden_states(own, batch).sum().backward()
+    plain = {name: one.grad.clone() for name, one in own.named_parameters() if one.grad is not None}
+    freeze_vision(own, True)
+    for _ in range(2):  # made, then kept
+        own.zero_grad()
+        hidden_states(own, batch).sum().backward()
+        for name, grad in plain.items():
+            found = dict(own.named_parameters())[name].grad
+            torch.testing.assert_close(found, grad, rtol=1e-3, atol=1e-3 * float(grad.abs().max()))
+    assert len(own.seen_pictures) == len(set(batch.picture_keys)) > 1
+    assert not any(name.startswith("model.visual") for name in plain)
+    freeze_vision(own, False)
+    hidden_states(own, batch).sum().backward()
+    assert own.seen_pictures is None and own.model.visual.patch_embed.proj.weight.grad is not None
+
+
+def test_they_depend_on_no_other_picture(own: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    freeze_vision(own, True)
+    together = own.seen_pictures.features(own, processor.training_batch(rows[:4]))
+    fresh, alone = SeenPictures(), processor.training_batch(rows[:1])
+    (found,) = fresh.features(own, alone)
+    assert torch.equal(found.tokens, together[0].tokens)
+    with torch.autocast("cpu", torch.bfloat16):
+        (rounded,) = fresh.features(own, alone)
+    assert len(fresh) == 2 and not torch.equal(rounded.tokens.float(), found.tokens)
+    assert len(copy.deepcopy(fresh)) == 0
+
+
+def test_the_oldest_go_when_there_is_no_room(own: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    freeze_vision(own, True)
+    batches = [processor.training_batch([row]) for row in rows if row["images"]]
+    (first,) = SeenPictures().features(own, batches[0])
+    kept = SeenPictures(most_bytes=first.size * 2)
+    distinct = {batch.picture_keys[0]: batch for batch in batches}
+    assert len(distinct) > 3
+    for batch in distinct.values():
+        kept.features(own, batch)
+    assert len(kept) == 2

@@ -1,0 +1,64 @@
+"""What a vision tower that stays as it is made of a picture, kept for the next time that the picture is shown."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from trainer.batches import Batch
+
+MOST_BYTES = 512 * 2**20
+"""Of features that are kept; those not asked for the longest go first."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Of one picture: `tokens` [N, D] as the decoder takes them, and those of the deep layers."""
+
+    tokens: torch.Tensor
+    deep: tuple[torch.Tensor, ...]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(one.numel() * one.element_size() for one in (self.tokens, *self.deep))
+
+
+class SeenPictures:
+    """Features by picture. Each picture goes through the tower alone, so that they don't depend on what was shown
+    before or beside it, and a run that was killed goes on with the same bits."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._kept: OrderedDict[tuple[str, bool], Features] = OrderedDict()
+        self._most, self._bytes = most_bytes, 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SeenPictures:
+        return SeenPictures(self._most)  # a copy of the model looks for itself
+
+    def features(self, model: Any, batch: Batch) -> list[Features]:
+        """Of each distinct picture of a batch, in order."""
+        assert batch.pixel_values is not None and batch.image_grid_thw is not None
+        parts = batch.pixel_values.split(batch.image_grid_thw.prod(-1).tolist())
+        rounded = torch.is_autocast_enabled(batch.pixel_values.device.type)
+        return [self._of(model, (key, rounded), pixels, grid)
+                for key, pixels, grid in zip(batch.picture_keys, parts, batch.image_grid_thw, strict=True)]  # fmt: skip
+
+    def _of(self, model: Any, key: tuple[str, bool], pixels: torch.Tensor, grid: torch.Tensor) -> Features:
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        with torch.no_grad():
+            seen = model.model.get_image_features(pixels, grid[None], return_dict=True)
+        made = Features(seen.pooler_output[0], tuple(layer[0] for layer in seen.deepstack_features))
+        self._kept[key] = made
+        self._bytes += made.size
+        while self._bytes > self._most and len(self._kept) > 1:
+            self._bytes -= self._kept.popitem(last=False)[1].size
+        return made
