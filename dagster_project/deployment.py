@@ -71,6 +71,8 @@ class JudgeLimits:
     """Needs both prices."""
     price_prompt: float | None = None
     price_completion: float | None = None
+    ask_again: int = 0
+    """Raise it to have what the model couldn't answer asked once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +229,14 @@ def _judge(said: Any, file: str) -> JudgeLimits:
     names = {one.name for one in fields(JudgeLimits)}
     _mapping(said, names, f"{file}: judge")
     for name, value in said.items():
-        counted, money = name in ("requests_per_night", "tokens_per_night"), "price" in name or "money" in name
+        counted = name in ("requests_per_night", "tokens_per_night", "ask_again")
+        money = "price" in name or "money" in name
         whole = type(value) is int or (type(value) is float and not counted)
         least = 0 if money or counted else 1e-9
         if value is not None and (not whole or not least <= value < float("inf")):
             kind = "a whole number from 0 on" if counted else "a number from 0 on" if money else "a number above 0"
             raise DeploymentError(f"{file}: judge.{name}: expected {kind} or null, found {value!r}")
-    limits = JudgeLimits(**said)
+    limits = JudgeLimits(**{name: value for name, value in said.items() if value is not None})
     if limits.money_per_night is not None and None in (limits.price_prompt, limits.price_completion):
         raise DeploymentError(
             f"{file}: judge.money_per_night: expected price_prompt and price_completion beside it, or nobody knows "

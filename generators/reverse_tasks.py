@@ -34,6 +34,7 @@ from generators.walks import (
     without_loops,
 )
 from quality.judges.questions import Request, data_block
+from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Type
 from schemas.actions import Action
 from schemas.ids import canonical_json, digest
@@ -223,14 +224,18 @@ def _clause(page: str, facts: Sequence[Mapping[str, Any]], rng: Random) -> str:
 
 
 class ModelWriter:
-    """Asks an OpenAI-protocol model through the project's client. Raises `JudgeError` as the client does."""
+    """Asks an OpenAI-protocol model through the project's client. Raises `JudgeError` as the client does; what the
+    model can't answer though it answers others gives no text."""
 
     def __init__(self, client: ModelClient) -> None:
         self.client = client
 
     def __call__(self, prompt: str) -> str:
         text = prompt.removeprefix(SYSTEM).strip()
-        answer = self.client.ask(Request(PROMPT_VERSION, SYSTEM, text, (), {"instruction": str}))
+        try:
+            answer = self.client.ask(Request(PROMPT_VERSION, SYSTEM, text, (), {"instruction": str}))
+        except Unanswerable:
+            return ""
         return str(answer.fields["instruction"])
 
 

@@ -227,4 +227,5 @@ def _client(limits: JudgeLimits) -> dict[str, Any]:
             limits.requests_per_night, limits.tokens_per_night, money=limits.money_per_night, prices=prices
         ),
         "prices": prices,
+        "ask_again": limits.ask_again,
     }

@@ -22,6 +22,8 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
     parser.add_argument("--second-model", metavar="NAME", help="for second opinions (cascade), or as a member `second`")
     parser.add_argument("--member", action="append", default=[], metavar="JUDGE",
                         help="of an ensemble; give it for each (default: rules, openai)")  # fmt: skip
+    parser.add_argument("--ask-again", type=int, default=0, metavar="N",
+                        help="raise it to ask once more what the model couldn't answer (0)")  # fmt: skip
     parser.add_argument("--nano", type=Path, metavar="DIR",
                         help="a judge that `vesper judge train` wrote (default: the one in $VESPER_HOME)")  # fmt: skip
 
@@ -31,6 +33,7 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
     from quality.judges.registry import JudgeConfig
 
     named = name or options.judge
+    client |= {"ask_again": options.ask_again} if options.ask_again else {}
     members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}
     return JudgeConfig(
         named, options.base_url, options.model, second_model=options.second_model, cache=cache,

@@ -17,7 +17,7 @@ from generators.generation.catalogue import PRIOR, Catalogue
 from generators.generation.contract import Contract
 from generators.generation.ground import Ground, Idea
 from generators.generation.proposers import Proposal
-from quality.model_client.client import ModelClient, Request, data_block
+from quality.model_client.client import ModelClient, Request, Unanswerable, data_block
 from schemas.tables import PLATFORMS
 
 PROMPT_VERSION = "propose-1"
@@ -42,7 +42,8 @@ _NOTHING: Counter[str] = Counter()
 
 
 class OpenAIProposer:
-    """A `Proposer`. `platform` is that of the ground's targets. Raises `JudgeError` as the client does."""
+    """A `Proposer`. `platform` is that of the ground's targets. Raises `JudgeError` as the client does; a question that
+    the model can't answer though it answers others gives no proposal."""
 
     arm = "openai"
 
@@ -55,7 +56,10 @@ class OpenAIProposer:
         """See `Proposer`; a question for every `ASKED` proposals."""
         told: list[str] = []
         for number in range(QUESTIONS):
-            answer = self.client.ask(self.request(target, stratum, told, number))
+            try:
+                answer = self.client.ask(self.request(target, stratum, told, number))
+            except Unanswerable:
+                continue
             for words, steps in _tasks(answer.fields):
                 told.append(words)
                 contract = Contract(

@@ -11,7 +11,7 @@ from typing import TypeVar
 from quality.items import Item, Sample
 from quality.judges.judge import KEEP_FROM, Cost, Verdict
 from quality.judges.openai_judge import episode_request, sample_request, step_request
-from quality.model_client.client import Answer, ModelClient, Request
+from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
 
 K = TypeVar("K", bound=Hashable)
 
@@ -40,8 +40,9 @@ def requests_of(items: Iterable[Item], only: Collection[str] | None = None) -> d
     return made
 
 
-def ask(client: ModelClient, requests: Mapping[K, Request]) -> dict[K, Answer | None]:
-    """Key → answer; None for one that a ceiling left for another night. All run side by side. Raises `JudgeError`."""
+def ask(client: ModelClient, requests: Mapping[K, Request]) -> dict[K, Answer | NoAnswer | None]:
+    """Key → answer; None for one that a ceiling left for another night, `NoAnswer` for one that the model can't answer.
+    All run side by side. Raises `JudgeError`."""
     return dict(zip(requests, client.ask_all(list(requests.values())), strict=True))
 
 
@@ -93,12 +94,18 @@ class Stamp:
 
     def verdict(
         self, item_id: str, alignment: int | None, reachability: int | None, reason: str, confidence: float,
-        *, cost: Cost | None = None, kinds: tuple[str, ...] = (), risk: float | None = None,
+        *, cost: Cost | None = None, kinds: tuple[str, ...] = (), risk: float | None = None, unanswered: bool = False,
     ) -> Verdict:  # fmt: skip
         """A verdict with this stamp."""
         return Verdict(
             item_id, alignment, reachability, reason, confidence, self.judge, self.model, self.rubric_version,
-            self.round, cost=cost, kinds=kinds, risk=risk,
+            self.round, cost=cost, kinds=kinds, risk=risk, unanswered=unanswered,
+        )  # fmt: skip
+
+    def unanswered(self, item_id: str, answer: NoAnswer, reachability: int | None = None) -> Verdict:
+        """An abstention on what the model can't answer; `reachability` of an episode that speaks against its step."""
+        return self.verdict(
+            item_id, None, reachability, answer.reason[:500], 0.0, cost=answer.cost, unanswered=True,
         )  # fmt: skip
 
     def pending(self, item_id: str, cost: Cost | None = None) -> Verdict:

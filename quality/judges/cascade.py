@@ -26,7 +26,7 @@ from quality.items import Episode, Item, Sample
 from quality.judges import openai_judge, rules
 from quality.judges.asking import Stamp, Tally, ask, item_ids, requests_of, step_reach, total
 from quality.judges.judge import Verdict, route
-from quality.model_client.client import Answer, ModelClient, Request
+from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
 from schemas.ids import digest
 
 VERSION = "cascade-1"
@@ -127,14 +127,15 @@ def second_request(request: Request) -> Request:
 @dataclass(frozen=True, slots=True)
 class Opinion:
     """What was found out on one axis of one item; `score` None where the judge abstains. `waits`: a needed answer was
-    left for another night."""
+    left for another night; `unanswered`: the model can't give it."""
 
     score: int | None
     reason: str
     confidence: float
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Answer | NoAnswer, ...] = ()
     kinds: tuple[str, ...] = ()
     waits: bool = False
+    unanswered: bool = False
 
 
 class CascadeJudge:
@@ -220,11 +221,13 @@ class CascadeJudge:
         return wanted is not None and seen.objection is None and seen.confirmations >= wanted
 
     def _second_opinions(
-        self, requests: Mapping[str, Request], first: Mapping[str, Answer | None], seen: Mapping[str, Seen]
-    ) -> dict[str, Answer | None]:
+        self, requests: Mapping[str, Request], first: Mapping[str, Answer | NoAnswer | None], seen: Mapping[str, Seen]
+    ) -> dict[str, Answer | NoAnswer | None]:
         """Item id → second answer, for the items that call for one."""
         wanted = {
-            id_: requests[id_] for id_, answer in first.items() if answer and self._needs_second(answer, seen[id_])
+            id_: requests[id_]
+            for id_, answer in first.items()
+            if isinstance(answer, Answer) and self._needs_second(answer, seen[id_])
         }
         self.counts.add("second_opinions", len(wanted))
         if self.second is self.first:
@@ -238,11 +241,18 @@ class CascadeJudge:
         objection = seen.objection
         return self.config.settle_objections and objection is not None and route(score) != route(objection)
 
-    def _opinion(self, seen: Seen, first: Answer | None, second: Answer | None, wanted: bool) -> Opinion:
+    def _opinion(
+        self, seen: Seen, first: Answer | NoAnswer | None, second: Answer | NoAnswer | None, wanted: bool
+    ) -> Opinion:
         """First and second answer and the rules' objection → one opinion."""
         if first is None or (wanted and second is None):
             known = tuple(answer for answer in (first, second) if answer is not None)
             return Opinion(None, "", 0.0, known, waits=True)
+        for answer in (first, second):  # a second opinion that can't be had leaves the item where one was needed
+            if isinstance(answer, NoAnswer):
+                asked = tuple(one for one in (first, second) if one is not None)
+                return Opinion(None, answer.reason[:500], 0.0, asked, seen.kinds, unanswered=True)
+        assert isinstance(first, Answer) and not isinstance(second, NoAnswer)
         score, confidence = score_of(first), first.fields["confidence"] / 10
         reason = first.fields["reason"][:300]
         if second is None:
@@ -286,7 +296,10 @@ def _verdicts(item: Item, opinions: Mapping[str, Opinion], stamp: Stamp) -> list
         whole = stamp.pending(item.item_id, cost)
     else:
         alignment, reach = (own.score, None) if isinstance(item, Sample) else (None, own.score)
-        whole = stamp.verdict(item.item_id, alignment, reach, own.reason, own.confidence, cost=cost, kinds=own.kinds)
+        whole = stamp.verdict(
+            item.item_id, alignment, reach, own.reason, own.confidence, cost=cost, kinds=own.kinds,
+            unanswered=own.unanswered,
+        )  # fmt: skip
     if isinstance(item, Sample):
         return [whole]
     return [whole, *(_of_step(step.item_id, opinions[step.item_id], whole, stamp) for step in item.actions)]
@@ -301,5 +314,6 @@ def _of_step(item_id: str, opinion: Opinion, whole: Verdict, stamp: Stamp) -> Ve
     why = f"; episode: {whole.reason[:300]}" if below else ""
     kinds = tuple(dict.fromkeys((*opinion.kinds, *whole.kinds)))
     return stamp.verdict(
-        item_id, opinion.score, reach, opinion.reason + why, opinion.confidence, cost=cost, kinds=kinds
-    )
+        item_id, opinion.score, reach, opinion.reason + why, opinion.confidence, cost=cost, kinds=kinds,
+        unanswered=opinion.unanswered,
+    )  # fmt: skip

@@ -155,7 +155,7 @@ class EnsembleJudge:
         confidence = min((vote.confidence for vote in scored), default=0.0)
         return stamp.verdict(
             item_id, alignment.score, reach.score, reason, confidence, cost=cost, kinds=kinds,
-            risk=self._risk(votes) if scored else None,
+            risk=self._risk(votes) if scored else None, unanswered=any(vote.unanswered for vote in votes),
         )  # fmt: skip
 
     def _vote(self, scores: Sequence[int | None]) -> Vote:

@@ -63,6 +63,8 @@ class Verdict:
     """Not asked yet because the night's ceiling was reached: no score, no row of `verdicts`, asked the next night."""
     risk: float | None = None
     """Probability 0..1 that the item is of low fidelity, finer than the score; not a column."""
+    unanswered: bool = False
+    """The model can't answer a question about it: it abstains, and isn't asked again by itself; not a column."""
 
     def __post_init__(self) -> None:
         if self.pending and (self.alignment is not None or self.reachability is not None):

@@ -13,13 +13,14 @@ from quality.judges import openai_judge, step_labels
 from quality.judges.asking import Stamp, Tally, ask, step_reach, total
 from quality.judges.judge import Cost, Verdict
 from quality.judges.keypoints import KeypointConfig, Keypoints, Outcome, Reading
-from quality.model_client.client import Answer, ModelClient, Request
+from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
 from schemas.ids import digest
 
 
 @dataclass(slots=True)
 class _Trace:
-    """One trace on its way to an outcome. `waits` once a ceiling left one of its questions for another night."""
+    """One trace on its way to an outcome. `waits` once a ceiling left one of its questions for another night; `lost`
+    once the model had no answer to one of them."""
 
     episode: Episode
     keypoints: Keypoints | None = None
@@ -27,12 +28,13 @@ class _Trace:
     readings: list[Reading] = field(default_factory=list)
     outcome: Outcome | None = None
     waits: bool = False
+    lost: NoAnswer | None = None
     costs: list[Cost] = field(default_factory=list)
 
 
 class KeypointJudge:
-    """See `quality.judges.keypoints`. Abstains on a trace whose actions share one picture, and on a step without
-    one."""
+    """See `quality.judges.keypoints`. Abstains on a trace whose actions share one picture, on a step without one, and
+    on what the model can't answer though it answers others."""
 
     name = "keypoints"
 
@@ -74,12 +76,12 @@ class KeypointJudge:
         singles = {id_: answer for (kind, id_), answer in answers.items() if kind == "item"}
         return [v for item in items for v in self._verdicts(item, traces.get(item.item_id), singles, stamp)]
 
-    def _start(self, trace: _Trace, answer: Answer | None, billed: bool) -> None:
-        if answer is None:
-            trace.waits = True
-            return
-        if billed:
+    def _start(self, trace: _Trace, answer: Answer | NoAnswer | None, billed: bool) -> None:
+        if answer is not None and billed:
             trace.costs.append(answer.cost)
+        if not isinstance(answer, Answer):
+            trace.waits, trace.lost = answer is None, answer
+            return
         trace.keypoints = kp.read_keypoints(answer, self.config)
         if trace.keypoints.statements:  # a goal without checkable statements goes to the final judgement at once
             trace.windows = kp.windows_of(kp.shown_steps(trace.episode), self.config)
@@ -94,10 +96,11 @@ class KeypointJudge:
         }
         for (number, place), answer in ask(self.client, requests).items():
             trace = traces[number]
-            if answer is None or trace.keypoints is None:
-                trace.waits = True
+            if answer is not None:
+                trace.costs.append(answer.cost)
+            if not isinstance(answer, Answer) or trace.keypoints is None:
+                trace.waits, trace.lost = trace.waits or answer is None, trace.lost or _no_answer(answer)
                 continue
-            trace.costs.append(answer.cost)
             count = len(trace.keypoints.statements)
             trace.readings.append(kp.read_window(answer, count, trace.windows[place]))
 
@@ -105,7 +108,7 @@ class KeypointJudge:
         """By rule where the windows leave no doubt, else by the final judgement."""
         open_: dict[int, Request] = {}
         for number, trace in enumerate(traces):
-            if trace.waits or trace.keypoints is None:
+            if trace.waits or trace.lost or trace.keypoints is None:
                 continue
             count = len(trace.keypoints.statements)
             incomplete = trace.episode.is_prefix or kp.is_cut(kp.shown_steps(trace.episode), trace.windows)
@@ -115,10 +118,11 @@ class KeypointJudge:
             else:
                 open_[number] = kp.final_request(trace.episode, trace.keypoints, trace.readings, self.config)
         for number, answer in ask(self.client, open_).items():
-            if answer is None:
-                traces[number].waits = True
+            if answer is not None:
+                traces[number].costs.append(answer.cost)
+            if not isinstance(answer, Answer):
+                traces[number].waits, traces[number].lost = answer is None, answer
                 continue
-            traces[number].costs.append(answer.cost)
             traces[number].outcome = kp.read_final(answer)
             self.counts.add("by_final_judgement")
         for trace in traces:
@@ -126,7 +130,7 @@ class KeypointJudge:
                 self.counts.add(trace.outcome.word)
 
     def _verdicts(
-        self, item: Item, trace: _Trace | None, singles: dict[str, Answer | None], stamp: Stamp
+        self, item: Item, trace: _Trace | None, singles: dict[str, Answer | NoAnswer | None], stamp: Stamp
     ) -> list[Verdict]:
         if isinstance(item, Sample):
             return [_of_sample(item, singles[item.item_id], stamp)]
@@ -135,6 +139,10 @@ class KeypointJudge:
         else:
             whole = _of_trace(item, trace, stamp)
         return [whole, *(_of_step(step, singles, whole, stamp) for step in item.actions)]
+
+
+def _no_answer(answer: Answer | NoAnswer | None) -> NoAnswer | None:
+    return answer if isinstance(answer, NoAnswer) else None
 
 
 def _can_show(episode: Episode) -> bool:
@@ -150,9 +158,11 @@ def _single_requests(item: Item) -> dict[str, Request]:
     return {id_: request for id_, request in made.items() if request is not None}
 
 
-def _of_sample(item: Sample, answer: Answer | None, stamp: Stamp) -> Verdict:
+def _of_sample(item: Sample, answer: Answer | NoAnswer | None, stamp: Stamp) -> Verdict:
     if answer is None:
         return stamp.pending(item.item_id)
+    if isinstance(answer, NoAnswer):
+        return stamp.unanswered(item.item_id, answer)
     said = answer.fields
     return stamp.verdict(
         item.item_id, said["alignment"], None, said["reason"][:500], said["confidence"] / 10, cost=answer.cost
@@ -160,6 +170,9 @@ def _of_sample(item: Sample, answer: Answer | None, stamp: Stamp) -> Verdict:
 
 
 def _of_trace(episode: Episode, trace: _Trace | None, stamp: Stamp) -> Verdict:
+    if trace is not None and trace.lost is not None:
+        left = NoAnswer(trace.lost.said, total(trace.costs) or trace.lost.cost)
+        return stamp.unanswered(episode.item_id, left)
     if trace is None or trace.outcome is None:
         return stamp.verdict(episode.item_id, None, None, "no screenshots that show what the trace did", 0.0)
     outcome = trace.outcome
@@ -171,13 +184,15 @@ def _of_trace(episode: Episode, trace: _Trace | None, stamp: Stamp) -> Verdict:
     )  # fmt: skip
 
 
-def _of_step(step: Step, singles: dict[str, Answer | None], whole: Verdict, stamp: Stamp) -> Verdict:
+def _of_step(step: Step, singles: dict[str, Answer | NoAnswer | None], whole: Verdict, stamp: Stamp) -> Verdict:
     answer = singles.get(step.item_id)
     if whole.pending or (answer is None and step.item_id in singles):
         return stamp.pending(step.item_id, answer.cost if answer is not None else None)
     if answer is None:
         reach = step_reach(None, whole.reachability)
         return stamp.verdict(step.item_id, None, reach, f"no screenshot; episode: {whole.reason[:300]}", 0.0)
+    if isinstance(answer, NoAnswer):
+        return stamp.unanswered(step.item_id, answer, step_reach(None, whole.reachability))
     label = answer.fields["label"]
     alignment = step_labels.ALIGNMENT[label]
     reach = step_reach(alignment, whole.reachability)

@@ -4,6 +4,9 @@
 part that was left with pending items has one that holds the night and its ceiling as well: it is skipped in that
 night, and run again in another one, or under another ceiling; what was answered by then comes from the answer cache.
 Its files lie in a folder of that night, so that a version committed earlier keeps its own.
+
+A part with items that the model can't answer is finished, and skipped, until people raise `ask_again`: then it is run
+again, and only those items are asked about. Its files have a folder of their own, too.
 """
 
 from __future__ import annotations
@@ -23,10 +26,12 @@ from schemas.ids import digest
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A part worked out: how many items are pending, and how to write it (counts as `run_part` takes them)."""
+    """A part worked out: how many items are pending, how to write it (counts as `run_part` takes them), and how many
+    the model can't answer."""
 
     pending: int
     write: PartFunction
+    unanswered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class Nightly:
     inputs: Mapping[str, str]
     specs: Sequence[PartSpec]
     ceiling: Ceiling
+    ask_again: int = 0
 
     def build(
         self,
@@ -59,10 +65,14 @@ class Nightly:
             night = digest([build.version, *self._night()])[:16]
 
             def run(spec: PartSpec) -> tuple[PartSpec, PartResult]:
-                for known in (spec, self.unfinished(spec)):
+                for known in (spec, self.unanswered(spec), self.unfinished(spec)):
                     if (found := find_part(build.root, known)) is not None:
                         return known, found
                 made = work(spec)
+                if made.unanswered and not made.pending:
+                    done = self.unanswered(spec)
+                    folder = digest([build.version, "unanswered", self.ask_again])[:16]
+                    return done, run_part(build.root, folder, done, made.write)
                 if not made.pending:
                     return spec, run_part(build.root, build.version, spec, made.write)
                 left = self.unfinished(spec)
@@ -79,7 +89,12 @@ class Nightly:
 
     def unfinished(self, spec: PartSpec) -> PartSpec:
         """The spec of the part as this night leaves it, if items of it are pending."""
-        return PartSpec(spec.key, digest([spec.inputs_digest, "pending", *self._night()]))
+        again = ["again", self.ask_again] if self.ask_again else []
+        return PartSpec(spec.key, digest([spec.inputs_digest, "pending", *self._night(), *again]))
+
+    def unanswered(self, spec: PartSpec) -> PartSpec:
+        """The spec of the part if the model can't answer about items of it, however often people had it asked again."""
+        return PartSpec(spec.key, digest([spec.inputs_digest, "unanswered", self.ask_again]))
 
     def _night(self) -> list[Any]:
         money = [] if self.ceiling.money is None else [self.ceiling.money, *asdict(self.ceiling.prices).values()]
@@ -107,6 +122,13 @@ def _commit(build: Any, results: Sequence[tuple[PartSpec, PartResult]], counts: 
         build.add(result)
     manifest: Manifest = build.commit(counts=counts, checks=checks)
     return manifest
+
+
+def ask_again_of(judge: Judge) -> int:
+    """How often people had what had no answer asked again: the highest of the judge's clients."""
+    clients = [getattr(judge, name, None) for name in ("client", "first", "second")]
+    known = [int(getattr(client, "ask_again", 0)) for client in clients if client is not None]
+    return max([0, *known, *(ask_again_of(member) for member in getattr(judge, "members", ()))])
 
 
 def ceiling_of(judge: Judge) -> Ceiling:

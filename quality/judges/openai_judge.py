@@ -3,8 +3,9 @@
 One request per step (its screenshot with the action drawn, and the next screenshot), one per episode (the goal, the
 list of actions, up to six screenshots), one per native sample. What it can't see: more than six screens of an episode
 at once, and anything that the model doesn't see; scores of models agree with people only loosely on 0–10, so use the
-three bands. It never scores a failure: `JudgeError` is raised and complete answers stay in the cache. What a night's
-ceiling leaves no room for is `pending`, an episode as a whole.
+three bands. It never scores a failure: `JudgeError` is raised and complete answers stay in the cache; on what the model
+can't answer though it answers others it abstains. What a night's ceiling leaves no room for is `pending`, an episode as
+a whole.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pipelines.prompts import prompt_text
 from quality.drawing import DRAWING_VERSION, draw_action, draw_boxes, to_png
 from quality.evidence.episode import Habits
 from quality.items import Episode, Item, Sample, Screen, Step
-from quality.judges.judge import Verdict
-from quality.model_client.client import Answer, ModelClient, Picture, Request, data_block
+from quality.judges.judge import KEEP_FROM, Verdict
+from quality.model_client.client import Answer, ModelClient, NoAnswer, Picture, Request, data_block
 from schemas.action_types import Action
 from schemas.ids import digest
 
@@ -79,7 +80,7 @@ class OpenAIJudge:
         answers = iter(self.client.ask_all(requests))
         return [verdict for item in items for verdict in self._verdicts(item, answers, round_number)]
 
-    def _verdicts(self, item: Item, answers: Iterator[Answer | None], number: int) -> list[Verdict]:
+    def _verdicts(self, item: Item, answers: Iterator[Answer | NoAnswer | None], number: int) -> list[Verdict]:
         steps = [] if isinstance(item, Sample) else item.actions
         whole, *each = found = [next(answers) for _ in range(1 + len(steps))]
         if whole is None or any(answer is None for answer in each):
@@ -88,30 +89,44 @@ class OpenAIJudge:
                 for item_id, answer in zip([item.item_id, *(step.item_id for step in steps)], found)
             ]
         if isinstance(item, Sample):
-            return [self._verdict(item.item_id, whole, whole.fields["alignment"], None, number)]
-        reach = whole.fields["reachability"]
+            return [self._verdict(item.item_id, whole, _score(whole, "alignment"), None, number)]
+        reach = _score(whole, "reachability")
         verdicts = [self._verdict(item.item_id, whole, None, reach, number)]
         for step, answer in zip(steps, each):
             assert answer is not None
-            why = f"; episode: {whole.fields['reason'][:300]}" if reach < answer.fields["alignment"] else ""
-            verdicts.append(self._verdict(step.item_id, answer, answer.fields["alignment"], reach, number, why))
+            alignment = _score(answer, "alignment")
+            below = reach is not None and reach < (KEEP_FROM if alignment is None else alignment)
+            why = f"; episode: {_reason(whole)[:300]}" if below else ""
+            # A good episode says nothing for a step that nobody judged; a bad one still speaks against it.
+            axes = (alignment, reach if alignment is not None or below else None)
+            verdicts.append(self._verdict(step.item_id, answer, *axes, number, why))
         return verdicts
 
     def _verdict(
-        self, item_id: str, answer: Answer, alignment: int | None, reachability: int | None, number: int, why: str = ""
-    ) -> Verdict:
+        self, item_id: str, answer: Answer | NoAnswer, alignment: int | None, reachability: int | None, number: int,
+        why: str = "",
+    ) -> Verdict:  # fmt: skip
+        confidence = answer.fields["confidence"] / 10 if isinstance(answer, Answer) else 0.0
         return Verdict(
-            item_id, alignment, reachability, answer.fields["reason"][:500] + why, answer.fields["confidence"] / 10,
-            self.name, self.model, self.rubric_version, number, cost=answer.cost,
+            item_id, alignment, reachability, _reason(answer)[:500] + why, confidence, self.name, self.model,
+            self.rubric_version, number, cost=answer.cost, unanswered=isinstance(answer, NoAnswer),
         )  # fmt: skip
 
-    def _pending(self, item_id: str, answer: Answer | None, number: int) -> Verdict:
+    def _pending(self, item_id: str, answer: Answer | NoAnswer | None, number: int) -> Verdict:
         """An item for another night; what was answered of it by then is in the cache."""
         reason = f"the ceiling of the night {self.client.ceiling.night} was reached"
         return Verdict(
             item_id, None, None, reason, 0.0, self.name, self.model, self.rubric_version, number,
             cost=answer.cost if answer else None, pending=True,
         )  # fmt: skip
+
+
+def _score(answer: Answer | NoAnswer, axis: str) -> int | None:
+    return int(answer.fields[axis]) if isinstance(answer, Answer) else None
+
+
+def _reason(answer: Answer | NoAnswer) -> str:
+    return str(answer.fields["reason"]) if isinstance(answer, Answer) else answer.reason
 
 
 def _requests(item: Item) -> list[Request]:

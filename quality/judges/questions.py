@@ -68,6 +68,19 @@ class Answer:
     cost: Cost
 
 
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """A question that the model can't answer, though it answers others: what was said of it, and what that cost."""
+
+    said: str
+    cost: Cost
+
+    @property
+    def reason(self) -> str:
+        """In the words of a verdict."""
+        return f"no answer of the model: {self.said}"
+
+
 class Garbage(ValueError):
     """An answer that is incomplete, or no JSON of the schema."""
 

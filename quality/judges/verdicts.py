@@ -1,7 +1,8 @@
 """Round 0: `unified/<source>` → `verdicts/<source>`, one part per unified part.
 
 Items that a night's ceiling left unasked have no row in `verdicts`: their ids stand in the table `pending` (in parts
-that have any), the manifest counts them, and the part is judged again the next night (`nightly`).
+that have any), the manifest counts them, and the part is judged again the next night (`nightly`). On items that the
+model can't answer the judge abstains: they have their row and their reason, and the rest of their part goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from quality import cleaning
 from quality.evidence.episode import Habits
 from quality.items import Item, Part, Sample, load_part, part_keys
 from quality.judges.judge import Judge, Verdict, identity
-from quality.judges.nightly import Nightly, Work, ceiling_of
+from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
 from quality.model_client.prices import Prices
 from schemas.ids import digest
 from schemas.tables import Column, JudgeCosts, Table, Verdicts
@@ -44,7 +45,7 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
     config = identity(judge)
     specs = [PartSpec(key, digest([CODE_VERSION, config, files])) for key, files in part_keys(unified).items()]
     inputs = {unified.asset: unified.version}
-    asset = Nightly(f"verdicts/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge))
+    asset = Nightly(f"verdicts/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
     def work(spec: PartSpec) -> Work:
         verdicts = judge_part(load_part(unified, spec.key, store), judge)
@@ -53,7 +54,7 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
             write_verdicts(out, verdicts)
             return dict(count(verdicts))
 
-        return Work(sum(verdict.pending for verdict in verdicts), write)
+        return Work(sum(v.pending for v in verdicts), write, sum(v.unanswered for v in verdicts))
 
     client = getattr(judge, "client", None)
     prices: Prices = getattr(client, "prices", None) or Prices()
@@ -109,9 +110,10 @@ def split_items(items: Iterable[Item], waiting: Collection[str]) -> tuple[list[I
 
 def count(verdicts: Iterable[Verdict]) -> Counter[str]:
     """items, dispositions or pending, `kind:<objection>`, tokens; episodes are counted apart, their steps are the
-    items."""
+    items. `unanswered` counts verdicts, of episodes too."""
     counts: Counter[str] = Counter()
     for verdict in verdicts:
+        counts["unanswered"] += verdict.unanswered
         if verdict.cost is not None:
             counts["answers"] += 1
             counts["prompt_tokens"] += verdict.cost.prompt_tokens
@@ -131,7 +133,7 @@ def count(verdicts: Iterable[Verdict]) -> Counter[str]:
 def shares(totals: Counter[str]) -> dict[str, Any]:
     """Totals with the share of judged items to keep."""
     judged = totals["items"] - totals["pending"]
-    names = ("items", "episodes", "keep", "rewrite", "reconstruct", "review", "pending")
+    names = ("items", "episodes", "keep", "rewrite", "reconstruct", "review", "pending", "unanswered")
     plain: dict[str, Any] = {name: totals[name] for name in names}
     plain["share_keep"] = totals["keep"] / judged if judged else 0.0
     plain["kinds"] = {n.partition(":")[2]: c for n, c in sorted(totals.items()) if n.startswith("kind:")}
@@ -150,9 +152,10 @@ def bill(totals: Counter[str], prices: Prices) -> dict[str, Any]:
 def _checks(totals: Counter[str]) -> list[Check]:
     items, waiting, reviewed = totals["items"], totals["pending"], totals["review"]
     routed = sum(totals[name] for name in ("keep", "rewrite", "reconstruct", "review"))
-    judged = items - waiting
+    judged, unanswered = items - waiting, totals["unanswered"]
     return [
         Check("every item has one verdict", routed == judged, f"{routed} verdicts, {waiting} pending", str(items)),
         Check("the judge judges", judged == 0 or reviewed < judged, f"{reviewed} abstentions", f"fewer than {judged}"),
+        Check("the model has answered", unanswered == 0, f"{unanswered} verdicts without it", "0", blocking=False),
         Check("nothing is pending", waiting == 0, f"{waiting} of {items} wait for another night", "0", blocking=False),
     ]

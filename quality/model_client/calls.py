@@ -16,7 +16,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from quality.judges.questions import (
     TEMPERATURE,
     Answer,
     Garbage,
+    NoAnswer,
     Request,
     Usage,
     estimate_tokens,
@@ -38,6 +39,7 @@ from quality.model_client.rate_limit import RateLimiter, RateLimits
 from quality.model_client.retry import POLL_S, RERUN, Breaker, Failure, Retry, sort_failure
 from quality.model_client.sender import Places, Sender
 from quality.model_client.spending import Ceiling, CeilingReached, JudgeBook
+from quality.model_client.unanswered import Unanswerable, Waiting, control_request, read_no_answer
 
 SENDERS = 16
 SHARED = 4
@@ -58,6 +60,7 @@ class Endpoint:
     max_tokens: int
     limits: RateLimits | None
     ceiling: Ceiling
+    ask_again: int = 0
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -86,6 +89,8 @@ class _Question:
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     said: str = "no attempt"
+    to_blame: int = 0
+    """Attempts that failed by the question itself, as far as one can tell."""
 
 
 class Engine:
@@ -96,6 +101,7 @@ class Engine:
         self.retry = endpoint.retry
         self.requests_sent = 0
         self.book = JudgeBook(endpoint.cache)
+        self.waiting = Waiting(self.book, endpoint.ask_again)
         self.breaker = Breaker(self.retry.breaker_limit, endpoint.name)
         shared = f"{endpoint.base_url} {endpoint.model}"
         self.limiter = RateLimiter(endpoint.limits, self.book, shared) if endpoint.limits else None
@@ -116,7 +122,8 @@ class Engine:
         self.book.close()
 
     def ask_many(self, requests: Sequence[Request]) -> list[Answer | JudgeError]:
-        """Answers in order; a request that failed or has to wait stands as its error. Other errors are raised."""
+        """Answers in order; a request that failed, has to wait or can't be answered stands as its error. Other errors
+        are raised."""
         keys = [request.key(self.endpoint.model, self.endpoint.max_tokens) for request in requests]
         found: dict[str, Answer | JudgeError] = {}
         left = iter(dict(zip(keys, requests, strict=True)).items())  # whoever is ready takes the next one
@@ -140,8 +147,28 @@ class Engine:
             worker.result()
         if wrong:
             raise wrong[0]
+        self._control(found, dict(zip(keys, requests, strict=True)))
         places = {key: place for place, key in reversed(list(enumerate(keys)))}  # where each is asked first
         return [found[key] if places[key] == place else _again(found[key]) for place, key in enumerate(keys)]
+
+    def _control(self, found: dict[str, Answer | JudgeError], asked: Mapping[str, Request]) -> None:
+        """Ask about nothing where the endpoint hasn't answered since it left questions without an answer; what it then
+        doesn't answer either is its own fault."""
+        doubtful = self.waiting.doubtful(found)
+        if not doubtful:
+            return
+        for key, left in doubtful.items():  # whoever asked the same may have given it up by now
+            self.waiting.hold(key, left)
+        request = control_request(asked[next(iter(doubtful))])
+        key = request.key(self.endpoint.model, self.endpoint.max_tokens)
+        [sender] = self._started(1)
+        try:
+            asyncio.run_coroutine_threadsafe(self._ask_model(request, key, sender), sender.loop).result()
+        except CeilingReached as error:
+            found.update(dict.fromkeys(doubtful, error))
+        except JudgeError:
+            found.update({key: JudgeError(str(found[key])) for key in doubtful})
+        self.waiting.drop([*doubtful, key])  # none is held any more once it was proved
 
     def _started(self, number: int) -> list[Sender]:
         """The first so many senders."""
@@ -180,10 +207,12 @@ class Engine:
             with self._lock:
                 del self._same[key]
 
-    def _known(self, key: str, request: Request) -> Answer | None:
-        entry = read_entry(self.book.answer(key), request.schema)
+    def _known(self, key: str, request: Request) -> Answer | JudgeError | None:
+        text = self.book.answer(key)
+        entry = read_entry(text, request.schema)
         if entry is None:
-            return None
+            left = read_no_answer(text, self.endpoint.ask_again)
+            return Unanswerable(f"{self.endpoint.name}: {left.said}", left) if left is not None else None
         return Answer(entry.fields, Cost(entry.usage.prompt_tokens, entry.usage.completion_tokens, 0.0, cached=True))
 
     def _open(self, sender: Sender) -> None:
@@ -205,7 +234,9 @@ class Engine:
                 found = await self._try(question, attempt, waiting)
             if isinstance(found, Answer):
                 self.breaker.good("request")
+                self.waiting.prove()
                 return found
+            question.to_blame += found.question
             if not found.retried:
                 break
             pause = self.retry.pause_s(attempt, found.asked_s)
@@ -215,8 +246,14 @@ class Engine:
             if attempt + 1 < self.retry.attempts:
                 await self.breaker.sleep(pause)
         self.breaker.failed_request(began, time.monotonic(), question.said)
-        tried = f"no valid answer in {attempt + 1} attempts"
-        raise JudgeError(f"{self.endpoint.name}: {tried}; {question.said}")
+        tried = f"no valid answer in {attempt + 1} attempts; {question.said}"
+        message = f"{self.endpoint.name}: {tried}"
+        if question.to_blame <= attempt:
+            raise JudgeError(message)
+        spent = question.usage
+        left = NoAnswer(tried, Cost(spent.prompt_tokens, spent.completion_tokens, question.seconds))
+        self.waiting.hold(key, left)
+        raise Unanswerable(message, left)
 
     async def _try(self, question: _Question, attempt: int, waiting: float) -> Answer | Failure:
         """One call, counted and booked; it has waited for its place since `waiting`."""
@@ -236,7 +273,7 @@ class Engine:
             spent = question.usage
             return Answer(fields, Cost(spent.prompt_tokens, spent.completion_tokens, question.seconds))
         except Garbage as error:
-            failure = Failure(f"invalid answer: {error}", endpoint=False)
+            failure = Failure(f"invalid answer: {error}", endpoint=False, question=True)
             question.usage += usage or Usage()
             self._book(question, call, "garbage", usage)
             billed = True

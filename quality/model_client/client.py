@@ -7,6 +7,7 @@ ends by its deadline, also against a server that drips bytes. `Retry` is the onl
 Only complete, valid answers are cached, by content (`Request.key`), before anything else happens with them: so a
 question answered once is never asked again, and an unchanged rerun sends nothing. Equal questions are asked once. A
 failure is never an answer: after its last attempt a request raises `JudgeError`, and a dead endpoint stops all others.
+What it can't answer though it answers others (`unanswered`) has a `NoAnswer`, and isn't asked again by itself.
 What a night's `Ceiling` leaves no room for has no answer (None) and is asked another night.
 """
 
@@ -18,16 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from quality.judges.judge import JudgeError
-from quality.judges.questions import Answer, Garbage, Picture, Request, data_block, read_answer
+from quality.judges.questions import Answer, Garbage, NoAnswer, Picture, Request, data_block, read_answer
 from quality.model_client.calls import Endpoint, Engine
 from quality.model_client.prices import Prices
 from quality.model_client.rate_limit import RateLimits
 from quality.model_client.retry import Retry
 from quality.model_client.spending import Ceiling, CeilingReached, Spent
+from quality.model_client.unanswered import Unanswerable
 
 __all__ = [
-    "Answer", "Ceiling", "CeilingReached", "Garbage", "ModelClient", "Picture", "Prices", "RateLimits", "Request",
-    "Retry", "data_block", "read_answer",
+    "Answer", "Ceiling", "CeilingReached", "Garbage", "ModelClient", "NoAnswer", "Picture", "Prices", "RateLimits",
+    "Request", "Retry", "Unanswerable", "data_block", "read_answer",
 ]  # fmt: skip
 
 
@@ -37,7 +39,7 @@ class ModelClient:
     `base_url` and `model` name the endpoint; the key is read from `VESPER_JUDGE_API_KEY` or `OPENAI_API_KEY` and never
     written anywhere. `cache` is a folder on a local disk, usually `$VESPER_HOME/cache/judge`; it holds the book of
     answers and bills. Processes that share it share rate limits and ceiling; without it both hold for this
-    client alone.
+    client alone. `ask_again`: raise it to have what had no answer asked once more.
     """
 
     def __init__(
@@ -52,13 +54,15 @@ class ModelClient:
         limits: RateLimits | None = None,
         prices: Prices | None = None,
         ceiling: Ceiling | None = None,
+        ask_again: int = 0,
     ) -> None:
         self.model = model
         self.retry = retry or Retry()
         self.prices = prices or Prices()
         self.ceiling = ceiling or Ceiling()
+        self.ask_again = ask_again
         self._endpoint = Endpoint(
-            base_url, model, cache, self.retry, concurrency, max_tokens, limits, self.ceiling
+            base_url, model, cache, self.retry, concurrency, max_tokens, limits, self.ceiling, ask_again
         )  # fmt: skip
         self._sent_before = 0
         self._engine: Engine | None = None
@@ -69,25 +73,28 @@ class ModelClient:
         """Calls that left for the endpoint since this was made; answers from the cache aren't among them."""
         return self._sent_before + (self._engine.requests_sent if self._engine is not None else 0)
 
-    def ask_all(self, requests: Sequence[Request]) -> list[Answer | None]:
-        """Answers in order, None for those that the ceiling leaves for another night.
+    def ask_all(self, requests: Sequence[Request]) -> list[Answer | NoAnswer | None]:
+        """Answers in order, None for those that the ceiling leaves for another night, `NoAnswer` for those that the
+        model can't answer though it answers others.
 
-        Every request is tried (so that all complete answers are cached) unless the endpoint is dead; then raises
-        `JudgeError` with the first failure and their number.
+        Every request is tried (so that all complete answers are cached) unless the endpoint is dead; raises
+        `JudgeError` with the first failure and their number if the endpoint failed.
         """
         if not requests:
             return []
         results = self._started().ask_many(requests)
         failures = [result for result in results if isinstance(result, JudgeError)]
-        failures = [failure for failure in failures if not isinstance(failure, CeilingReached)]
+        failures = [failure for failure in failures if not isinstance(failure, CeilingReached | Unanswerable)]
         if failures and (dead := self._started().breaker.dead):
             raise JudgeError(dead)
         if failures:
             raise JudgeError(f"{len(failures)} of {len(requests)} requests failed; the first: {failures[0]}")
-        return [result if isinstance(result, Answer) else None for result in results]
+        plain = [result.found if isinstance(result, Unanswerable) else result for result in results]
+        return [result if isinstance(result, Answer | NoAnswer) else None for result in plain]
 
     def ask(self, request: Request) -> Answer:
-        """One answer, from the cache if it is there. Raises `JudgeError`; `CeilingReached` if it has to wait."""
+        """One answer, from the cache if it is there. Raises `JudgeError`; `CeilingReached` if it has to wait,
+        `Unanswerable` if the model can't answer it though it answers others."""
         [result] = self._started().ask_many([request])
         if isinstance(result, JudgeError):
             raise result

@@ -43,7 +43,7 @@ class Retry:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A failed call: what to say, whether another try may help, whether all others are in vain, whether the endpoint is
-    to blame, seconds it asks to wait, and whether it may have billed the call."""
+    to blame, seconds it asks to wait, whether it may have billed the call, and whether the question may be to blame."""
 
     said: str
     retried: bool = True
@@ -51,6 +51,7 @@ class Failure:
     endpoint: bool = True
     asked_s: float | None = None
     sent: bool = True
+    question: bool = False
 
 
 def sort_failure(error: Exception) -> Failure | None:
@@ -64,7 +65,7 @@ def sort_failure(error: Exception) -> Failure | None:
             asked = _retry_after(error.response.headers.get("retry-after"))
             return Failure(said, endpoint=status != 429, asked_s=asked, sent=False)
         if status in REFUSED_STATUS:
-            return Failure(f"the request was refused, {said}", retried=False, endpoint=False, sent=False)
+            return Failure(f"the request was refused, {said}", retried=False, endpoint=False, sent=False, question=True)
         return Failure(f"{said}; check URL, model and key", retried=False, final=True, sent=False)
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return Failure("no complete answer in time")

@@ -169,6 +169,12 @@ class JudgeBook:
                 base.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", entry)
             return True
 
+    def keep(self, key: str, text: str) -> None:
+        """Keep a text under a key, for a question that was booked before."""
+        if self.path is not None:
+            with self._transaction() as base:
+                base.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
+
     def answer(self, key: str) -> str | None:
         """The text kept under a key."""
         if self.path is None:

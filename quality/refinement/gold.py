@@ -17,7 +17,7 @@ from pipelines.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.items import Part, Row, load_part, part_keys, provenance
 from quality.judges.judge import Judge, Verdict, code_digest, identity
-from quality.judges.nightly import Nightly, Work, ceiling_of
+from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
 from quality.judges.verdicts import read_pending, write_verdicts
 from quality.refinement.refine import Refined, refine_part
 from quality.refinement.repairs import Rewriter
@@ -79,18 +79,21 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_
     pinned = {"feedback/human_verdicts": used[0]} if used else {}
     config |= pinned
     inputs = {unified.asset: unified.version, verdicts.asset: verdicts.version}
-    asset = Nightly(f"gold/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge))
+    asset = Nightly(f"gold/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
     def work(spec: PartSpec) -> Work:
         part = load_part(unified, spec.key, store)
         first, waiting = read_verdicts(verdicts, spec.key), read_pending(verdicts, spec.key)
+        before = getattr(rewriter, "unanswered", 0)
         refined = refine_part(part, first, judge, rewriter, max_rounds, waiting, overruled[spec.key])
 
         def write(out: PartWriter) -> dict[str, int]:
             return {**_write(out, part, refined, config["licence"]), "first_keep": first_keep(first)}
 
         # What round 0 left waiting comes with new verdicts, and so with another digest: only later rounds wait here.
-        return Work(len(refined.pending) if not waiting else 0, write)
+        declined = getattr(rewriter, "unanswered", 0) - before
+        unanswered = declined + sum(verdict.unanswered for verdict in refined.verdicts)
+        return Work(len(refined.pending) if not waiting else 0, write, unanswered)
 
     return asset.build(store, work, lambda totals: {**summary(totals), **pinned}, _checks)
 

@@ -18,7 +18,7 @@ from quality.evidence.words import holds, plain
 from quality.items import Element, Episode, Row, Sample, Step
 from quality.judges.judge import Verdict
 from quality.judges.openai_judge import boxed, drawn
-from quality.model_client.client import ModelClient, Request, data_block
+from quality.model_client.client import ModelClient, Request, Unanswerable, data_block
 from quality.refinement.repairs import repair_of
 from schemas.action_types import Type
 
@@ -126,7 +126,8 @@ MAX_CHARS = 1000
 
 
 class OpenAIRewriter:
-    """Asks a model behind the OpenAI protocol; same client, cache and retry policy as the judge."""
+    """Asks a model behind the OpenAI protocol; same client, cache and retry policy as the judge. Declines what the
+    model can't answer though it answers others."""
 
     name = "openai"
     version = REWRITE_VERSION
@@ -135,9 +136,15 @@ class OpenAIRewriter:
         """`options` as `ModelClient` takes them. Under a ceiling its methods raise `CeilingReached`."""
         self.model = model
         self.client = ModelClient(base_url, model, cache, **options)
+        self.unanswered = 0
+        """Questions that the model couldn't answer since this was made."""
 
     def _ask(self, request: Request, old: str) -> str | None:
-        fields = self.client.ask(request).fields
+        try:
+            fields = self.client.ask(request).fields
+        except Unanswerable:
+            self.unanswered += 1
+            return None
         new = fields["instruction"].strip()
         usable = fields["decision"] == "rewrite" and 0 < len(new) <= MAX_CHARS and new != old
         return new if usable else None

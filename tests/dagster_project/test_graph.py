@@ -15,6 +15,8 @@ from dagster_project import checks, definitions, deployment, graph
 from dagster_project.assets import corpus, sources
 from pipelines.sources import registry
 from pipelines.store import Check, PartSpec, Store
+from quality.judges.nightly import ask_again_of
+from quality.judges.registry import build_judge
 
 ROOT = Path(__file__).parents[2]
 TEN = {
@@ -330,3 +332,16 @@ def test_a_nights_money_needs_prices(tmp_path: Path) -> None:
     )
     ceiling = sources.judge_config(asked).client["ceiling"]
     assert (ceiling.money, ceiling.prices.prompt, ceiling.prices.completion) == (5.0, 2, 8)
+
+
+def test_people_have_what_had_no_answer_asked_again_by_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("judge: {ask_again: -1}\n")
+    with pytest.raises(deployment.DeploymentError, match="ask_again: expected a whole number from 0 on"):
+        deployment.load(path)
+    deployment._load.cache_clear()
+    path.write_text("judge: {ask_again: 2, requests_per_night: null}\n")
+    work = graph.Work(Store(tmp_path), deployment.load(path), graph.JudgeSettings("openai", "http://u", "m"))
+    assert ask_again_of(build_judge(sources.judge_config(work))) == 2
+    usual = replace(work, deployment=deployment.Deployment(tmp_path))
+    assert ask_again_of(build_judge(sources.judge_config(usual))) == 0

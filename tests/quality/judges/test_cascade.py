@@ -128,6 +128,16 @@ def test_two_opinions_give_their_mean_rounded_down_or_go_to_people(sound, first,
     assert step.cost.prompt_tokens == 200
 
 
+def test_an_item_whose_second_opinion_cannot_be_had_is_left_to_people(sound):
+    with ScriptedJudge(lambda q: 400 if SECONDS in q.system else {q.kind: 6 if q.kind == "alignment" else 9}) as server:
+        judge = cascade(server)
+        whole, *steps = judge.judge([sound])
+    assert whole.score == 9 and not whole.unanswered
+    for step in steps:
+        assert step.unanswered and step.disposition == "review" and "request was refused" in step.reason
+        assert step.cost.prompt_tokens == 100
+
+
 def test_a_second_model_gives_the_second_opinion_on_the_same_question(sound):
     with ScriptedJudge(lambda q: {q.kind: 7 if q.model == "m" else 9}) as server:
         judge = cascade(server, second="other")

@@ -139,6 +139,27 @@ def test_under_a_ceiling_the_rest_waits_and_is_asked_once(name, server, world, b
     assert [v.as_row() for v in verdicts] == whole and len(server.bodies) == 2 * asked
 
 
+@pytest.mark.parametrize("name", ASKING)
+def test_it_abstains_on_what_the_model_cannot_answer_and_judges_the_rest(name, server, world, buttons, tmp_path):
+    items = items_of(world, buttons)
+    whole = built(name, server).judge(items)
+    server.script = lambda question: 400 if question.kind in ("alignment", "label") and question.blocks else None
+    judge = built(name, server, tmp_path)
+    verdicts = judge.judge(items)
+    assert [v.item_id for v in verdicts] == item_ids(items)
+    lost = [(v, before) for v, before in zip(verdicts, whole, strict=True) if v.unanswered]
+    assert lost and not any(v.pending or v.item_id.startswith("episode:") for v, _ in lost)
+    for verdict, before in lost:
+        assert "no answer of the model: no valid answer in 1 attempts; the request was refused" in verdict.reason
+        if name != "ensemble":  # where the other members' opinions stand
+            assert verdict.alignment is None and verdict.disposition in ("review", before.disposition, "reconstruct")
+    assert [v.as_row() for v in verdicts if not v.unanswered] == [
+        before.as_row() for v, before in zip(verdicts, whole, strict=True) if not v.unanswered
+    ]
+    again = built(name, server, tmp_path)
+    assert [v.as_row() for v in again.judge(items)] == [v.as_row() for v in verdicts] and requests_sent(again) == 0
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_items_are_judged_each_by_itself(name, server, world, buttons):
     items = items_of(world, buttons)

@@ -268,6 +268,24 @@ def test_a_failing_model_is_an_error_never_a_score(world, buttons):
         judge_of(server).judge([trace(world, buttons)])
 
 
+@pytest.mark.parametrize("refused", ["goal", "window", "final"])
+def test_it_abstains_on_a_trace_that_the_model_cannot_answer_about(world, buttons, refused):
+    def script(question):
+        usual = says(((MET, CANT), 0), "completed")(question)
+        return 400 if question.kind == refused and question.blocks else usual  # a control question has no data
+
+    with ScriptedJudge(script) as server:
+        judge = judge_of(server)
+        whole, *steps = judge.judge([trace(world, buttons)])
+    assert whole.unanswered and whole.score is None and "HTTP 400" in whole.reason and not whole.pending
+    assert (
+        [step.alignment for step in steps] == [9] * len(steps) and steps and not any(step.unanswered for step in steps)
+    )
+    assert sum(v.cost.prompt_tokens for v in (whole, *steps)) == 100 * judge.client.spent().answers - 100 * sum(
+        not question.blocks for question in server.questions
+    )
+
+
 def test_a_rerun_asks_nothing(world, buttons, tmp_path):
     with ScriptedJudge(says(((MET, CANT), 0))) as server:
         first = judge_of(server, tmp_path).judge([trace(world, buttons)])

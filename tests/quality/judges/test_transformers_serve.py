@@ -147,8 +147,9 @@ def test_the_model_really_saw_text_and_pictures(served, tiny, world, buttons):
     judge = OpenAIJudge(served.url, "tiny", None, retry=replace(ONCE, attempts=1), concurrency=1)
     with pytest.raises(JudgeError):
         judge.judge([episode(world, buttons)])
+    # the last prompt is the control question, which shows nothing
     places = [ids.count(tiny[1].image_id) for ids in served.prompts]
-    assert min(places) > 0 and len({text for text, _ in served.said}) > 1
+    assert min(places[:-1]) > 0 == places[-1] and len(places) == 4 and len({text for text, _ in served.said}) > 1
     for text, _ in served.said:
         with pytest.raises(Garbage):
             read_answer(text, {"alignment": int, "confidence": int, "reason": str})
