@@ -187,7 +187,8 @@ def train(
             raise ValueError("mid-training: image_labels: expected a preset that puts the instruction before the "
                              f"picture, found {processor.preset.name}: its image tokens can't know it")  # fmt: skip
         processor = LabelledImages.of(processor, targets=True)
-    freeze_vision(model, config.freeze_vision, keep=group.world == 1)
+    again = getattr(source, "pictures_come_again", True)
+    freeze_vision(model, config.freeze_vision, keep=again and group.world == 1)
     plain, model = model, sharded(model, group, config.bf16) if group.world > 1 else model
     recompute(model, config.gradient_checkpointing)
     optimiser = torch.optim.AdamW(model.parameters(), config.lr, config.betas, weight_decay=config.weight_decay)

@@ -63,6 +63,9 @@ class PerceptionSource:
     Rows hold a ready `Picture`. Raises `ValueError` for unknown lessons, and without what they need.
     """
 
+    pictures_come_again = False
+    """Every screen is a new one: nothing is gained by keeping what the tower made of it."""
+
     def __init__(self, drawings: Drawings, lessons: Mapping[str, float], seed: str = "0") -> None:
         if not drawings.sheets or not lessons or (LAYOUTS in lessons and not drawings.layouts):
             raise ValueError(f"perception: expected sheets, layouts and lessons, found {len(drawings.sheets)}, "
