@@ -14,8 +14,8 @@ def deterministic(device: str | torch.device, threads: int) -> Iterator[None]:
     """Deterministic kernels on a CPU (a few have no such form on a GPU: there it stays as it is) and so many threads;
     both as they were when the block ends.
 
-    PyTorch would also fill every new tensor with nan there, so that a read of what was never written shows: a quarter
-    of a nano model's step, and nothing here reads such memory.
+    PyTorch would also fill every new tensor with nan there, so that a read of what was never written shows: a tenth
+    or more of a nano model's step, and nothing here reads such memory.
     """
     filling: Any = torch.utils.deterministic  # its stubs don't know the name
     was = torch.are_deterministic_algorithms_enabled(), filling.fill_uninitialized_memory, torch.get_num_threads()

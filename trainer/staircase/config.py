@@ -51,7 +51,8 @@ class StaircaseConfig:
     offline: Mapping[str, Any] = field(
         default_factory=lambda: {"updates": 80, "prompts": 16, "group": 8, "eval_every": 10, "patience": 3,
                                  "train_limit": 4000, "validation_limit": 200, "validation_samples": 1,
-                                 "held_out_limit": 64, "held_out_samples": 0}
+                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 1e-4,
+                                 "rewards": {"box_aware": True}}
     )  # fmt: skip
     grounding: Mapping[str, Any] = field(default_factory=dict)
     """What differs from `offline` for the grounding specialist."""
