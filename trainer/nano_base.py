@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 OnEvent = Callable[[dict[str, Any]], None]
 GATE = "gate.json"
-GATED = ("shapes", "icons", "words", "texts", "mixed", "layouts")
+GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts")
 """Lessons that the gate measures unless others are named; it is passed on "mixed"."""
 
 
@@ -61,8 +61,12 @@ CURRICULUM = (
     Phase("texts", {"texts": 0.6, "wide": 0.2, "words": 0.1, "mixed": 0.1}, 300, sigma=(40.0, 20.0), batch_size=16),
     Phase("mixed", {"mixed": 0.35, "layouts": 0.15, "texts": 0.15, "words": 0.25, "icons": 0.1}, 1000,
           sigma=(30.0, 12.0), batch_size=16),
+    Phase("acts", {"acts": 0.7, "mixed": 0.15, "layouts": 0.15}, 600, sigma=(30.0, 12.0), batch_size=16),
+    Phase("all", {"acts": 0.35, "layouts": 0.15, "mixed": 0.1, "words": 0.15, "icons": 0.1, "shapes": 0.15}, 400, 4e-4,
+          sigma=(30.0, 12.0), batch_size=16),
 )  # fmt: skip
-"""One attribute and few elements first, crowds last; each phase keeps a share of what came before."""
+"""One attribute and few elements first, crowds later; then elements as people name them, and goals as a navigation
+sample puts them. Each phase keeps a share of what came before."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from generators.perception.acts import act, phrase
 from generators.perception.labels import image_labels
 from generators.perception.screens import SIZES, SMALL_SIZES, Pasted, PastedScreen, paste
 from generators.perception.sheets import ROLES, TEXT_KINDS, Drawn, Sheet, identity, names_of
@@ -32,7 +33,9 @@ class Lesson:
 
     `kinds`: weight of each kind of element; `count`: fewest and most elements; `attributes`: how a shape is asked for
     ("colour", "shape" or "both"; with one attribute all shapes differ in it). `refusals`, `captions`, `lists`, `places`
-    (lists with the point of each element): shares. `plain`: on white ground only, where what is no element is nothing.
+    (lists with the point of each element), `acts` (goals, of up to `clicks` clicks, in the form of navigation): shares.
+    `phrases`: questions name elements as people may, not in the corpus's words alone. `plain`: on white ground only,
+    where what is no element is nothing.
     """
 
     name: str
@@ -45,6 +48,9 @@ class Lesson:
     places: float = 0.0
     sizes: tuple[tuple[int, int], ...] = SIZES
     plain: bool = False
+    acts: float = 0.0
+    clicks: int = 3
+    phrases: bool = False
 
 
 LAYOUTS = "layouts"
@@ -64,6 +70,8 @@ LESSONS = {
                lists=0.03, places=0.05),
         Lesson("mixed", (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)), (5, 12), ("both", "colour", "shape"),
                refusals=0.12, captions=0.2, lists=0.05),
+        Lesson("acts", (*TEXTS, ("icon", 1.5), ("shape", 1.0), ("widget", 1.0)), (2, 8), refusals=0.08, captions=0.04,
+               acts=0.62, phrases=True),
         Lesson(LAYOUTS, (), (1, 1), refusals=0.12, captions=0.12, lists=0.02),
     )
 }  # fmt: skip
@@ -114,12 +122,19 @@ def _row(
     elif draw < lesson.lists + lesson.places + lesson.captions + lesson.refusals:
         shown = [*(one.drawn for one in screen.elements), *cut]
         text, answer, objective = grounding_text(_absent(others, shown, attribute, rng)), REFUSAL, "grounding"
+    elif draw < lesson.lists + lesson.places + lesson.captions + lesson.refusals + lesson.acts:
+        shown_names = {one.drawn.name.casefold() for one in screen.elements}
+        strangers = [drawn for drawn in others if drawn.name.casefold() not in shown_names]
+        text, answer, asked = act(screen, lesson.clicks, strangers, rng)
+        objective = "navigation"
+        boxes = [list(box_to_unit(asked.box, screen.size_px))] if asked else []
     else:
         asked = rng.choice(_askable(screen, attribute))
-        name = _asked(asked.drawn, attribute, rng)
+        name = phrase(asked.drawn, rng) if lesson.phrases else _asked(asked.drawn, attribute, rng)
         text, answer, objective = grounding_text(name), point_answer(*_centre(asked, screen)), "grounding"
         boxes = [list(box_to_unit(asked.box, screen.size_px))]
-    labels = image_labels(screen, Random(f"labels/{seed}"), grounding=objective == "grounding", asked=asked)
+    pointing = objective != "perception"
+    labels = image_labels(screen, Random(f"labels/{seed}"), grounding=pointing, asked=asked)
     return {"sample_id": seed, "source": "perception", "split": "train", "platform": "web", "objective": objective,
             "messages": messages(objective, text), "answer": answer, "target_boxes": boxes, "parents": [],
             "lesson": lesson.name, "image_labels": labels}  # fmt: skip
