@@ -1,4 +1,4 @@
-"""Stated confidence of a grounding reply, `[x,y] 0.8`: its reward, and how well it is calibrated (HyperClick).
+"""Stated confidence of a grounding reply, `[x,y] 0.8`, and its reward (HyperClick).
 
 Rewarded for hits alone, a policy may state what it likes. The reward 1 − (c − s)² is largest, on average, for the mean
 of s that such a click earns; s is 1 in the middle of the element, falls off as a Gaussian whose width follows the
@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Sequence
 
-from quality.bench.calibration import calibration_error, reliability
 from schemas.action_types import REFUSED
 from schemas.actions import CONFIDENCE, Point, parse_reply
 from schemas.coordinates import contains
@@ -55,11 +54,3 @@ def confidence_reward(
     if reply.point is None or reply.confidence is None:
         return 0.0
     return 1.0 - (reply.confidence - target_confidence(reply.point, boxes, refusal, spread)) ** 2
-
-
-def expected_calibration_error(confidences: Sequence[float], hits: Sequence[bool], bins: int = 10) -> float:
-    """Mean distance of stated confidence and share of hits over bins of equal width; NaN without replies.
-
-    Raises `ValueError` for a confidence outside 0..1.
-    """
-    return calibration_error(reliability(confidences, hits, bins=bins))

@@ -35,7 +35,10 @@ OnEvent = Callable[[dict[str, Any]], None]
 
 
 class RowSource(Protocol):
-    """Endless rows in an order that is a pure function of the position, and a name for that order."""
+    """Endless rows in an order that is a pure function of the position, and a name for that order.
+
+    One that shows no picture twice says so by `pictures_come_again = False`.
+    """
 
     def rows(self, start: int) -> Iterator[Row | None]:
         """Rows from global position `start` on, without end; None is a position that is passed over."""

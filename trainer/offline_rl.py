@@ -203,10 +203,8 @@ class _Run:
         )
         self.state = _State()
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
-        self.epoch_tasks = train
         self.episodes = whole_episodes(train, lengths) if config.semi_online else {}
-        if config.semi_online:  # an episode is drawn by its first task
-            self.epoch_tasks = [steps[0] for steps in self.episodes.values()]
+        self.epoch_tasks = [steps[0] for steps in self.episodes.values()] or train  # which stand for their episodes
 
     def go(self) -> None:
         """Train to the bound or past the peak, then put the weights of the peak in place."""

@@ -14,7 +14,6 @@ from generators.perception.sheets import ROLES, TEXT_KINDS, Drawn, names_of
 from pipelines.prompts import navigation_text, reply_text
 from schemas.action_types import Click, Finished
 from schemas.actions import Action, render
-from schemas.coordinates import box_to_unit
 
 PLATFORM = "web"
 VERBS = ("click on", "click", "select", "press", "open", "choose", "find", "find and click", "go to", "tap")
@@ -55,17 +54,11 @@ def act(screen: PastedScreen, most: int, strangers: Sequence[Drawn], rng: Random
     targets = rng.sample(list(screen.elements), min(rng.randint(1, most), len(screen.elements)))
     said = goal([one.drawn for one in targets], strangers, rng)
     done = rng.randint(0, len(targets))
-    past: list[Action] = [click(one, screen) for one in targets[:done]]
+    past: list[Action] = [Click(screen.centre(one)) for one in targets[:done]]
     others = [one for one in screen.elements if one not in targets]
     if others and rng.random() < SLIPPED:
-        past.insert(rng.randint(0, len(past)), click(rng.choice(others), screen))
+        past.insert(rng.randint(0, len(past)), Click(screen.centre(rng.choice(others))))
     history = [(number, render(action, PLATFORM)) for number, action in enumerate(past, 1)]
     if done == len(targets):
         return navigation_text(said, history), reply_text(Finished(), PLATFORM), None
-    return navigation_text(said, history), reply_text(click(targets[done], screen), PLATFORM), targets[done]
-
-
-def click(one: Pasted, screen: PastedScreen) -> Click:
-    """On the centre of an element."""
-    left, top, right, bottom = box_to_unit(one.box, screen.size_px)
-    return Click((int((left + right) / 2 + 0.5), int((top + bottom) / 2 + 0.5)))
+    return navigation_text(said, history), reply_text(Click(screen.centre(targets[done])), PLATFORM), targets[done]

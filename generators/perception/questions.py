@@ -117,7 +117,7 @@ def _row(
         text, answer, objective = PLACES_QUESTION, listing(screen, places=True), "perception"
     elif draw < lesson.lists + lesson.places + lesson.captions:
         one = rng.choice(screen.elements)
-        x, y = _centre(one, screen)
+        x, y = screen.centre(one)
         text, answer, objective = point_text(x, y), caption(one.drawn), "perception"
     elif draw < lesson.lists + lesson.places + lesson.captions + lesson.refusals:
         shown = [*(one.drawn for one in screen.elements), *cut]
@@ -131,7 +131,7 @@ def _row(
     else:
         asked = rng.choice(_askable(screen, attribute))
         name = phrase(asked.drawn, rng) if lesson.phrases else _asked(asked.drawn, attribute, rng)
-        text, answer, objective = grounding_text(name), point_answer(*_centre(asked, screen)), "grounding"
+        text, answer, objective = grounding_text(name), point_answer(*screen.centre(asked)), "grounding"
         boxes = [list(box_to_unit(asked.box, screen.size_px))]
     pointing = objective != "perception"
     labels = image_labels(screen, Random(f"labels/{seed}"), grounding=pointing, asked=asked)
@@ -144,7 +144,7 @@ def listing(screen: PastedScreen, places: bool = False) -> str:
     """All elements in reading order, a line each; with `places`, the point of each behind its name."""
     ordered = sorted(screen.elements, key=lambda one: (one.box[1] // 24, one.box[0]))
     if places:
-        return "\n".join(f"{caption(one.drawn)} {point_answer(*_centre(one, screen))}" for one in ordered)
+        return "\n".join(f"{caption(one.drawn)} {point_answer(*screen.centre(one))}" for one in ordered)
     return "\n".join(caption(one.drawn) for one in ordered)
 
 
@@ -190,8 +190,3 @@ def _absent(others: Sequence[Drawn], shown: Sequence[Drawn], attribute: str, rng
         alike = drawn.kind in kinds and not identity(drawn, attribute) & taken
         if alike and (drawn.kind == "shape" or drawn.name.casefold() not in texts):
             return _asked(drawn, attribute, rng)
-
-
-def _centre(one: Pasted, screen: PastedScreen) -> tuple[int, int]:
-    left, top, right, bottom = box_to_unit(one.box, screen.size_px)
-    return int((left + right) / 2 + 0.5), int((top + bottom) / 2 + 0.5)

@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 
 from generators.perception.sheets import Drawn, Sheet
+from schemas.coordinates import box_to_unit
 
 SIZES = ((320, 448), (320, 416), (320, 384), (448, 320), (384, 352), (352, 384), (256, 448))
 """(width, height) in pixels: at most 143,360 of them, and multiples of a nano token's 32."""
@@ -41,6 +42,11 @@ class PastedScreen:
     def size_px(self) -> tuple[int, int]:
         """(width, height)."""
         return self.pixels.shape[1], self.pixels.shape[0]
+
+    def centre(self, one: Pasted) -> tuple[int, int]:
+        """The middle of an element, in 0..1000."""
+        left, top, right, bottom = box_to_unit(one.box, self.size_px)
+        return int((left + right) / 2 + 0.5), int((top + bottom) / 2 + 0.5)
 
 
 def paste(sheet: Sheet, chosen: Sequence[Drawn], rng: Random, size: tuple[int, int]) -> PastedScreen:

@@ -14,10 +14,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quality.bench.calibration import calibration_error, reliability
 from schemas.actions import parse_reply
 from trainer.confidence import (
     confidence_reward,
-    expected_calibration_error,
     target_confidence,
     without_confidence,
 )
@@ -112,15 +112,6 @@ def test_bounded_and_best_for_the_target(
     assert 0 <= said[0] <= said[1] + 1e-6 <= 1 + 1e-6
 
 
-def test_calibration_error_by_hand() -> None:
-    # three at 0.9, two of them right: |0.9 − 2/3|; one at 0.1, wrong: 0.1; weighted by counts
-    found = expected_calibration_error([0.9, 0.9, 0.9, 0.1], [True, True, False, False])
-    assert found == pytest.approx(0.75 * (0.9 - 2 / 3) + 0.25 * 0.1)
-    assert math.isnan(expected_calibration_error([], []))
-    with pytest.raises(ValueError, match=r"expected 0\.\.1"):
-        expected_calibration_error([1.5], [True])
-
-
 # --- the ablation -----------------------------------------------------------------------------------------------------
 
 
@@ -168,7 +159,8 @@ def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
     texts, _ = _replies(logits.detach(), aim.detach(), kinds, size, 1, same)
     found = [parse_reply(text) for [text] in texts]
     hits = [point_hit(one.point, truth.boxes) for one, truth in zip(found, _truths(size), strict=True)]
-    return expected_calibration_error([one.confidence or 0.0 for one in found], hits), mean(hits)
+    bins = reliability([one.confidence or 0.0 for one in found], hits)
+    return calibration_error(bins), mean(hits)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
