@@ -239,7 +239,7 @@ def _bare(column: pa.Array, odd: np.ndarray, *, may_be_null: bool) -> pa.Array:
         odd |= (lengths > 1) if may_be_null else (lengths != 1)
         offsets = np.asarray(column.offsets)[:-1]
         column = column.values.take(pa.array(offsets, mask=lengths < 1))
-    if not may_be_null:
+    if column.null_count and not may_be_null:
         odd |= np.asarray(pc.is_null(column))
     return column
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines import column_json, gesture_columns
+from pipelines import column_json, gesture_columns, native_json
 from pipelines.adapter import Batch, Broken, Raw, Record
 from pipelines.column_json import plain
 from pipelines.columns import any_of, codes_of, constant, record_digests, same_in
@@ -65,7 +65,7 @@ def _records(raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
     for file in files:
         data = raw.read(file)
         try:
-            steps = json.loads(data)
+            steps = native_json.parse(data)
         except (ValueError, RecursionError) as error:
             yield Broken(file, "file", "bad_json", str(error), native={"bytes": len(data)})
             continue
@@ -122,12 +122,15 @@ def _columns(steps: list[dict[str, Any]]) -> pa.Table | None:
         return None
     arrays = []
     for name, kind, values in zip(COLUMNS.names, COLUMNS.types, columns, strict=True):
-        if not set(map(type, values)) <= {int if name in INTEGERS else str}:
+        if name in INTEGERS and not set(map(type, values)) <= {int}:  # Arrow would take 1.0 as well
             return None
         try:
-            arrays.append(pa.array(values, kind))
-        except (UnicodeEncodeError, OverflowError):  # a lone surrogate, a number beyond 64 bits
+            array = pa.array(values, kind)
+        except (TypeError, UnicodeEncodeError, OverflowError):  # no text, a lone surrogate, a number beyond 64 bits
             return None
+        if array.null_count:
+            return None
+        arrays.append(array)
     return pa.Table.from_arrays(arrays, schema=COLUMNS)
 
 

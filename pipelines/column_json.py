@@ -21,9 +21,6 @@ FEW = 2_048
 """Texts of a dictionary, up to which it is worth to write them before it is known which are used."""
 LARGEST = (1 << 31) - 1
 """Bytes that an array of texts can hold."""
-_MUST_ESCAPE = np.zeros(256, bool)
-_MUST_ESCAPE[:0x20] = True
-_MUST_ESCAPE[[0x22, 0x5C]] = True  # quote and backslash; JSON leaves 0x7f and all above as they are
 
 
 def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -196,7 +193,8 @@ def _escaped(column: pa.Array) -> tuple[np.ndarray, list[str]]:
     """(mask of rows that need escapes, their JSON strings)."""
     mask = np.zeros(len(column), bool)
     offsets, data = text_buffers(column)
-    hits = np.flatnonzero(_MUST_ESCAPE[data])
+    # control characters, quote, backslash; JSON leaves 0x7f and all above as they are
+    hits = np.flatnonzero((data < 0x20) | (data == 0x22) | (data == 0x5C))
     if not hits.size:
         return mask, []
     mask[np.searchsorted(offsets, hits + offsets[0], "right") - 1] = True

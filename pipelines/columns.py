@@ -202,7 +202,7 @@ class _Coded:
 
     def between(self, begin: int, end: int) -> np.ndarray:
         """Some rows as uint64."""
-        codes = [column[begin:end].astype(np.int64) for column in self.codes]
+        codes = [column[begin:end].astype(np.int32, copy=False) for column in self.codes]
         if len(self.tables) > len(codes):  # a table of all pairs
             return self.tables[2].take(codes[0] * len(self.tables[1]) + codes[1])
         return functools.reduce(np.add, (table.take(code) for table, code in zip(self.tables, codes, strict=True)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines import columns
+from pipelines import aitz_native, columns, native_json
 from pipelines.gesture_columns import Actions, Elements, target_boxes
 from pipelines.rawdata import KEPT, FileHashes
 from pipelines.tracked import TrackedRaw
@@ -74,3 +76,49 @@ def test_a_file_is_read_once_and_never_an_old_one(tmp_path: Path) -> None:
     FileHashes(tmp_path / "hashes.json").sha256(path)  # known: what was kept of it is let go
     assert KEPT.take(str(path)) is None
     KEPT.clear()
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4), max_leaves=12,
+)  # fmt: skip
+ODD = (
+    b"", b"{'a': 1}", b'"\\ud800"', b'"\xed\xa0\x80"', b'"\xff"', b"\xef\xbb\xbf[1]", "[1]".encode("utf-16"),
+    b"-0", b"01", b"NaN", b"-NaN", b"1e999", b"-Infinity", b"[1] x", b'{"a": 1, "a": 2}', b"1" * 30, b"9" * 5_000,
+    b"[" * 300 + b"]" * 300, b"[" * 100_000, b'"\x01"', b'"\\u0000"', b"5e-324",
+    b"0.1000000000000000055511151231257827",
+)  # fmt: skip
+
+
+@given(VALUES, st.booleans(), st.integers(0, 80), st.binary(max_size=2))
+def test_native_json_is_read_as_the_standard_library_reads_it(
+    value: Any, escaped: bool, place: int, put: bytes
+) -> None:
+    whole = json.dumps(value, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
+    assert _told(native_json.parse, whole) == _told(json.loads, whole)
+    hurt = whole[:place] + put + whole[place + 1 :]
+    assert _told(native_json.parse, hurt) == _told(json.loads, hurt)
+
+
+@pytest.mark.parametrize("data", ODD)
+def test_odd_json_is_read_or_refused_as_the_standard_library_does(data: bytes) -> None:
+    assert _told(native_json.parse, data) == _told(json.loads, data)
+
+
+def _told(parse: Any, data: bytes) -> str:
+    """What came of it: values as they are written tell 1 from 1.0 and True, 0.0 from -0.0."""
+    try:
+        return repr(parse(data))
+    except (ValueError, RecursionError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("instruction", None), ("instruction", 1), ("instruction", ["a"]), ("instruction", "\ud800"), ("step_id", 1.0),
+     ("step_id", True), ("step_id", "1"), ("step_id", None), ("step_id", 1 << 64)],
+)  # fmt: skip
+def test_columns_hold_aitz_steps_of_the_right_types_only(name: str, value: Any) -> None:
+    step = {column: 0 if column in aitz_native.INTEGERS else "" for column in aitz_native.COLUMNS.names}
+    assert aitz_native._columns([step, step]) is not None
+    assert aitz_native._columns([step, {**step, name: value}]) is None
