@@ -32,7 +32,8 @@ LONGEST_FIRST = (
     "e2e/test_review", "generators/test_judge_bench", "e2e/test_ui", "generators/test_web_pages",
     "trainer/test_offline_rl", "trainer/test_midtrain", "generators/test_odd_pages", "generators/daas/test_driver_ssh",
     "generators/test_registries", "generators/webapps/test_django_admin", "generators/webapps/test_datasette",
-    "trainer/test_nano_base", "trainer/test_parallel", "trainer/staircase/test_nano_style", "trainer/test_launch",
+    "trainer/nano_base/test_nano_base", "trainer/nano_base/test_world_pages", "trainer/test_parallel",
+    "trainer/staircase/test_nano_style", "trainer/test_launch",
     "e2e/test_kill", "e2e/test_gateway_equal", "generators/test_embedded_build",
     "generators/harvesters/test_web_harvest", "generators/harvesters/test_desktop_harvest", "generators/test_defects",
     "generators/desktop/test_desktop_tasks", "dagster_project/test_run_stage",
@@ -49,8 +50,8 @@ idle; the rest follows by its number of tests, most first."""
 REAL_PARTS = (
     "e2e/", "generators/", "dagster_project/", "deploy/", "docs/", "quality/judges/", "quality/model_client/",
     "pipelines/object_store/", "pipelines/test_hub", "pipelines/test_dask", "trainer/online/", "trainer/suites/",
-    "trainer/staircase/", "trainer/test_launch", "trainer/test_parallel", "trainer/test_rollout_server",
-    "trainer/test_serve",
+    "trainer/nano_base/", "trainer/staircase/", "trainer/test_launch", "trainer/test_parallel",
+    "trainer/test_rollout_server", "trainer/test_serve",
 )  # fmt: skip
 """Tests that drive browsers, devices, servers and processes of their own. What fails there is run once more, and the
 summary lists it as RERUN: a busy machine may stop any process for a second, a fault fails twice. Properties are not

@@ -61,7 +61,7 @@ def image_labels(
     """
     columns, rows = screen.size_px[0] // token_px, screen.size_px[1] // token_px
     found: dict[int, tuple[str, float]] = {}
-    for one in screen.elements:
+    for one in screen.elements if grounding else screen.written or screen.elements:
         if grounding and one is not asked:
             continue
         for column, row in _squares(one.box, token_px, columns, rows):
@@ -127,14 +127,15 @@ def letter_labels(screen: PastedScreen) -> np.ndarray:
 
     columns, rows, wide = screen.size_px[0] // PATCH_PX, screen.size_px[1] // PATCH_PX, PATCH_PX // PARTS
     found = np.full((rows, columns * PARTS), NO_LETTER, np.int64)
-    for one in screen.elements:
-        for letter, x, y in one.drawn.letters:
-            part, row = int((one.box[0] + x) // wide), int((one.box[1] + y) // PATCH_PX)
-            if not (0 <= part < columns * PARTS and 0 <= row < rows):
-                continue
-            found[row, part] = LETTERS.index(letter) + 1 if letter in LETTERS else UNDECIDED
-            for other in (row - 1, row + 1):
-                near = abs((other + 0.5) * PATCH_PX - one.box[1] - y) < LINE_PX
-                if 0 <= other < rows and near and found[other, part] == NO_LETTER:
-                    found[other, part] = UNDECIDED
+    shown = [(letter, box[0] + x, box[1] + y) for box, some in
+             ((one.box, one.drawn.letters) for one in screen.elements) for letter, x, y in some]  # fmt: skip
+    for letter, x, y in [*shown, *screen.letters]:
+        part, row = int(x // wide), int(y // PATCH_PX)
+        if not (0 <= part < columns * PARTS and 0 <= row < rows):
+            continue
+        found[row, part] = LETTERS.index(letter) + 1 if letter and letter in LETTERS else UNDECIDED
+        for other in (row - 1, row + 1):
+            near = abs((other + 0.5) * PATCH_PX - y) < LINE_PX
+            if 0 <= other < rows and near and found[other, part] == NO_LETTER:
+                found[other, part] = UNDECIDED
     return found.reshape(rows, columns, PARTS)

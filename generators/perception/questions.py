@@ -54,7 +54,9 @@ class Lesson:
 
 
 LAYOUTS = "layouts"
-"""The lesson on pages that Chromium laid out whole; all others are on pasted screens."""
+"""The lesson on pages that Chromium laid out whole."""
+WORLDS = "worlds"
+"""The lesson on screens of the worlds themselves."""
 TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
@@ -73,6 +75,7 @@ LESSONS = {
         Lesson("acts", (*TEXTS, ("icon", 1.5), ("shape", 1.0), ("widget", 1.0)), (2, 8), refusals=0.08, captions=0.04,
                acts=0.62, phrases=True),
         Lesson(LAYOUTS, (), (1, 1), refusals=0.12, captions=0.12, lists=0.02),
+        Lesson(WORLDS, (), (1, 1), refusals=0.08, captions=0.15, acts=0.37, phrases=True),
     )
 }  # fmt: skip
 """By name, from easy to hard."""
@@ -98,8 +101,8 @@ def pasted_row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, Any],
 def layout_row(
     seed: str, layout: tuple[PastedScreen, Sequence[Drawn]], others: Sequence[Drawn], lesson: Lesson
 ) -> dict[str, Any]:
-    """One question about a page that was laid out whole, given with the elements that its edges cut off; `others` are
-    elements to ask for in vain."""
+    """One question about a page that was laid out whole, given with what else shows on it (an edge cuts it off, or its
+    name is another's too); `others` are elements to ask for in vain."""
     screen, cut = layout
     return _row(seed, screen, lesson, "both", others, cut, Random(seed))
 

@@ -33,10 +33,14 @@ class Pasted:
 
 @dataclass(frozen=True)
 class PastedScreen:
-    """`pixels` uint8 [height, width, 3]; no two elements overlap."""
+    """`pixels` uint8 [height, width, 3]; no two elements of a pasted screen overlap. `written`: where names are to be
+    seen, if that is elsewhere than in the elements' boxes (a row is larger than its text). `letters`: each character
+    with its centre in pixels, beside those of the elements; "" where something may be written, nobody knows what."""
 
     pixels: np.ndarray
     elements: tuple[Pasted, ...]
+    written: tuple[Pasted, ...] = ()
+    letters: tuple[tuple[str, float, float], ...] = ()
 
     @property
     def size_px(self) -> tuple[int, int]:

@@ -23,8 +23,10 @@ from generators.generation.devices import LocalPool
 from generators.policies.guides import Guide
 from trainer.suites.world_tasks import STYLES, miniwob_contract
 
-SPLIT_SEEDS = {"train": 1_000_000, "validation": 2_000_000, "test": 3_000_000, "oracle": 4_000_000, "blind": 5_000_000}
-"""First episode seed of each split; `oracle` and `blind` are those of the measurement."""
+SPLIT_SEEDS = {"train": 1_000_000, "validation": 2_000_000, "test": 3_000_000, "oracle": 4_000_000, "blind": 5_000_000,
+               "seen": 6_000_000, "unseen": 7_000_000}  # fmt: skip
+"""First episode seed of each split; `oracle` and `blind` are those of the measurement, `seen` those of the pages that
+nano-base learned to see, `unseen` those of its gate."""
 MOST_EPISODES = 900_000
 STEPS = (4, 8)
 """Least and most actions of a phone or FSM task: long enough for a trace to fail late."""

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.perception.acts import VERBS, act, goal, phrase
+from generators.perception.acts import VERBS, WRITING, act, goal, phrase
 from generators.perception.questions import LESSONS, pasted_row
 from generators.perception.screens import Pasted, PastedScreen
 from generators.perception.sheets import Drawn, Sheet, names_of
-from schemas.action_types import Click, Finished
+from schemas.action_types import Click, Finished, Type
 from schemas.actions import parse_reply
 from schemas.coordinates import box_to_unit, contains
 
@@ -57,7 +57,7 @@ def test_the_answer_is_the_next_click_or_that_all_is_done(count: int, most: int,
 def test_every_phrase_tells_the_element(drawn: Drawn) -> None:
     phrases = {phrase(drawn, Random(seed)) for seed in range(60)}
     assert len(phrases) >= 3 and all(drawn.name in one and names_of(drawn)[0] in one for one in phrases)
-    goals = {goal([drawn], [STRANGER], Random(seed)) for seed in range(60)}
+    goals = {goal([(drawn, "")], [STRANGER], Random(seed)) for seed in range(60)}
     assert all(one[0].isupper() and one.endswith(".") for one in goals)
 
 
@@ -72,3 +72,29 @@ def test_the_lesson_mixes_goals_with_questions() -> None:
         action = parse_reply(row["answer"]).action
         marked = [label for label in row["image_labels"] if label.text is not None]
         assert isinstance(action, Click) == bool(row["target_boxes"]) == bool(marked)
+
+
+FIELD = Drawn("field", "Email", "", (0, 180, 90, 210))
+
+
+@given(st.integers(0, 10_000))
+def test_words_are_typed_after_the_click_on_their_field(seed: int) -> None:
+    shown = screen(2)
+    shown = PastedScreen(shown.pixels, (*shown.elements, Pasted(FIELD, (10, 200, 100, 230))))
+    prompt, answer, asked = act(shown, 3, [STRANGER], Random(seed))
+    said, past = prompt.removeprefix("Goal: ").split("\nHistory:\n")
+    found, before = parse_reply(answer).action, past.splitlines()[-2]
+    if isinstance(found, Type):
+        assert asked is None and found.content in said and "Click" in before
+    elif isinstance(found, Finished) and "Type(" in past:
+        assert asked is None
+    typed = [line for line in past.splitlines() if "Type(" in line]
+    assert len(typed) <= 1 and all(line.split("'")[1] in said for line in typed)
+    wanted = any(f"{verb} " in said.lower() for verb in WRITING)
+    assert wanted or not (typed or isinstance(found, Type))
+
+
+def test_some_goals_about_fields_ask_for_words() -> None:
+    shown = PastedScreen(np.full((320, 160, 3), 255, np.uint8), (Pasted(FIELD, (10, 200, 100, 230)),))
+    answers = [parse_reply(act(shown, 1, [STRANGER], Random(seed))[1]).action for seed in range(100)]
+    assert {type(action) for action in answers} == {Click, Type, Finished}

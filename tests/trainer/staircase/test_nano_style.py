@@ -59,7 +59,7 @@ def test_miniwob_is_drawn_at_two_pixels_a_css_pixel() -> None:
     with open_nano("miniwob") as world:
         world.reset(start)
         shot = world.observe()
-        assert size_of(before.png) == (160, 210) and size_of(shot.png) == world.size_px == (320, 420)
+        assert size_of(before.png) == (160, 210) and size_of(shot.png) == world.size_px == (320, 416)
         assert [(p.key, p.name) for p in shot.places] == [(p.key, p.name) for p in before.places]
         for task in ("click-checkboxes", "click-link", "social-media", "email-inbox-forward", "phone-book"):
             world.reset({"task": task, "seed": 5})

@@ -43,7 +43,7 @@ class Idle:
     def begin(self, goal: str, platform: str, seed: int) -> None: ...
 
     def decide(self, view: View) -> Decision:
-        assert view.size_px == (320, 420)  # two pixels a CSS pixel
+        assert view.size_px == (320, 416)  # two pixels a CSS pixel
         action = Finished() if view.past else Wait()
         return Decision(format(action), action)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from trainer.checkpoint import load_checkpoint, read_lineage
-from trainer.nano_base import CURRICULUM, GATE, NanoBaseConfig, gate
-from trainer.perception import Drawings
+from trainer.nano_base.build import GATE
+from trainer.nano_base.curriculum import CURRICULUM, NanoBaseConfig
+from trainer.nano_base.gate import gate
+from trainer.nano_base.source import Drawings
 from trainer.presets import NANO_BASE
 from trainer.stages import weights_folder
 from trainer.tensors import WeightFiles
@@ -18,8 +20,11 @@ from trainer.tensors import WeightFiles
 def test_they_tell_what_they_were_made_of() -> None:
     made = read_lineage(NANO_BASE)
     assert made["stage"] == "nano_base"
-    assert set(made["parents"]) == {f"nano_base/{len(CURRICULUM)}-{CURRICULUM[-2].name}"}
-    assert set(made["metrics"]["loss"]) == {f"{n}-{phase.name}" for n, phase in enumerate(CURRICULUM, 2)}
+    told = made["metrics"]["loss"]
+    phases = CURRICULUM[: len(told)]  # those that the weights went through, in order
+    assert list(told) == [f"{n}-{phase.name}" for n, phase in enumerate(phases, 2)] and len(phases) >= 6
+    before = "look" if phases[-1].look else phases[-2].name
+    assert set(made["parents"]) == {f"nano_base/{len(phases) + bool(phases[-1].look)}-{before}"}
     assert sum(path.stat().st_size for path in NANO_BASE.iterdir()) < 12_000_000
     assert weights_folder("nano_base") == str(NANO_BASE) and weights_folder("") == ""
 
@@ -48,8 +53,8 @@ def test_they_load_in_transformers_as_they_are() -> None:
 def test_they_see_on_sheets_drawn_now(tmp_path: Path) -> None:
     """Other sheets than those of the gate and of training; two lessons, few questions: a long way from chance."""
     config = NanoBaseConfig(gate_rows=48, gated=("icons", "mixed"), threads=1)
-    seen = Drawings.of_split(tmp_path, "unseen-a", 2, 0)
-    found = gate(NANO_BASE, seen, Drawings.of_split(tmp_path, "unseen-b", 3, 0), config)
+    seen = Drawings.of_split(tmp_path, "unseen-a", 2, 0, 0)
+    found = gate(NANO_BASE, seen, Drawings.of_split(tmp_path, "unseen-b", 3, 0, 0), config)
     icons, mixed = found["lessons"]["icons"], found["lessons"]["mixed"]
     assert icons["present"]["mean"] >= 0.7
     assert mixed["present"]["mean"] >= 2 * mixed["controls"]["random_element"]["mean"]

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from trainer.nano_base import CURRICULUM, GATE, NanoBaseConfig, Phase, build_nano_base, goal_texts
-from trainer.perception import Drawings, PerceptionSource
-from trainer.vision_names import VisionConfig
+from trainer.nano_base.build import GATE, build_nano_base, goal_texts
+from trainer.nano_base.curriculum import CURRICULUM, NanoBaseConfig, Phase
+from trainer.nano_base.source import Drawings, PerceptionSource
+from trainer.nano_base.vision import VisionConfig
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 2048, "hidden": 32, "layers": 1, "heads": 1, "kv_heads": 1, "intermediate": 32,
@@ -33,7 +34,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_nano_base import TINY
-from trainer.nano_base import build_nano_base
+from trainer.nano_base.build import build_nano_base
 build_nano_base(Path(sys.argv[1]) / "out", Path(sys.argv[1]), TINY, progress=False,
                 on_event=lambda event: print(event["step"], flush=True) if event["kind"] == "step" else None)
 """
@@ -68,6 +69,23 @@ def test_a_frozen_phase_leaves_the_tower_as_it_is(built: Path) -> None:
     assert all(before[name].equal(after[name]) for name in tower)
     assert any(not before[name].equal(after[name]) for name in set(before) - tower)
     assert any(not after[name].equal(later[name]) for name in tower)
+
+
+def test_a_phase_may_begin_with_the_tower_alone(built: Path) -> None:
+    from safetensors.torch import load_file
+
+    look = VisionConfig(steps=2, batch_size=2, threads=1, save_every=2)
+    config = replace(TINY, curriculum=(TINY.curriculum[0], Phase("again", {"colour": 1.0}, 2, batch_size=4, look=look)))
+    seen: list[str] = []
+    build_nano_base(built / "looked", built, config, progress=False,
+                    on_event=lambda event: seen.append(event["kind"]) if event["kind"] == "step" else None)  # fmt: skip
+    names = ("2-colour", "3-look", "3-again")
+    before, looked, after = (load_file(built / name / "model.safetensors") for name in names)
+    tower = {name for name in before if "visual" in name}
+    assert len(seen) == 4  # the first phase is as it was
+    assert {name for name in before if not before[name].equal(looked[name])} <= tower
+    assert any(not before[name].equal(looked[name]) for name in tower)
+    assert all(looked[name].equal(after[name]) for name in tower)
 
 
 def killed_at(work: Path, step: int, times: int) -> None:
@@ -118,9 +136,9 @@ def test_nothing_can_be_answered_blind(built: Path) -> None:
     from trainer.controls import BlindTable
 
     for lesson in ("texts", "mixed"):  # the small screens of the first lessons can be guessed at a little
-        seen = PerceptionSource(Drawings.of_split(built, "train", 2, 2), {lesson: 1.0}, "seen")
+        seen = PerceptionSource(Drawings.of_split(built, "train", 2, 2, 0), {lesson: 1.0}, "seen")
         table = BlindTable(seen.question(place)[0] for place in range(1500))
-        questions = PerceptionSource(Drawings.of_split(built, "test", 1, 2), {lesson: 1.0}, "asked")
+        questions = PerceptionSource(Drawings.of_split(built, "test", 1, 2, 0), {lesson: 1.0}, "asked")
         asked = [made for place in range(400) if (made := questions.question(place)[0])["target_boxes"]]
         hits = 0
         for made in asked:

@@ -23,11 +23,13 @@ from torch.nn import functional
 
 from generators.perception.labels import LETTERS, PARTS, UNDECIDED, image_labels, letter_labels
 from generators.perception.labels import VERSION as LABEL_VERSION
+from generators.perception.questions import WORLDS
 from generators.perception.screens import SIZES, SMALL_SIZES, fill
 from generators.perception.sheets import TEXT_KINDS, VERSION, read_sheet
 from schemas.ids import digest
+from trainer.nano_base.source import Drawings, PerceptionSource, as_picture
+from trainer.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.parallel import Ranks
-from trainer.perception import Drawings, as_picture
 from trainer.training_state import TrainingState
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class VisionConfig:
     """Small screens a step; of screens of full size so many fewer that a step shows as much."""
     full_size: float = 0.25
     """Share of steps on screens of full size."""
+    worlds: float = 0.0
+    """Share of steps on screens of the worlds (they are of full size)."""
     lr: float = 1.5e-3
     warmup: int = 50
     final_lr_share: float = 0.1
@@ -89,41 +93,51 @@ class ScreenBatch(NamedTuple):
 
 
 class FilledScreens:
-    """Batches of filled screens, each a pure function of (seed, number)."""
+    """Batches of filled screens, and of the worlds' own, each a pure function of (seed, number)."""
 
     def __init__(
-        self, drawings: Drawings, processor: LabelledImages, kinds: Mapping[str, float], seed: str, full_size: float
-    ) -> None:
+        self, drawings: Drawings, processor: LabelledImages, kinds: Mapping[str, float], seed: str, full_size: float,
+        worlds: float = 0.0,
+    ) -> None:  # fmt: skip
         self._drawings, self._processor, self._kinds, self._seed = drawings, processor, dict(kinds), seed
-        self._full_size = full_size
+        self._full_size, self._worlds = full_size, worlds
         self.end_id = processor.end_id
         self._sheets = [read_sheet(drawings.folder / "sheets", name) for name in drawings.sheets]
+        self._pages = PerceptionSource(drawings, {WORLDS: 1.0}) if worlds else None
 
     def digest(self) -> str:
         """Of all that decides the batches."""
-        return digest([VERSION, LABEL_VERSION, self._seed, self._drawings.sheets, self._kinds, self._full_size])
+        drawn = [self._drawings.sheets, self._drawings.pages, PAGE_VERSION] if self._worlds else self._drawings.sheets
+        return digest([VERSION, LABEL_VERSION, self._seed, drawn, self._kinds, self._full_size, self._worlds])
 
     def batch(self, number: int, size: int) -> ScreenBatch:
-        """Screens of one size in pixels: `size` small ones, or a quarter as many of full size."""
+        """`size` small screens, or a quarter as many of full size."""
         rng = Random(f"vision-{self._seed}-{number}")
-        full = rng.random() < self._full_size
+        worlds = self._pages is not None and rng.random() < self._worlds
+        full = worlds or rng.random() < self._full_size
         pixels = rng.choice(SIZES if full else SMALL_SIZES)
-        size = max(1, size // 4) if full else size
-        flat, grids, labels, letters = [], [], [], []
+        flat, grids, labels, letters, places = [], [], [], [], []
         merge = self._processor.images.merge_size
-        for _ in range(size):
-            screen = fill(rng.choice(self._sheets), self._kinds, rng, pixels)
+        for _ in range(max(1, size // 4) if full else size):
+            if self._pages is not None and worlds:
+                screen = self._pages.screen(rng)[0]
+            else:
+                screen = fill(rng.choice(self._sheets), self._kinds, rng, pixels)
             patches, grid = self._processor.patches(as_picture(screen, ""))
             flat.append(patches)
             grids.append(grid)
             labels += [self._processor.label_id(label) for label in image_labels(screen, rng, grounding=False)]
             letters.append(_token_by_token(letter_labels(screen), merge))
-        rows, columns = grids[0][1] // merge, grids[0][2] // merge
-        y, x = torch.meshgrid((torch.arange(rows) + 0.5) / rows, (torch.arange(columns) + 0.5) / columns, indexing="ij")
-        places = torch.stack([x, y], -1).reshape(-1, 2).repeat(size, 1)
+            places.append(_centres(grid[1] // merge, grid[2] // merge))
         spelled = torch.from_numpy(np.concatenate(letters))
         shown = torch.from_numpy(np.concatenate(flat))
-        return ScreenBatch(shown, torch.tensor(grids), torch.tensor(labels), places, spelled)
+        return ScreenBatch(shown, torch.tensor(grids), torch.tensor(labels), torch.cat(places), spelled)
+
+
+def _centres(rows: int, columns: int) -> torch.Tensor:
+    """[rows · columns, 2]: x and y in 0..1 of the middles of a picture's tokens, row by row."""
+    y, x = torch.meshgrid((torch.arange(rows) + 0.5) / rows, (torch.arange(columns) + 0.5) / columns, indexing="ij")
+    return torch.stack([x, y], -1).reshape(-1, 2)
 
 
 def _token_by_token(patches: np.ndarray, merge: int) -> np.ndarray:

@@ -13,15 +13,15 @@ from generators.perception.labels import PARTS
 from generators.perception.screens import SMALL_SIZES, fill
 from generators.perception.sheets import read_sheet
 from trainer.image_labels import LabelledImages
-from trainer.perception import Drawings
-from trainer.vision_names import FilledScreens, VisionConfig, train_vision
+from trainer.nano_base.source import Drawings
+from trainer.nano_base.vision import FilledScreens, VisionConfig, train_vision
 
 SHAPES = {"shape": 1.0}
 
 
 @pytest.fixture(scope="module")
 def drawings(tmp_path_factory: pytest.TempPathFactory) -> Drawings:
-    found = Drawings.of_split(tmp_path_factory.mktemp("vision"), "train", 2, 0)
+    found = Drawings.of_split(tmp_path_factory.mktemp("vision"), "train", 2, 0, 0)
     found.draw([])
     return found
 
