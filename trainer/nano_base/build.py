@@ -45,14 +45,14 @@ def build_nano_base(
     config = config or NanoBaseConfig()
     seen = Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages)
     seen.draw([], progress)
-    folder = _start(work, seen, config, texts)
+    start = folder = _start(work, seen, config, texts)
     vision = replace(config.vision, threads=config.threads)
     folder = _vision(work, folder, "1-vision", seen, vision, config.seed, on_event, progress)
     for number, phase in enumerate(config.curriculum, 2):
         seen.draw([*phase.lessons, *([WORLDS] if phase.look and phase.look.worlds else [])], progress)
         if phase.look:
             look = replace(phase.look, threads=config.threads)
-            folder = _vision(work, folder, f"{number}-look", seen, look, config.seed, on_event, progress)
+            folder = _vision(work, folder, f"{number}-look", seen, look, config.seed, on_event, progress, start)
         folder = _phase(work, folder, number, phase, seen, config, on_event, progress)
     made = load_checkpoint(folder)
     save_checkpoint(out, made.model.bfloat16(), made.processor, made.lineage)
@@ -89,8 +89,9 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
 
 def _vision(
     work: Path, start: Path, name: str, drawings: Drawings, config: VisionConfig, seed: int, on_event: OnEvent | None,
-    progress: bool,
+    progress: bool, anchor: Path | None = None,
 ) -> Path:  # fmt: skip
+    """The tower alone; `anchor` is the checkpoint whose embeddings it was taught before (those of its own, if None)."""
     from trainer.checkpoint import lineage, load_checkpoint
     from trainer.image_labels import LabelledImages
     from trainer.tensors import WeightFiles
@@ -103,7 +104,8 @@ def _vision(
     if _done(folder, plain):
         return folder
     state = work / "state" / folder.name
-    curve = train_vision(made.model, screens, config, start=before, state_dir=state, on_event=on_event,
+    taught = load_checkpoint(anchor).model.get_input_embeddings().weight.detach() if anchor else None
+    curve = train_vision(made.model, screens, config, start=before, anchor=taught, state_dir=state, on_event=on_event,
                          progress=progress)  # fmt: skip
     tail = curve[-min(50, len(curve)) :]
     metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}

@@ -50,6 +50,9 @@ class VisionConfig:
     """Share of steps on screens of full size."""
     worlds: float = 0.0
     """Share of steps on screens of the worlds (they are of full size)."""
+    heads_first: int = 0
+    """Steps at the beginning in which the readings that aren't kept learn alone: a tower that was taught before isn't
+    turned to suit readings that begin at random."""
     lr: float = 1.5e-3
     warmup: int = 50
     final_lr_share: float = 0.1
@@ -148,14 +151,16 @@ def _token_by_token(patches: np.ndarray, merge: int) -> np.ndarray:
 
 
 def train_vision(
-    model: Any, screens: FilledScreens, config: VisionConfig, *, start: str = "",
+    model: Any, screens: FilledScreens, config: VisionConfig, *, start: str = "", anchor: torch.Tensor | None = None,
     state_dir: Path | None = None, on_event: Callable[[dict[str, Any]], None] | None = None, progress: bool = True,
 ) -> list[dict[str, float]]:  # fmt: skip
     """Train the vision tower of `model` in place; → a row per step (loss, place, letters, right, spelled).
 
     `right` is the share of tokens that show something whose label is the likeliest (of a name of two words it can't be
     far above half), `spelled` the share of letters that are read right. At the end the tower's output is scaled to the
-    size of token embeddings, which changes no class.
+    size of token embeddings, which changes no class. With an `anchor` (the embeddings [vocabulary, hidden] that it was
+    taught before) it is taught those again and keeps its size: a decoder that has learned meanwhile goes on to
+    understand it, which the embeddings that came of its learning would not allow.
     With `state_dir` it resumes, to the same weights, what was begun from the same weights (`start`: their digest).
     Raises `FloatingPointError` for a gradient that isn't finite.
     """
@@ -174,7 +179,9 @@ def train_vision(
     state = TrainingState(state_dir, digest([screens.digest(), asdict(config), start]), Ranks())
     saved = state.load(parts, optimiser) or {}
     step, curve = int(saved.get("step", 0)), list(saved.get("curve", []))
-    classes = functional.normalize(embeddings, dim=-1)
+    classes = functional.normalize(embeddings if anchor is None else anchor, dim=-1)
+    length = float(embeddings.norm(dim=-1).mean()) if anchor is None else _length(tower, screens, config)
+    length = float(saved.get("length", length))
     tower.train()
     with tqdm(total=config.steps, initial=step, desc="vision", unit="step", mininterval=2, disable=not progress) as bar:
         while step < config.steps:
@@ -188,6 +195,8 @@ def train_vision(
             letters, spelled = _letter_losses(parts["letters"](patches.float()), batch.letters, config)
             optimiser.zero_grad(set_to_none=True)
             (named + config.place * place + config.letters * letters).backward()
+            if step < config.heads_first:
+                tower.zero_grad(set_to_none=True)
             if not torch.isfinite(torch.nn.utils.clip_grad_norm_(parts.parameters(), 1.0)):
                 raise FloatingPointError(f"vision: a gradient isn't finite at step {step}; lower lr ({config.lr})")
             optimiser.step()
@@ -199,8 +208,8 @@ def train_vision(
             if on_event is not None:
                 on_event({"kind": "step", "step": step, "steps": config.steps, **curve[-1]})
             if step == config.steps or step % config.save_every == 0:
-                state.save(parts, optimiser, {"step": step, "curve": curve})
-    _match_size(tower, embeddings, screens.batch(config.steps, config.batch_size))
+                state.save(parts, optimiser, {"step": step, "curve": curve, "length": length})
+    _match_size(tower, length / _length(tower, screens, config))
     tower.eval()
     return curve
 
@@ -246,9 +255,14 @@ def _letter_losses(
 
 
 @torch.no_grad()
-def _match_size(tower: Any, embeddings: torch.Tensor, batch: ScreenBatch) -> None:
-    """Scale the merger's last layer so that image tokens are as long as text tokens: the decoder adds to both alike."""
-    last = tower.merger.linear_fc2
-    factor = float(embeddings.norm(dim=-1).mean() / _features(tower, batch, 0)[0].norm(dim=-1).mean())
-    for parameter in last.parameters():
+def _length(tower: Any, screens: FilledScreens, config: VisionConfig) -> float:
+    """Mean length of what the tower makes of the tokens of a batch that training doesn't show."""
+    return float(_features(tower, screens.batch(config.steps, config.batch_size), 0)[0].norm(dim=-1).mean())
+
+
+@torch.no_grad()
+def _match_size(tower: Any, factor: float) -> None:
+    """Scale the merger's last layer, so that image tokens are as long as the decoder, which adds to all alike, wants
+    them."""
+    for parameter in tower.merger.linear_fc2.parameters():
         parameter.mul_(factor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -77,6 +78,29 @@ def test_tokens_learn_their_names_and_only_the_tower_changes(parts: tuple[Any, F
         seen = model.model.visual(batch.pixels, grid_thw=batch.grids).pooler_output
     length = seen.norm(dim=-1).mean()
     assert float(length) == pytest.approx(float(model.get_input_embeddings().weight.norm(dim=-1).mean()), rel=0.15)
+
+
+def test_a_tower_that_was_taught_before_keeps_its_classes_and_its_size(parts: tuple[Any, FilledScreens]) -> None:
+    import copy
+
+    model, screens = copy.deepcopy(parts[0]), parts[1]
+    config = VisionConfig(steps=12, batch_size=4, warmup=1, threads=1, bf16=False, kinds=SHAPES, spells=0)
+    batch = screens.batch(12, 4)
+
+    def shown() -> torch.Tensor:
+        with torch.no_grad():
+            found: torch.Tensor = model.model.visual(batch.pixels, grid_thw=batch.grids).pooler_output
+        return found
+
+    before, anchor = shown(), torch.randn_like(model.get_input_embeddings().weight)
+    heads = replace(config, heads_first=12)
+    train_vision(model, screens, heads, anchor=anchor, progress=False)
+    assert torch.allclose(shown(), before, atol=1e-5)  # only what isn't kept has learned
+    train_vision(model, screens, config, anchor=anchor, progress=False)
+    after = shown()
+    assert float(after.norm(dim=-1).mean()) == pytest.approx(float(before.norm(dim=-1).mean()), rel=1e-3)
+    towards = [torch.cosine_similarity(one, anchor[batch.labels]).mean() for one in (before, after)]
+    assert towards[1] > towards[0]
 
 
 def test_a_run_goes_on_to_the_same_weights(parts: tuple[Any, FilledScreens], tmp_path: Path) -> None:
