@@ -100,13 +100,14 @@ def _vision(
     made = load_checkpoint(start)
     screens = FilledScreens(drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size,
                             config.worlds)  # fmt: skip
-    plain = {"vision": asdict(config), "data": screens.digest(), "start": before}
+    plain = {"vision": asdict(config), "data": screens.digest(), "start": before,
+             "anchor": WeightFiles(anchor).digest() if anchor else ""}  # fmt: skip
     if _done(folder, plain):
         return folder
     state = work / "state" / folder.name
     taught = load_checkpoint(anchor).model.get_input_embeddings().weight.detach() if anchor else None
-    curve = train_vision(made.model, screens, config, start=before, anchor=taught, state_dir=state, on_event=on_event,
-                         progress=progress)  # fmt: skip
+    curve = train_vision(made.model, screens, config, start=before + plain["anchor"], anchor=taught, state_dir=state,
+                         on_event=on_event, progress=progress)  # fmt: skip
     tail = curve[-min(50, len(curve)) :]
     metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}
     told = made.lineage.get("metrics", {})

@@ -69,7 +69,7 @@ class PerceptionSource:
     """
 
     pictures_come_again = False
-    """Every screen is a new one: nothing is gained by keeping what the tower made of it."""
+    """Nearly every screen is a new one: little is gained by keeping what the tower made of it."""
 
     def __init__(self, drawings: Drawings, lessons: Mapping[str, float], seed: str = "0") -> None:
         needed = {LAYOUTS: drawings.layouts, WORLDS: drawings.pages}
@@ -118,16 +118,10 @@ class PerceptionSource:
     def digest(self) -> str:
         """See `trainer.midtrain.RowSource`."""
         lessons = [asdict(LESSONS[name]) | {"weight": weight} for name, weight in self._lessons.items()]
-        return digest(
-            [
-                VERSION,
-                LAYOUT_VERSION,
-                PAGE_VERSION,
-                LABEL_VERSION,
-                self._seed,
-                self._drawings.sheets,
-                self._drawings.layouts,
-                self._drawings.pages,
-                lessons,
-            ]
-        )
+        drawn = {
+            name: some
+            for name, some in ((LAYOUTS, [LAYOUT_VERSION, self._drawings.layouts]),
+                               (WORLDS, [PAGE_VERSION, self._drawings.pages]))
+            if name in self._lessons
+        }  # fmt: skip
+        return digest([VERSION, LABEL_VERSION, self._seed, self._drawings.sheets, drawn, lessons])

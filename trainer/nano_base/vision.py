@@ -79,9 +79,9 @@ class VisionConfig:
             raise ValueError(f"VisionConfig: expected steps, batch_size and save_every >= 1 and lr > 0, found {self}")
 
     def lr_at(self, step: int) -> float:
-        """Linear warm-up, then linear down to the final share."""
-        done = step / self.steps
-        return self.lr * min(1.0, (step + 1) / max(1, self.warmup)) * (1 - (1 - self.final_lr_share) * done)
+        """Linear warm-up, once more when the tower joins its readings, and linear down to the final share."""
+        done, warm = step / self.steps, step if step < self.heads_first else step - self.heads_first
+        return self.lr * min(1.0, (warm + 1) / max(1, self.warmup)) * (1 - (1 - self.final_lr_share) * done)
 
 
 class ScreenBatch(NamedTuple):
@@ -161,7 +161,8 @@ def train_vision(
     size of token embeddings, which changes no class. With an `anchor` (the embeddings [vocabulary, hidden] that it was
     taught before) it is taught those again and keeps its size: a decoder that has learned meanwhile goes on to
     understand it, which the embeddings that came of its learning would not allow.
-    With `state_dir` it resumes, to the same weights, what was begun from the same weights (`start`: their digest).
+    With `state_dir` it resumes, to the same weights, what was begun from the same weights (`start`: their digest, and
+    the anchor's).
     Raises `FloatingPointError` for a gradient that isn't finite.
     """
     from tqdm import tqdm

@@ -4,7 +4,7 @@ Pasted screens and layouts teach to see; these are what a trained model will loo
 of seeds that no split of the staircase has, and every screen on their way is kept with its elements. Families whose
 pages the grounding test holds back aren't among them.
 
-A page is an episode: a PNG for each of its screens, and last a JSON file with their elements.
+A page is an episode: a PNG for each of its screens, and last a JSON file with what stands on them: places and letters.
 """
 
 from __future__ import annotations

@@ -141,6 +141,8 @@ def test_letters_are_learned_and_stand_where_the_patches_do(parts: tuple[Any, Fi
 
 def test_bad_settings_are_named(parts: tuple[Any, FilledScreens]) -> None:
     config = VisionConfig(steps=100)
+    late = replace(config, warmup=10, heads_first=40, final_lr_share=1.0)
+    assert [round(late.lr_at(step) / late.lr, 2) for step in (0, 9, 39, 40, 49, 99)] == [0.1, 1.0, 1.0, 0.1, 1.0, 1.0]
     assert config.lr_at(99) == pytest.approx(config.lr * 0.1, rel=0.1)
     with pytest.raises(ValueError, match="lr > 0"):
         VisionConfig(lr=0.0)
