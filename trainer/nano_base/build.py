@@ -96,17 +96,17 @@ def _vision(
     from trainer.image_labels import LabelledImages
     from trainer.tensors import WeightFiles
 
-    folder, before = work / name, WeightFiles(start).digest()
+    folder, before, known = work / name, WeightFiles(start).digest(), WeightFiles(anchor).digest() if anchor else ""
     made = load_checkpoint(start)
     screens = FilledScreens(drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size,
                             config.worlds)  # fmt: skip
     plain = {"vision": asdict(config), "data": screens.digest(), "start": before,
-             "anchor": WeightFiles(anchor).digest() if anchor else ""}  # fmt: skip
+             "anchor": known}  # fmt: skip
     if _done(folder, plain):
         return folder
     state = work / "state" / folder.name
     taught = load_checkpoint(anchor).model.get_input_embeddings().weight.detach() if anchor else None
-    curve = train_vision(made.model, screens, config, start=before + plain["anchor"], anchor=taught, state_dir=state,
+    curve = train_vision(made.model, screens, config, start=before + known, anchor=taught, state_dir=state,
                          on_event=on_event, progress=progress)  # fmt: skip
     tail = curve[-min(50, len(curve)) :]
     metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}
