@@ -187,7 +187,12 @@ def test_text_of_the_data_never_runs(home: Path, browser: Browser) -> None:
     store = Store(home)
     rows = store.require(ASSET).read("queue").to_pylist()
     hostile = next(row["item_id"] for row in rows if row["item_id"].endswith("e0039"))
+    others = [row["item_id"] for row in rows if row["item_id"] != hostile]
     with served("--home", home) as server, profile(browser) as context:
+        good = {"Origin": f"http://127.0.0.1:{server.port}", "Content_Type": "application/json"}
+        for number, item in enumerate(others[1:]):  # the page moves on to the hostile one from another
+            said = {"annotator": "ann", "item_id": item, "decision": "keep", "request": f"request-{number}"}
+            assert server.request("POST", "/api/verdict", json.dumps(said), **good)[0] == 200
         ann = Reviewer(context, "ann")
         ann.open(server.url)
         while ann.item != hostile:

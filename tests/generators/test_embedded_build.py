@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from pipelines.images import read_image
 from pipelines.store import Store
 
 Samples = Callable[[str], Path]
+pytestmark = pytest.mark.usefixtures("shared_chromium")
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -38,10 +40,18 @@ def raw(tiny_home: Callable[..., Path]) -> Callable[[str], Path]:
 
 
 def test_two_builds_give_the_same_bytes_and_another_seed_others(
-    raw: Callable[[str], Path], store: Store, tmp_path: Path
+    raw: Callable[[str], Path],
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shared_chromium: Callable[..., Any],
 ) -> None:
+    from playwright.sync_api import BrowserType
+
     first = raw("aitz")
-    build_raw(store, "aitz", tmp_path / "again" / "aitz", size="tiny", seed=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(BrowserType, "launch_persistent_context", shared_chromium)  # a Chromium of its own
+        build_raw(store, "aitz", tmp_path / "again" / "aitz", size="tiny", seed=0)
     assert _hashes(first) == _hashes(tmp_path / "again" / "aitz")
     truth = first.parent / "_truth" / "aitz.jsonl"
     assert truth.read_bytes() == (tmp_path / "again" / "_truth" / "aitz.jsonl").read_bytes()

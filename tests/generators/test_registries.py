@@ -18,6 +18,8 @@ from generators.environments.world import World, WorldError
 from generators.functional_maps import Attempts, MapConfig, proven_tasks
 from schemas.actions import CallUser
 
+pytestmark = pytest.mark.usefixtures("shared_chromium")
+
 
 @dataclass(frozen=True)
 class Example:

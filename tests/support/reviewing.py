@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from dagster_project import cli
 from pipelines.store import Check, PartSpec, Store
 from quality.judges.judge import Verdict
 from schemas.actions import Drag, format
@@ -82,7 +84,11 @@ def vesper(*words: object) -> list[str]:
 
 
 def run_vesper(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(vesper(*words), cwd=ROOT, capture_output=True, text=True, timeout=120, env=_environment())
+    """A command of `vesper`, run to its end in this process."""
+    given, out, err = [str(word) for word in words], io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = cli.main(given)
+    return subprocess.CompletedProcess(given, code, out.getvalue(), err.getvalue())
 
 
 def _environment() -> dict[str, str]:

@@ -99,7 +99,7 @@ def trained(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     out = tmp_path_factory.mktemp("web") / "out"
     config = replace(
         CONFIG,
-        updates=18,
+        updates=12,
         prompts=8,
         group=8,
         eval_every=6,

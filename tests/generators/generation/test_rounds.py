@@ -23,7 +23,7 @@ from generators.task_pool import build_shards
 from pipelines.store import Store, StoreError
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
 
-CONFIG = LoopConfig(targets=2, tasks=4, mix=(0.75, 0.25, 0.0))
+CONFIG = LoopConfig(targets=2, tasks=2, mix=(0.5, 0.5, 0.0))
 
 
 def files_of(store: Store) -> dict[str, int]:
@@ -40,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         pytest.skip(str(error))
     made = Store(tmp_path_factory.mktemp("rounds"))
     for number in (1, 2):
-        run_round(made, number, CONFIG)
+        run_round(made, number, CONFIG, LoopParts(workers=1))
     return made
 
 
@@ -69,7 +69,7 @@ def test_later_rounds_learn_from_promoted_ones_before_them_alone(store: Store) -
     assert first.inputs == {} and first.counts["coverage"] == 0
     assert second.inputs == {f"{VERIFIED}/round_001": store.require(f"{VERIFIED}/round_001").version}
     catalogue = learned(store, list(known_before(store, 2).values()))
-    assert catalogue.names and catalogue.arms["static"].executed == 4
+    assert catalogue.names and catalogue.arms["static"].executed == CONFIG.tasks
     assert known_before(store, 1) == {} and not learned(store, []).names
     assert catalogue.explorations and all(e.screens for e in catalogue.explorations.values())
 
