@@ -54,6 +54,8 @@ CURRICULUM = (
     Phase("worlds", {"worlds": 0.6, "acts": 0.1, "layouts": 0.1, "mixed": 0.05, "words": 0.05, "icons": 0.05,
                      "shapes": 0.05}, 2000, sigma=(30.0, 12.0), batch_size=16,
           look=VisionConfig(steps=5000, full_size=0.4, worlds=0.65, lr=1.2e-3, warmup=100, heads_first=150)),
+    Phase("settle", {"worlds": 0.45, "acts": 0.2, "layouts": 0.1, "mixed": 0.1, "words": 0.05, "icons": 0.05,
+                     "shapes": 0.05}, 1500, sigma=(20.0, 12.0), batch_size=16),
 )  # fmt: skip
 """One attribute and few elements first, crowds later; then elements as people name them, goals as a navigation sample
 puts them, and the worlds' own screens. Each phase keeps a share of what came before."""
