@@ -87,6 +87,9 @@ class MidtrainConfig:
     image_labels: bool = False
     """Image tokens have labels too: whether they show the target of the action or question (`trainer.image_labels`);
     for presets that put the instruction before the picture."""
+    image_blocks: int = 0
+    """Blocks of the decoder after which labelled image tokens say so (0: all of them). The blocks that come after can
+    use for the answer what was found by then; what is found by the last one no answer ever sees."""
     schedule: tuple[Any, ...] = ()
     """Phases (share of the steps, {objective: share of the rows}), see `trainer.stream.scheduled`; () is none."""
 
@@ -103,7 +106,7 @@ class MidtrainConfig:
 
 
 _NEUTRAL = ("bf16", "gradient_accumulation_steps", "padding_free", "packing", "max_length", "packing_window",
-            "gradient_checkpointing", "freeze_vision", "image_labels", "schedule")  # fmt: skip
+            "gradient_checkpointing", "freeze_vision", "image_labels", "image_blocks", "schedule")  # fmt: skip
 """Settings that a run's digest names only where they differ from the default, so that older states still fit."""
 
 
@@ -190,6 +193,9 @@ def train(
             raise ValueError("mid-training: image_labels: expected a preset that puts the instruction before the "
                              f"picture, found {processor.preset.name}: its image tokens can't know it")  # fmt: skip
         processor = LabelledImages.of(processor, targets=True)
+    if not 0 <= config.image_blocks <= len(model.model.language_model.layers):
+        raise ValueError(f"mid-training: image_blocks: expected 0 to {len(model.model.language_model.layers)}, the "
+                         f"decoder's blocks, found {config.image_blocks}")  # fmt: skip
     again = getattr(source, "pictures_come_again", True)
     freeze_vision(model, config.freeze_vision, keep=again and group.world == 1)
     plain, model = model, sharded(model, group, config.bf16) if group.world > 1 else model
@@ -310,7 +316,7 @@ class _Run:
         bf16 = batch.input_ids.is_cuda if self._config.bf16 is None else self._config.bf16
         # a model in parts casts its parts itself
         with torch.autocast(batch.input_ids.device.type, torch.bfloat16, enabled=bf16 and self._group.world == 1):
-            losses, weights, _ = token_losses(self._model, self._processor, batch, sigma)
+            losses, weights, _ = token_losses(self._model, self._processor, batch, sigma, self._config.image_blocks)
             part = (losses * weights).sum() / weight
         (part * self._group.world).backward()
         return part.item()

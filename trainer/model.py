@@ -8,7 +8,8 @@ matrix product (Conv3d is slow on CPU) and vision attention runs once per pictur
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -244,20 +245,39 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
     return {"mm_encoder_outputs": {"image": used}}
 
 
-def hidden_states(model: Any, batch: Batch) -> torch.Tensor:
-    """Last hidden states [B, S, D] of a batch."""
+def hidden_states(model: Any, batch: Batch, image_blocks: int = 0) -> torch.Tensor:
+    """Last hidden states [B, S, D] of a batch; with `image_blocks` image tokens have theirs after so many blocks of the
+    decoder, normalised as the last ones are."""
     alone: dict[str, Any] = {"attention_mask": batch.attention_mask}
     if batch.lengths is not None:
         alone = attention_arguments(model, batch.lengths, batch.input_ids.device)
     unused = _unused_vision(model, batch) if batch.pixel_values is not None and not batch.image_use else None
-    output = model.model(
-        input_ids=batch.input_ids,
-        position_ids=batch.position_ids,
-        use_cache=False,
-        **alone,
-        **image_outputs(model, batch),
+    with _after_block(model, image_blocks) as early:
+        output = model.model(
+            input_ids=batch.input_ids,
+            position_ids=batch.position_ids,
+            use_cache=False,
+            **alone,
+            **image_outputs(model, batch),
+        )
+    states = output.last_hidden_state
+    if early:
+        shown = batch.input_ids == model.config.image_token_id
+        states = torch.where(shown[..., None], model.model.language_model.norm(early[0]), states)
+    return states if unused is None else states + unused
+
+
+@contextmanager
+def _after_block(model: Any, blocks: int) -> Iterator[list[torch.Tensor]]:
+    """What the decoder's block number `blocks` makes of a batch, once it has run (nothing for 0)."""
+    made: list[torch.Tensor] = []
+    hook = model.model.language_model.layers[blocks - 1].register_forward_hook(
+        lambda _block, _given, states: made.append(states) if blocks else None
     )
-    return output.last_hidden_state if unused is None else output.last_hidden_state + unused
+    try:
+        yield made
+    finally:
+        hook.remove()
 
 
 def _unused_vision(model: Any, batch: Batch) -> torch.Tensor:
@@ -284,17 +304,17 @@ class LabelLogits:
     samples: torch.Tensor
 
 
-def forward_labels(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def forward_labels(model: Any, batch: Batch, image_blocks: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(logits [N, V], rows [N], columns [N]) of the labelled tokens: position t-1 predicts t, -100 is no label."""
-    states = hidden_states(model, batch)
+    states = hidden_states(model, batch, image_blocks)
     rows, columns = (batch.labels != -100).nonzero(as_tuple=True)
     return model.lm_head(states[rows, columns - 1]), rows, columns
 
 
-def label_logits(model: Any, batch: Batch) -> LabelLogits:
-    """Logits that predict the labelled tokens."""
+def label_logits(model: Any, batch: Batch, image_blocks: int = 0) -> LabelLogits:
+    """Logits that predict the labelled tokens; `image_blocks`: see `hidden_states`."""
     in_parts = getattr(model, "forward_labels", None)  # a model in parts is gathered by a method of its own
-    logits, rows, columns = in_parts(batch) if in_parts else forward_labels(model, batch)
+    logits, rows, columns = in_parts(batch, image_blocks) if in_parts else forward_labels(model, batch, image_blocks)
     samples = rows
     if batch.lengths is not None:
         ends = torch.tensor(batch.lengths, device=columns.device).cumsum(0)

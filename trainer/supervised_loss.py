@@ -20,10 +20,11 @@ from trainer.tokenizer import LAST_NUMBER
 
 
 def token_losses(
-    model: Any, processor: Processor, batch: Batch, sigma: float = 0.0
+    model: Any, processor: Processor, batch: Batch, sigma: float = 0.0, image_blocks: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(loss, weight, sample) of each labelled token, in order; see the module docstring for coordinates."""
-    found = label_logits(model, batch)
+    """(loss, weight, sample) of each labelled token, in order; see the module docstring for coordinates, and
+    `trainer.model.hidden_states` for `image_blocks`."""
+    found = label_logits(model, batch, image_blocks)
     log_p = torch.log_softmax(found.logits.float(), dim=-1)
     losses = -log_p.gather(1, found.labels[:, None])[:, 0]
     if sigma > 0 and processor.numbers is not None:

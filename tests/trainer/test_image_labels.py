@@ -9,6 +9,7 @@ import torch
 
 from generators.perception.labels import ImageLabel
 from trainer.image_labels import LabelledImages
+from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.model import label_logits
 
 
@@ -69,3 +70,25 @@ def test_targets_are_labelled_where_a_row_has_no_labels_of_its_own(processor: An
         [row, {**row, "image_labels": [ImageLabel(None, 0.0, 0.5)] * count_of(processor, row)}]
     )
     assert float(both.weights[1].sum()) != float(both.weights[0].sum())
+
+
+def test_labels_after_a_block_leave_the_answer_and_the_later_blocks_alone(
+    processor: Any, model: Any, rows: list[dict[str, Any]]
+) -> None:
+    labels = [ImageLabel("[", 0.0, 1.0)] * count_of(processor, rows[0])
+    batch = LabelledImages.of(processor).training_batch([{**rows[0], "image_labels": labels}])
+    blocks = model.eval().model.language_model.layers
+    last, first = label_logits(model, batch), label_logits(model, batch, image_blocks=1)
+    shown = batch.input_ids[first.rows, first.columns - 1] == processor.image_id
+    assert int(shown.sum()) == len(labels) and torch.equal(first.logits[~shown], last.logits[~shown])
+    assert not torch.allclose(first.logits[shown], last.logits[shown])
+    assert torch.equal(label_logits(model, batch, image_blocks=len(blocks)).logits, last.logits)
+    first.logits[shown].square().mean().backward()
+    learns = [any(one.grad is not None and one.grad.any() for one in block.parameters()) for block in blocks]
+    model.zero_grad(set_to_none=True)
+    assert learns == [True] + [False] * (len(blocks) - 1)
+
+
+def test_blocks_that_the_decoder_lacks_are_named(processor: Any, model: Any, rows: list[dict[str, Any]]) -> None:
+    with pytest.raises(ValueError, match="image_blocks: expected 0 to .* found 99"):
+        train(model, processor, ListSource(rows), MidtrainConfig(steps=1, warmup=0, image_blocks=99), progress=False)
