@@ -271,9 +271,11 @@ def hidden_states(model: Any, batch: Batch, image_blocks: int = 0) -> torch.Tens
 def _after_block(model: Any, blocks: int) -> Iterator[list[torch.Tensor]]:
     """What the decoder's block number `blocks` makes of a batch, once it has run (nothing for 0)."""
     made: list[torch.Tensor] = []
-    hook = model.model.language_model.layers[blocks - 1].register_forward_hook(
-        lambda _block, _given, states: made.append(states) if blocks else None
-    )
+    if not blocks:
+        yield made
+        return
+    block = model.model.language_model.layers[blocks - 1]
+    hook = block.register_forward_hook(lambda _block, _given, states: made.append(states))
     try:
         yield made
     finally:

@@ -100,8 +100,7 @@ def _vision(
     made = load_checkpoint(start)
     screens = FilledScreens(drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size,
                             config.worlds)  # fmt: skip
-    plain = {"vision": asdict(config), "data": screens.digest(), "start": before,
-             "anchor": known}  # fmt: skip
+    plain = {"vision": asdict(config), "data": screens.digest(), "start": before, "anchor": known}
     if _done(folder, plain):
         return folder
     state = work / "state" / folder.name
