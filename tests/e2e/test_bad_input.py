@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import struct
 import threading
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -244,7 +242,8 @@ class Judge:
 
     def __init__(self) -> None:
         self.mode, self.right, self.asked = "right", 0, 0
-        own = self
+        self.patience_s, self.closing = 30.0, threading.Event()  # how long its clients wait; ends what hangs
+        self.lock, own = threading.Lock(), self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -258,10 +257,11 @@ class Judge:
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
-        self.asked += 1
-        mode, self.right = ("right" if self.right > 0 else self.mode), self.right - 1
+        with self.lock:
+            self.asked += 1
+            mode, self.right = ("right" if self.right > 0 else self.mode), self.right - 1
         if mode == "hangs":
-            time.sleep(0.6)
+            self.closing.wait(30)
         names = body["response_format"]["json_schema"]["schema"]["required"]
         text = json.dumps({name: "it fits" if name == "reason" else 8 for name in names})
         text = {"answers garbage": "Certainly! I'd say eight."}.get(mode, text)
@@ -281,12 +281,15 @@ class Judge:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
-    quick = functools.partial(
-        model_client.Retry, attempts=3, base_s=0.01, cap_s=0.02, timeout_s=0.2, deadline_s=3, breaker_limit=4
-    )
-    monkeypatch.setattr(model_client, "Retry", quick)
     made = Judge()
+
+    def quick() -> Any:
+        return retry(3, base_s=0.01, cap_s=0.02, timeout_s=made.patience_s, deadline_s=60, breaker_limit=4)
+
+    retry = model_client.Retry
+    monkeypatch.setattr(model_client, "Retry", quick)
     yield made
+    made.closing.set()
     made.server.shutdown()
     made.server.server_close()
 
@@ -302,7 +305,7 @@ def test_a_judge_that_fails_is_one_line_and_costs_nothing_that_was_answered(
     out = tmp_path / "out"
     words = [command, str(tmp_path / "in"), "--out", str(out), "--judge", "openai", "--base-url", server.url,
              "--model", "m"]  # fmt: skip
-    server.mode, server.right = mode, 2
+    server.mode, server.right, server.patience_s = mode, 2, 1.0 if mode == "hangs" else 30.0
     capsys.readouterr()
     assert cli.main(words) == 2
     told = capsys.readouterr().err.strip().splitlines()
@@ -310,7 +313,8 @@ def test_a_judge_that_fails_is_one_line_and_costs_nothing_that_was_answered(
     assert not (out / "verdicts.parquet").exists() and not (out / "report.json").exists()
     kept = JudgeBook(out / "cache" / "judge").count_answers()
     assert kept == 2, "complete answers stay, failures are never answers"
-    server.mode, server.right, server.asked = "right", 0, 0
+    server.closing.set()
+    server.mode, server.right, server.asked, server.patience_s = "right", 0, 0, 30.0  # no answer is late here
     assert cli.main(words) == 0
     assert server.asked == 6 - kept  # two episodes and four steps
     scores = pq.read_table(out / "verdicts.parquet")["score"].to_pylist()

@@ -15,14 +15,14 @@ from quality.model_client.client import Retry
 
 @pytest.mark.parametrize("mode", ["trickle", "trickle_head", "hang"])
 def test_no_server_outlives_the_deadline(server, client_of, mode):
-    retry = Retry(attempts=2, base_s=0.01, cap_s=0.01, timeout_s=0.8, deadline_s=6, breaker_limit=99)
+    retry = Retry(attempts=2, base_s=0.01, cap_s=0.01, timeout_s=1.5, deadline_s=12, breaker_limit=99)
     client = client_of(server, retry=retry)
     client.ask(questions(1)[0])  # loads the SDK
     server.script = [mode] * 50
     began = time.monotonic()
     with pytest.raises(JudgeError, match="no complete answer in time"):
         client.ask(questions(1, first=1)[0])
-    assert time.monotonic() - began < 6  # the server would go on for minutes
+    assert time.monotonic() - began < 12  # the server would go on for minutes
     assert server.modes[mode] == 2
 
 
