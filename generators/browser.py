@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page, Playwright
+    from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
 FLAGS = (
     "--no-sandbox",
@@ -56,16 +55,30 @@ DESKTOP = Viewport(1024, 640)
 MINIWOB = Viewport(160, 210)
 
 
-_own = threading.local()  # Playwright's driver: one a thread, shared by browsers that are open at the same time
+class _Own(threading.local):
+    """What a thread has open, and how many use it: Playwright's driver and a Chromium. A second driver can't be started
+    in a thread, and what Playwright made belongs to the thread that made it."""
+
+    users = 0
+    driver: Playwright
+    keepers = 0
+    browser: Browser | None = None
+
+    def __init__(self) -> None:
+        self.held = ExitStack()
+        """The driver, for as long as the Chromium is kept."""
+
+
+_own = _Own()
 
 
 @contextmanager
 def _playwright() -> Iterator[Playwright]:
-    """The thread's Playwright, started by the first user and stopped after the last (a second one can't be started)."""
+    """The thread's Playwright, started by the first user and stopped after the last."""
     from playwright.sync_api import sync_playwright
 
-    if not getattr(_own, "users", 0):
-        _own.users, _own.driver = 0, sync_playwright().start()
+    if not _own.users:
+        _own.driver = sync_playwright().start()
     _own.users += 1
     try:
         yield _own.driver
@@ -99,27 +112,70 @@ def find_chromium() -> str | None:
 
 
 @contextmanager
+def keep_browser() -> Iterator[None]:
+    """Within, one Chromium stays open for all that this thread opens, one after another: launching one costs as much as
+    a world does in it. The first `open_browser` launches it; blocks may nest, the outermost closes it.
+
+    One that has died is launched anew by the next `open_browser`; what was open in it has died with it. From the first
+    launch to the end the thread has Playwright's event loop, so that `asyncio.run` can't be used in it. Not for workers
+    that kill the processes of a world whose call hangs (`LocalPool`): those must be that world's alone.
+    """
+    _own.keepers += 1
+    try:
+        yield
+    finally:
+        _own.keepers -= 1
+        if not _own.keepers:
+            browser, _own.browser = _own.browser, None
+            with _own.held:
+                if browser is not None:
+                    browser.close()
+
+
+def _kept_browser() -> Browser:
+    """The thread's Chromium, launched if there is none or it has died. Raises `BrowserMissing`."""
+    browser = _own.browser
+    if browser is None or not browser.is_connected():
+        executable = find_chromium()
+        if browser is None:
+            _own.held.enter_context(_playwright())
+        browser = _own.driver.chromium.launch(headless=True, executable_path=executable, args=list(FLAGS))
+        _own.browser = browser
+    return browser
+
+
+def _new_context(options: dict[str, Any]) -> BrowserContext:
+    """A context of the thread's Chromium, or of a new one where it turns out only now that it has died."""
+    from playwright.sync_api import Error
+
+    browser = _kept_browser()
+    try:
+        return browser.new_context(**options)
+    except Error:
+        if browser.is_connected():
+            raise
+    return _kept_browser().new_context(**options)
+
+
+@contextmanager
 def open_browser(viewport: Viewport, init_script: str = "") -> Iterator[BrowserContext]:
     """A headless Chromium with a new, empty profile that goes when the block ends; `init_script` runs in every page.
 
-    Nothing is loaded from the network: requests for anything but file:, data: and about: are refused.
+    It has no page yet. Nothing is loaded from the network: requests for anything but file:, data: and about: are
+    refused. The process is the thread's, if one is open in it (see `keep_browser`), else its own. Raises
+    `BrowserMissing`.
     """
-    executable = find_chromium()
-    with tempfile.TemporaryDirectory(prefix="vesper-profile-") as profile, _playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile,
-            headless=True,
-            executable_path=executable,
-            args=list(FLAGS),
-            viewport={"width": viewport.width, "height": viewport.height},
-            device_scale_factor=viewport.scale,
-            is_mobile=viewport.mobile,
-            has_touch=viewport.mobile,
-            locale="en-GB",
-            timezone_id="UTC",
-            reduced_motion="reduce",
-            offline=True,
-        )
+    with keep_browser():
+        context = _new_context({
+            "viewport": {"width": viewport.width, "height": viewport.height},
+            "device_scale_factor": viewport.scale,
+            "is_mobile": viewport.mobile,
+            "has_touch": viewport.mobile,
+            "locale": "en-GB",
+            "timezone_id": "UTC",
+            "reduced_motion": "reduce",
+            "offline": True,
+        })  # fmt: skip
         try:
             if init_script:
                 context.add_init_script(init_script)

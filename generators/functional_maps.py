@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from generators.browser import keep_browser
 from schemas.tables import Tasks
 
 PLATFORM_OF = {"phone": "mobile", "desktop": "desktop", "web": "web"}
@@ -51,8 +52,9 @@ def functional_map() -> dict[str, tuple[str, ...]]:
 
 def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
     """Task rows (no id, stratum or origin yet) of `schemas.tables.Tasks`, each proven by a recorded path."""
-    yield from _page_tasks(config, attempts)
-    yield from _miniwob_tasks(config, attempts)
+    with keep_browser():
+        yield from _page_tasks(config, attempts)
+        yield from _miniwob_tasks(config, attempts)
 
 
 def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:

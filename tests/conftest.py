@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -118,12 +117,12 @@ def has_chromium() -> None:
 
 
 @pytest.fixture(scope="module")
-def shared_chromium() -> Iterator[Callable[..., Any]]:
-    """All browsers that this file opens are contexts of one Chromium: see `one_chromium`."""
-    from one_chromium import one_chromium
+def shared_chromium() -> Iterator[None]:
+    """All browsers that this file opens in its own thread are contexts of one Chromium: see `keep_browser`."""
+    from generators.browser import keep_browser
 
-    with one_chromium() as launch:
-        yield launch
+    with keep_browser():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -133,10 +132,11 @@ def tiny_home(tmp_path_factory: pytest.TempPathFactory, has_chromium: None) -> C
     home, made = run_folder(tmp_path_factory) / "tiny-home", set[str]()
 
     def make(*sources: str) -> Path:
+        from generators.browser import keep_browser
         from generators.embedded import build_raw
 
         home.mkdir(exist_ok=True)
-        with (home.parent / "tiny-home.lock").open("w") as stream:
+        with keep_browser(), (home.parent / "tiny-home.lock").open("w") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             for source in set(sources) - made:
                 build_raw(Store(home), source, home / "raw" / source, size="tiny")

@@ -131,7 +131,7 @@ def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[Site]:
 
     with open_browser(Viewport(1280, 800), STILL) as context:
         context.set_offline(False)
-        page = context.pages[0] if context.pages else context.new_page()
+        page = context.new_page()
         page.on("dialog", lambda dialog: dialog.dismiss())
 
         def show(name: str, width: int, height: int) -> Page:

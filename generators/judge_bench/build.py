@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from generators.browser import keep_browser
 from generators.environments.world import World
 from generators.judge_bench.defects import STEP_OPERATORS, Operator, Planted, Tools
 from generators.judge_bench.episode_defects import EPISODE_OPERATORS
@@ -61,6 +62,7 @@ def is_held_out(family: str) -> bool:
     return int(digest(["held out", family])[:8], 16) / 0xFFFFFFFF < HELD_OUT_SHARE
 
 
+@keep_browser()  # the recorders' worlds open one after another
 def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[str, Any]:
     """Write a bench or corpus into `folder` (replacing what stands there); returns its report, which also says what the
     recorders lost by family and reason (`losses`), and families of which nothing came (`dry`).

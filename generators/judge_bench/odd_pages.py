@@ -279,7 +279,7 @@ class OddPages:
     @contextmanager
     def open(self) -> Iterator[OddWorld]:
         with open_browser(VIEWPORTS[self.kind]) as context:
-            page = context.pages[0] if context.pages else context.new_page()
+            page = context.new_page()
             page.goto((FOLDER / "odd_pages.html").as_uri())
             yield OddWorld(page, self.kind)
 

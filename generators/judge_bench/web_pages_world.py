@@ -281,7 +281,7 @@ def open_web(folder: Path, name: str) -> Iterator[WebWorld]:
     reader = (here / "web_pages_reader.js").read_text(encoding="utf-8")
     with open_browser(VIEW, script + reader) as context:
         _serve(context, folder)
-        page = context.pages[0] if context.pages else context.new_page()
+        page = context.new_page()
         yield WebWorld(page, folder, name)
 
 

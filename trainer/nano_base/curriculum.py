@@ -34,6 +34,7 @@ class Phase:
     batch_size: int = 32
     image_blocks: int = 0
     """Blocks of the decoder after which image tokens say what they show (`MidtrainConfig.image_blocks`)."""
+    final_lr_share: float = 0.3
     look: VisionConfig | None = None
     """The tower alone once more, before the phase's questions."""
 
@@ -58,6 +59,8 @@ CURRICULUM = (
           look=VisionConfig(steps=5000, full_size=0.4, worlds=0.65, lr=1.2e-3, warmup=100, heads_first=150)),
     Phase("settle", {"worlds": 0.45, "acts": 0.2, "layouts": 0.1, "mixed": 0.1, "words": 0.05, "icons": 0.05,
                      "shapes": 0.05}, 1500, sigma=(20.0, 12.0), batch_size=16, image_blocks=2),
+    Phase("long", {"worlds": 0.45, "acts": 0.25, "layouts": 0.08, "mixed": 0.1, "words": 0.04, "icons": 0.04,
+                   "shapes": 0.04}, 4000, sigma=(15.0, 8.0), batch_size=16, image_blocks=2, final_lr_share=0.05),
 )  # fmt: skip
 """One attribute and few elements first, crowds later; then elements as people name them, goals as a navigation sample
 puts them, and the worlds' own screens. Each phase keeps a share of what came before."""
@@ -78,7 +81,6 @@ class NanoBaseConfig:
     """The vision tower alone, before any question."""
     curriculum: tuple[Phase, ...] = CURRICULUM
     warmup: int = 30
-    final_lr_share: float = 0.3
     tokenizer_rows: int = 6_000
     gate_rows: int = 240
     gated: tuple[str, ...] = GATED
@@ -102,7 +104,7 @@ class NanoBaseConfig:
 
         return MidtrainConfig(
             steps=phase.steps, batch_size=phase.batch_size, lr=phase.lr, warmup=min(self.warmup, phase.steps),
-            final_lr_share=self.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads, bf16=True,
+            final_lr_share=phase.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads, bf16=True,
             save_every=self.save_every, validate_every=0, freeze_vision=phase.frozen,
             image_blocks=phase.image_blocks,
             spans=SpanWeights(coordinate=1.0, text=2.0),

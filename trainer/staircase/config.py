@@ -39,7 +39,7 @@ class StaircaseConfig:
     )
     midtrain: Mapping[str, Any] = field(
         default_factory=lambda: {"steps": 1000, "batch_size": 16, "lr": 8e-4, "warmup": 50, "save_every": 50,
-                                 "image_labels": True, "bf16": True}
+                                 "image_labels": True, "image_blocks": 2, "bf16": True}
     )  # fmt: skip
     look_every: int = 250
     look_each: int = 1
@@ -109,9 +109,11 @@ def long_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
 
 
 def _keeping_its_eyes(config: StaircaseConfig) -> StaircaseConfig:
-    """A base that can see keeps its vision tower in every stage."""
+    """A base that can see keeps its vision tower in every stage; it finds what is named, so that mid-training is about
+    what to do with it: mostly steps of episodes, and no coarse targets first."""
     kept = {"freeze_vision": True}
-    return replace(config, midtrain={**config.midtrain, **kept}, offline={**config.offline, **kept},
+    steps = {"sigma": (25.0, 8.0), "schedule": ((1.0, {"navigation": 0.75, "grounding": 0.25}),)}
+    return replace(config, midtrain={**config.midtrain, **kept, **steps}, offline={**config.offline, **kept},
                    online={**config.online, **kept})  # fmt: skip
 
 

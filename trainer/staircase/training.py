@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from generators.generation.contract import Contract
 from pipelines.prompts import prompt_text
@@ -20,6 +20,9 @@ from trainer.staircase.config import PIXELS, StaircaseConfig
 from trainer.staircase.early_stop import Looks, StopTraining
 from trainer.staircase.stopwatch import Stopwatch, TimeUp
 from trainer.staircase.tasks import nano_pool
+
+if TYPE_CHECKING:
+    from trainer.midtrain import MidtrainConfig, RowSource
 
 DONE = "done.json"
 CODE_VERSION = "1"
@@ -92,7 +95,7 @@ class Trainings:
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
-            from trainer.midtrain import ListSource, MidtrainConfig, train
+            from trainer.midtrain import MidtrainConfig, train
 
             loaded = load_checkpoint(base.model)
             looks = Looks(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
@@ -108,7 +111,7 @@ class Trainings:
 
             stopped = "all steps done"
             try:
-                train(loaded.model, loaded.processor, ListSource(self.rows["train"], config.seed), settings,
+                train(loaded.model, loaded.processor, self._source(settings), settings,
                       state_dir=folder.parent / STATE, on_event=event, progress=False)  # fmt: skip
             except StopTraining as reason:
                 stopped = str(reason)
@@ -122,6 +125,14 @@ class Trainings:
         key = config.key("midtrain", "episodes", "look_every", "look_each", "look_attempts", "stop_at", "window",
                          "mid_budget_s", "seed", start=self._weights(base), tasks=self.tasks.digest)  # fmt: skip
         return self._stage("mid", key, make, config.mid_budget_s)
+
+    def _source(self, settings: MidtrainConfig) -> RowSource:
+        """The training rows in the order and mixture of these settings."""
+        from trainer.midtrain import ListSource
+        from trainer.stream import scheduled
+
+        rows = self.rows["train"]
+        return scheduled(ListSource(rows, settings.seed), settings, rows)
 
     def offline(self, start: Stage, domain: str, control_s: float = 0.0) -> Stage:
         """Offline RL of a domain, its peak being kept. As a control it goes on and on for that time."""
@@ -194,7 +205,7 @@ class Trainings:
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
-            from trainer.midtrain import ListSource, MidtrainConfig, train
+            from trainer.midtrain import MidtrainConfig, train
 
             loaded = load_checkpoint(start.model)
             narrow = MidtrainConfig(**_tuples(config.midtrain)).sigma[1]
@@ -214,7 +225,7 @@ class Trainings:
                         raise TimeUp
 
             try:
-                train(loaded.model, loaded.processor, ListSource(self.rows["train"], config.seed + 1), settings,
+                train(loaded.model, loaded.processor, self._source(settings), settings,
                       state_dir=folder.parent / STATE, on_event=event, progress=False)  # fmt: skip
             except TimeUp:
                 loaded.model.eval()

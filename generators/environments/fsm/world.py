@@ -169,7 +169,7 @@ def open_fsm(resolve: Resolve = make_site, *, nano: bool = False) -> Iterator[Fs
     """
     viewport = NANO if nano else DESKTOP
     with open_browser(viewport) as context:
-        page = context.pages[0] if context.pages else context.new_page()
+        page = context.new_page()
         page.goto((FOLDER / "site.html").as_uri())
         if nano:
             page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))

@@ -74,5 +74,5 @@ class Miniwob:
 def open_miniwob() -> Iterator[Miniwob]:
     reader = (FOLDER / "reader.js").read_text(encoding="utf-8")
     with open_browser(MINIWOB, _CLOCK + reader) as context:
-        page = context.pages[0] if context.pages else context.new_page()
+        page = context.new_page()
         yield Miniwob(page)

@@ -215,5 +215,5 @@ def open_miniwob_world(*, nano: bool = False) -> Iterator[MiniwobWorld]:
     `nano`: the same pages at two pixels a CSS pixel, with nano's text (`generators.nano_text`) and without yellow."""
     viewport = replace(MINIWOB, height=NANO_HEIGHT, scale=NANO_SCALE) if nano else MINIWOB
     with open_browser(viewport, READER.read_text(encoding="utf-8")) as context:
-        page = context.pages[0] if context.pages else context.new_page()
+        page = context.new_page()
         yield MiniwobWorld(page, viewport, nano_text_css(NANO_SCALE) + _NANO_STYLE if nano else "")

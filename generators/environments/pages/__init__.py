@@ -100,6 +100,6 @@ def open_pages(platform: str, viewport: Viewport | None = None) -> Iterator[Worl
     """A World for `phone`, `desktop` or `web` (a page that scrolls as a whole). It needs no network."""
     viewport = viewport or VIEWPORTS[platform]
     with open_browser(viewport) as context:
-        page = context.pages[0] if context.pages else context.new_page()
+        page = context.new_page()
         page.goto((FOLDER / "index.html").as_uri())
         yield World(page, platform, viewport)

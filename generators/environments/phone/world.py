@@ -204,7 +204,7 @@ def open_phone(viewport: Viewport = PHONE, *, nano: bool = False) -> Iterator[Ph
     text is nano's (`generators.nano_text`). Snapshots, tasks and truth are the same."""
     viewport = NANO if nano else viewport
     with open_browser(viewport) as context:
-        page = context.pages[0] if context.pages else context.new_page()
+        page = context.new_page()
         page.goto((FOLDER / "index.html").as_uri())
         if nano:
             page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
