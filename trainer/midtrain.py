@@ -188,6 +188,7 @@ def train(
     group = ranks()
     digest = _run_digest(model, source, config) if group.first and state_dir is not None else ""
     digest, state_dir = following(group, (digest, state_dir))
+    answers = processor  # validation is of answers alone, whatever image tokens are asked for
     if config.image_labels:
         if not processor.preset.instruction_first:
             raise ValueError("mid-training: image_labels: expected a preset that puts the instruction before the "
@@ -234,7 +235,7 @@ def train(
             bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
             last = step == config.steps
             if validation and (last or (config.validate_every and step % config.validate_every == 0)):
-                scores = validate(model, processor, validation, config.spans, group=group)
+                scores = validate(model, answers, validation, config.spans, group=group)
                 curve.validation.append({"step": step, **scores})
                 _tell({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
             if last or step % config.save_every == 0:

@@ -35,6 +35,7 @@ class Phase:
     image_blocks: int = 0
     """Blocks of the decoder after which image tokens say what they show (`MidtrainConfig.image_blocks`)."""
     final_lr_share: float = 0.3
+    """Learning rate of its last step, as a share of `lr`."""
     look: VisionConfig | None = None
     """The tower alone once more, before the phase's questions."""
 
