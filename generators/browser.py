@@ -117,8 +117,7 @@ def keep_browser() -> Iterator[None]:
     a world does in it. The first `open_browser` launches it; blocks may nest, the outermost closes it.
 
     One that has died is launched anew by the next `open_browser`; what was open in it has died with it. From the first
-    launch to the end the thread has Playwright's event loop, so that `asyncio.run` can't be used in it. Not for workers
-    that kill the processes of a world whose call hangs (`LocalPool`): those must be that world's alone.
+    launch to the end the thread has Playwright's event loop, so that `asyncio.run` can't be used in it.
     """
     _own.keepers += 1
     try:

@@ -58,9 +58,11 @@ class DevicePool(Protocol):
 
 
 class LocalPool:
-    """Worlds on this machine, each in a browser (or session) of its own.
+    """Worlds on this machine, each in a browser (or session) of its own, or in one that its thread keeps
+    (`generators.browser.keep_browser`).
 
-    `worlds` are openers by name, those of the registry unless given; `most` open at once of each.
+    `worlds` are openers by name, those of the registry unless given; `most` open at once of each. A device that is said
+    to have failed takes its browser with it, so that the next one begins with another.
     """
 
     def __init__(self, worlds: Mapping[str, Opener] | None = None, most: int | None = None) -> None:
@@ -68,6 +70,8 @@ class LocalPool:
         self._most = most
         self._lock = threading.Lock()
         self._numbers = 0
+        self._threads = threading.local()
+        """`processes`: what the worlds of a thread started and still runs."""
 
     def kind(self, contract: Contract) -> str:
         if contract.world not in self._worlds:
@@ -84,10 +88,13 @@ class LocalPool:
             with self._lock:  # one at a time, so that the processes that appear are this world's
                 before = _descendants()
                 world = stack.enter_context(self._worlds[kind]())
-                started = _descendants() - before
+                after = _descendants()
+                earlier: frozenset[tuple[int, int]] = getattr(self._threads, "processes", frozenset())
+                started = self._threads.processes = (earlier & after) | (after - before)
                 self._numbers += 1
                 number = self._numbers
-            yield Device(f"local/{kind}/{number}", world, kill=lambda: _kill(started))
+            browsers = _browsers(started)
+            yield Device(f"local/{kind}/{number}", world, lambda reason: _kill(browsers), lambda: _kill(browsers))
 
 
 def _opener(name: str) -> Opener:
@@ -236,12 +243,14 @@ def _descendants() -> frozenset[tuple[int, int]]:
     return frozenset(found)
 
 
-def _kill(started: frozenset[tuple[int, int]]) -> None:
-    """End the browsers among processes, those that a helper of this process started; the helpers go on, since they
-    are what tells the waiting call that its browser is gone. Processes that were replaced since aren't touched."""
-    own = os.getpid()
-    alive = started & _descendants()
-    below = [pid for pid, parent in alive if parent != own]
-    for pid in below or [pid for pid, _ in alive]:
+def _browsers(started: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    """Of processes, those that a helper of this process started, if any: the helpers are to go on, since they are what
+    tells a waiting call that its browser is gone."""
+    return frozenset(one for one in started if one[1] != os.getpid()) or started
+
+
+def _kill(processes: frozenset[tuple[int, int]]) -> None:
+    """End processes. Those that were replaced since aren't touched."""
+    for pid, _ in processes & _descendants():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from generators.browser import BrowserMissing
+from generators.browser import BrowserMissing, keep_browser
 from generators.environments.world import World
 from generators.generation.contract import Contract, Trajectory
 from generators.generation.devices import Device, DevicePool
@@ -208,6 +208,7 @@ class _Run:
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
+    @keep_browser()  # its devices open one after another
     def _work(self, worker: _Worker) -> None:
         try:
             while (job := self._next(worker)) is not None:

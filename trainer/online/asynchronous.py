@@ -1,10 +1,10 @@
 """Rollouts go on while the learner learns: bounded staleness, and every finished rollout used once or counted.
 
-Group g is the task at place g mod n of batch g div n (n = tasks_per_update), so what is asked for is a pure function of
-(tasks, seed); when it comes is not. At most n·(max_staleness + 1) groups are open at once. An update takes the n oldest
-groups that are whole. A group whose oldest replies would be too old for the next update is taken with the members it
-has; a straggler then joins a later update, its advantage being that against its whole group. A rollout with a reply
-older than `max_staleness` updates is dropped and counted.
+Group g is the task at place g mod n of batch g div n (n = tasks_per_update) in the order of `in_device_order`, so what
+is asked for is a pure function of (tasks, seed); when it comes is not. At most n·(max_staleness + 1) groups are open
+at once. An update takes the n oldest groups that are whole. A group whose oldest replies would be too old for the next
+update is taken with the members it has; a straggler then joins a later update, its advantage being that against its
+whole group. A rollout with a reply older than `max_staleness` updates is dropped and counted.
 
 A finished rollout lies in a file until an update that used it, or its drop, is saved with the weights. A run that was
 killed goes on from the weights last saved: rollouts of updates that were lost with their weights are used again by
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.generation.contract import Contract
-from trainer.online.collect import Group, group_jobs
+from trainer.online.collect import Group, group_jobs, in_device_order
 from trainer.online.config import OnlineConfig
 from trainer.online.rollout_files import RolloutFiles
 from trainer.online.rollouts import Rollout
@@ -104,7 +104,8 @@ class AsyncCollector:
 
     def _begin(self, number: int) -> _Open:
         batch, place = divmod(number, self._config.tasks_per_update)
-        task = self._batches.batch(batch, self._config.tasks_per_update)[place]
+        tasks = self._batches.batch(batch, self._config.tasks_per_update)
+        task = in_device_order(self._workers.pool, tasks, batch)[place]
         self._open[number] = _Open(f"g{number:07d}", task)
         return self._open[number]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from generators.generation.contract import Contract
+from generators.generation.devices import DevicePool
 from trainer.online.config import OnlineConfig
 from trainer.online.rollouts import Job, Rollout, rollout_seed
 from trainer.online.strata import StratifiedBatches
@@ -56,6 +57,12 @@ def group_jobs(task: Contract, key: str, config: OnlineConfig) -> list[Job]:
             for member in range(config.num_generations)]  # fmt: skip
 
 
+def in_device_order(pool: DevicePool, tasks: Sequence[Contract], batch: int) -> list[Contract]:
+    """Tasks of batch number `batch` so that those that need one kind of device follow one another, and first the kind
+    that the batch before ended with: a worker opens another device only where the kind changes."""
+    return sorted(tasks, key=pool.kind, reverse=batch % 2 == 1)
+
+
 class SyncCollector:
     """The groups of update u are those of batch u, made with the weights that update u starts from."""
 
@@ -63,16 +70,15 @@ class SyncCollector:
         self._workers, self._batches, self._config = workers, batches, config
 
     def collect(self, update: int) -> list[Group]:
-        tasks = self._batches.batch(update, self._config.tasks_per_update)
-        keys = [f"u{update:06d}-t{place:03d}" for place in range(len(tasks))]
-        groups = [(self._workers.pool.kind(task), key, task) for key, task in zip(keys, tasks, strict=True)]
-        # those that need one kind of device one after the other, and first the kind that the last update ended with
-        order = sorted(groups, key=lambda group: group[:2], reverse=update % 2 == 1)
-        jobs = [job for _, key, task in order for job in group_jobs(task, key, self._config)]
+        config = self._config
+        tasks = in_device_order(self._workers.pool, self._batches.batch(update, config.tasks_per_update), update)
+        groups = [(f"u{update:06d}-t{place:03d}", task) for place, task in enumerate(tasks)]
+        jobs = [group_jobs(task, key, config) for key, task in groups]
         # which device made a rollout, and how long that took, is a matter of chance
-        made = {rollout.key: replace(rollout, device="") for rollout in self._workers.run(jobs)}
-        return [Group(key, task, tuple(made[job.key] for job in group_jobs(task, key, self._config)))
-                for _, key, task in groups]  # fmt: skip
+        made = [replace(one, device="") for one in self._workers.run([job for members in jobs for job in members])]
+        each = config.num_generations
+        return [Group(key, task, tuple(made[place * each : (place + 1) * each]))
+                for place, (key, task) in enumerate(groups)]  # fmt: skip
 
     def taken(self, rollouts: Sequence[Rollout]) -> None:
         if rollouts:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from generators.browser import keep_browser
 from generators.generation.devices import Device, DevicePool
 from generators.generation.execution import InfrastructureFailure, Limits
 from generators.generation.journal import ClaimLost
@@ -248,6 +249,7 @@ class RolloutWorkers:
 
     # -- a worker's thread -----------------------------------------------------------------------------------------
 
+    @keep_browser()  # its devices open one after another
     def _work(self, worker: Worker) -> None:
         try:
             while (task := self._next(worker)) is not None:

@@ -51,14 +51,14 @@ class StaircaseConfig:
     offline: Mapping[str, Any] = field(
         default_factory=lambda: {"updates": 80, "prompts": 16, "group": 8, "eval_every": 10, "patience": 3,
                                  "train_limit": 4000, "validation_limit": 200, "validation_samples": 1,
-                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 1e-4,
+                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 2e-4,
                                  "rewards": {"box_aware": True}}
     )  # fmt: skip
     grounding: Mapping[str, Any] = field(default_factory=dict)
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 8, "num_generations": 8,
-                                 "workers": 6, "budget_s": 720.0, "learning_rate": 1e-4,
+                                 "workers": 6, "budget_s": 720.0, "learning_rate": 2e-4,
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     online_each: int = 40

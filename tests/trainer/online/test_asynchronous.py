@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from choice_world import task
+from choice_world import pool, task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +31,7 @@ class Workers:
         self.jobs: dict[str, Job] = {}
         self.ready: list[Rollout] = []
         self.keep: Any = None
+        self.pool = pool()
 
     def submit(self, jobs: Sequence[Job], first: bool = False) -> None:
         self.jobs |= {job.key: job for job in jobs}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
+from itertools import groupby
 
 import pytest
 from choice_world import task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generators.generation.devices import LocalPool
 from generators.task_pool import STRATA, stratum
+from trainer.online.collect import in_device_order
 from trainer.online.config import OnlineConfig, VllmConfig, config_from
 from trainer.online.strata import StratifiedBatches
 from trainer.online.vllm_client import VllmClient
@@ -76,3 +80,15 @@ def test_batches_depend_on_seed_and_number_alone() -> None:
     assert first.batch(0, 4) != StratifiedBatches(tasks, (2, 4), 1).batch(0, 4)
     with pytest.raises(ValueError, match="each task once"):
         StratifiedBatches([tasks[0], tasks[0]], (2, 4), 0)
+
+
+def test_tasks_of_one_kind_of_device_follow_one_another() -> None:
+    worlds = ("fsm", "miniwob", "phone")
+    tasks = [replace(task(1, number), initial_state={"world": worlds[number % 3]}) for number in range(9)]
+    pool = LocalPool(dict.fromkeys(worlds))  # type: ignore[arg-type]  # none is opened
+    kinds = []
+    for batch in range(4):
+        ordered = in_device_order(pool, tasks, batch)
+        assert sorted(one.task_id for one in ordered) == sorted(one.task_id for one in tasks)
+        kinds += [one.world for one in ordered]
+    assert [kind for kind, _ in groupby(kinds)] == [*worlds, "miniwob", "fsm", "miniwob", "phone", "miniwob", "fsm"]
