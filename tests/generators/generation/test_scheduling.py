@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from executing import (
@@ -28,7 +29,7 @@ from executing import (
     what_was_done,
 )
 
-from generators.browser import BrowserMissing
+from generators.browser import BrowserMissing, keep_browser
 from generators.environments.world import Observation, World
 from generators.generation.contract import Contract, Trajectory
 from generators.generation.devices import Device, LocalPool, Pools
@@ -255,3 +256,26 @@ def test_a_real_browser_that_is_killed(tmp_path: Path, undisturbed: list[dict[st
     assert sum(one.resumed for one in done) == 1
     assert {len(one.turns) - 1 for one in done} == {contract.expected_steps for contract in contracts}
     assert json.dumps([one.end_state for one in done])
+
+
+@pytest.mark.usefixtures("has_chromium")
+def test_a_thread_that_keeps_its_browser_gets_another_after_a_device_that_failed() -> None:
+    start = fsm_contracts()[0].initial_state
+    worlds = LocalPool()
+
+    def used(device: Device) -> Any:
+        device.world.reset(start)
+        assert device.world.observe().places
+        return device.world.page.context.browser  # type: ignore[attr-defined]
+
+    with keep_browser():
+        with worlds.open("fsm") as device:
+            kept = used(device)
+        with pytest.raises(Exception, match="closed"), worlds.open("fsm") as device:
+            assert used(device) is kept
+            device.fail("it shows nothing")
+            device.kill()  # nothing is left to be ended: what tells of the end goes on
+            device.world.observe()
+        for _ in range(2):
+            with worlds.open("fsm") as device:
+                assert used(device) is not kept
