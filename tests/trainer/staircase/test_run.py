@@ -7,17 +7,21 @@ import multiprocessing
 import os
 import signal
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
 
+from trainer.midtrain import MidtrainConfig
 from trainer.staircase.chart import staircase_svg
-from trainer.staircase.config import StaircaseConfig
+from trainer.staircase.choice import Tasks
+from trainer.staircase.config import StaircaseConfig, long_form
 from trainer.staircase.figures import COMPARED, course, joined
 from trainer.staircase.report import combine
 from trainer.staircase.run import run_staircase, seed_folder
+from trainer.staircase.training import Trainings
 
 ALL = {"random", "base", "mid", "offline", "online", "linear", "ties", "more_supervised", "more_offline"}
 
@@ -107,6 +111,20 @@ def test_the_course_of_offline_rl_goes_on_in_the_control_from_its_peak(tmp_path:
     drawn = staircase_svg("<b>&", {"random": {"greedy": half, "sampled": none, "pass_at_k": half}}, told["looks"])
     assert "&lt;b&gt;&amp;" in drawn and drawn.count("<polyline") == 2
     ElementTree.fromstring(drawn)
+
+
+def test_a_base_that_sees_learns_from_episodes_mostly(tmp_path: Path) -> None:
+    rows = [{"sample_id": f"{objective}-{number}", "split": "train", "objective": objective}
+            for objective, count in (("navigation", 100), ("grounding", 300)) for number in range(count)]  # fmt: skip
+
+    def share(base: str) -> float:
+        config = long_form("web", 0, base)
+        source = Trainings(tmp_path, config, cast("Tasks", None), rows)._source(MidtrainConfig(**config.midtrain))
+        kept = list(islice((row for row in source.rows(0) if row), 400))
+        return sum(row["objective"] == "navigation" for row in kept) / len(kept)
+
+    assert share("") == 0.25
+    assert 0.7 < share("a folder") < 0.8
 
 
 def test_a_window_without_its_stop_is_refused(tiny: StaircaseConfig) -> None:
