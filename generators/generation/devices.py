@@ -68,10 +68,7 @@ class LocalPool:
     def __init__(self, worlds: Mapping[str, Opener] | None = None, most: int | None = None) -> None:
         self._worlds = dict(worlds) if worlds is not None else {name: _opener(name) for name in WORLDS}
         self._most = most
-        self._lock = threading.Lock()
         self._numbers = 0
-        self._threads = threading.local()
-        """`processes`: what the worlds of a thread started and still runs."""
 
     def kind(self, contract: Contract) -> str:
         if contract.world not in self._worlds:
@@ -85,16 +82,13 @@ class LocalPool:
     @contextmanager
     def open(self, kind: str) -> Iterator[Device]:
         with contextlib.ExitStack() as stack:
-            with self._lock:  # one at a time, so that the processes that appear are this world's
+            with _opening:
                 before = _descendants()
                 world = stack.enter_context(self._worlds[kind]())
-                after = _descendants()
-                earlier: frozenset[tuple[int, int]] = getattr(self._threads, "processes", frozenset())
-                started = self._threads.processes = (earlier & after) | (after - before)
+                started = _Started.by_this_thread(before)
                 self._numbers += 1
                 number = self._numbers
-            browsers = _browsers(started)
-            yield Device(f"local/{kind}/{number}", world, lambda reason: _kill(browsers), lambda: _kill(browsers))
+            yield Device(f"local/{kind}/{number}", world, lambda reason: started.kill(), started.kill)
 
 
 def _opener(name: str) -> Opener:
@@ -225,32 +219,52 @@ class Pools:
 
 # -- processes that a local world started (Linux; elsewhere none are seen, and a call that hangs isn't ended) ---------
 
+_opening = threading.Lock()
+"""Held while a local world opens: so the children that this process has then and hadn't before are that world's."""
+_mine = threading.local()
+"""`roots`: the children of this process that worlds of a thread started, a Chromium that it keeps below one of them."""
 
-def _descendants() -> frozenset[tuple[int, int]]:
-    """(process, its parent) of all processes below this one."""
+
+@dataclass(frozen=True)
+class _Started:
+    """Children of this process that a thread's worlds started. Those that had children of their own (`helpers`) drive a
+    browser and go on when it is ended: they are what tells the waiting call that it is gone."""
+
+    roots: frozenset[int]
+    helpers: frozenset[int]
+
+    @classmethod
+    def by_this_thread(cls, before: Mapping[int, int]) -> _Started:
+        """What is there now and wasn't `before`, with what earlier worlds of this thread left running."""
+        now = _descendants()
+        earlier: frozenset[int] = getattr(_mine, "roots", frozenset())
+        children = {pid for pid, parent in now.items() if parent == os.getpid()}
+        _mine.roots = frozenset(children & (earlier | (children - before.keys())))
+        return cls(_mine.roots, _mine.roots & frozenset(now.values()))
+
+    def kill(self) -> None:
+        """End them and all below them but the helpers."""
+        now = _descendants()
+        ended = {pid for pid in self.roots if now.get(pid) == os.getpid()}
+        while more := {pid for pid, parent in now.items() if parent in ended} - ended:
+            ended |= more
+        for pid in ended - self.helpers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _descendants() -> dict[int, int]:
+    """Process → its parent, of all processes below this one."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
     own = os.getpid()
-    found = set()
+    found = {}
     for pid in parents:
         above, steps = parents.get(pid, 0), 0
         while above not in (own, 0, 1) and steps < 64:
             above, steps = parents.get(above, 0), steps + 1
         if above == own:
-            found.add((pid, parents[pid]))
-    return frozenset(found)
-
-
-def _browsers(started: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-    """Of processes, those that a helper of this process started, if any: the helpers are to go on, since they are what
-    tells a waiting call that its browser is gone."""
-    return frozenset(one for one in started if one[1] != os.getpid()) or started
-
-
-def _kill(processes: frozenset[tuple[int, int]]) -> None:
-    """End processes. Those that were replaced since aren't touched."""
-    for pid, _ in processes & _descendants():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            found[pid] = parents[pid]
+    return found
