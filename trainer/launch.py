@@ -2,8 +2,10 @@
 
     torchrun --nproc-per-node N -m trainer mid_trained --home DIR
 
-Only mid-training is done by all ranks. The others build the same model, without weights, and read the same rows from
-the store, which they never write; they leave the stage where training ends and wait for the next.
+Mid-training and the steps of RL are done by all ranks. The others build the same model, without weights. In
+mid-training they read the same rows from the store, which they never write; in RL the first rank samples, alone or by
+servers, and the others do what its learner does (`Learner.follow`). They leave the stage where training ends and wait
+for the next.
 """
 
 from __future__ import annotations
@@ -11,11 +13,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainer.parallel import NotTrained, Ranks, hollow_models
+from trainer.stages import ONLINE, SPECIALISTS, Context
 
-SHARED = ("mid_trained",)
+if TYPE_CHECKING:
+    from trainer.learner import LearnerConfig
+
+SHARED = ("mid_trained", *SPECIALISTS, *ONLINE)
 """Stages whose training all ranks do."""
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -75,5 +81,35 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratc
     inputs = {name: store.require(name) for name in stages.inputs_of(stage)}
     context = stages.Context(store, stage, stages.stage_config(stage, config), inputs, event, scratch, False)
     with hollow_models():
+        if stage != "mid_trained":
+            return _learn_along(context)
         stages.stage_function(stage)(context, scratch)
     raise RuntimeError(f"{stage}: expected its training to be shared among ranks, but it has none")
+
+
+def _learn_along(context: Context) -> None:
+    """What the first rank's learner does, until RL of the stage is over."""
+    from trainer.checkpoint import load_checkpoint
+    from trainer.deterministic import deterministic
+    from trainer.learner import Learner
+    from trainer.parallel import ranks
+
+    start, settings, threads = _learner_of(context)
+    loaded = load_checkpoint(context.folder(start))
+    with deterministic(ranks().device, threads):
+        Learner(loaded.model, loaded.processor, settings).follow()
+
+
+def _learner_of(context: Context) -> tuple[str, LearnerConfig, int]:
+    """(checkpoint that a stage of RL starts from, settings of its learner, threads)."""
+    if context.stage in SPECIALISTS:
+        from trainer.offline_config import learner_config
+        from trainer.stage_checkpoints import offline_config
+
+        offline = offline_config(context)
+        return "mid_trained", learner_config(offline), offline.threads
+    from trainer.online.learner import learner_config as learner_config_online
+    from trainer.online.stage import online_config
+
+    online = online_config(context)
+    return f"offline_{context.domain}", learner_config_online(online), online.threads

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainer.alignment import AlignmentConfig
 from trainer.grpo import GrpoConfig
+from trainer.learner import LearnerConfig
 from trainer.rewards import RewardConfig
 from trainer.semi_online import SemiOnlineConfig
 
@@ -20,11 +21,12 @@ class OfflineConfig:
     updates on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks,
     `held_out_samples` replies each, before and after. The peak is that of trace success where validation holds at
     least `min_traces` whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere;
-    `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is. `align`: histories
-    are aligned between epochs (None: as the preset is, see `offline_alignment.wanted`), by the settings of
-    `alignment`, whose rewards are those of the run. `difficulty` above 0 gives questions with small targets a larger
-    share of an update (`box_reward.difficulty_weights`). `semi_online` replays whole episodes with the policy's own
-    history (`trainer.semi_online`) and never aligns; `prompts` then counts episodes.
+    `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is;
+    `gradient_checkpointing` makes activations anew where they are needed. `align`: histories are aligned between
+    epochs (None: as the preset is, see `offline_alignment.wanted`), by the settings of `alignment`, whose rewards are
+    those of the run. `difficulty` above 0 gives questions with small targets a larger share of an update
+    (`box_reward.difficulty_weights`). `semi_online` replays whole episodes with the policy's own history
+    (`trainer.semi_online`) and never aligns; `prompts` then counts episodes.
     """
 
     domain: str
@@ -37,6 +39,7 @@ class OfflineConfig:
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     freeze_vision: bool = False
+    gradient_checkpointing: bool = False
     entropy_decay: float = 1.0
     micro_batch: int = 64
     train_limit: int = 2000
@@ -70,6 +73,15 @@ class OfflineConfig:
             raise ValueError(f"offline RL: expected difficulty >= 0, found {self.difficulty}")
         if self.semi_online and (self.align or self.difficulty or self.domain == "grounding"):
             raise ValueError("offline RL: semi_online replays navigation: expected no align, difficulty or grounding")
+
+
+def learner_config(config: OfflineConfig) -> LearnerConfig:
+    """What of a run's settings the learner goes by."""
+    return LearnerConfig(
+        config.grpo, config.learning_rate, config.warmup, config.weight_decay, config.max_grad_norm,
+        config.entropy_decay, config.iterations, config.micro_batch, config.freeze_vision,
+        config.gradient_checkpointing,
+    )  # fmt: skip
 
 
 def config_from(domain: str, plain: Mapping[str, Any]) -> OfflineConfig:

@@ -13,9 +13,7 @@ state was saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
 
 from __future__ import annotations
 
-import copy
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -29,28 +27,20 @@ from trainer.batches import Processor, Row
 from trainer.box_reward import difficulty_weights
 from trainer.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
 from trainer.deterministic import deterministic
-from trainer.generation import Completion, generate, reply_limit
-from trainer.grpo import (
-    Advantages,
-    GrpoConfig,
-    LossParts,
-    entropy_coefficient,
-    group_advantages,
-    grpo_loss,
-    padded,
-    scaled_groups,
-    shrunk_negatives,
-)
+from trainer.generation import generate, reply_limit
+from trainer.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.held_out import Measure, RlTask, choose, measure, succeeds, tasks_of
-from trainer.model import freeze_vision, reply_logprobs
+from trainer.learner import Learner, Reply
 from trainer.offline_alignment import aligned_rows, wanted, with_aligned
-from trainer.offline_config import OfflineConfig
+from trainer.offline_config import OfflineConfig, learner_config
 from trainer.rewards import group_rewards
 from trainer.rl_metrics import Trained, metrics_of, weight_delta
 from trainer.semi_online import Update, answering, roll, update_of, whole_episodes
 from trainer.tensors import WeightFiles
 
 METRICS = "rl.json"
+STATE_VERSION = 2
+"""Of what is saved on the way."""
 Event = dict[str, Any]
 
 
@@ -103,7 +93,8 @@ def train_offline(
     `validation_rows` find the peak; without any, a tenth of the training clusters is set aside. `state_dir` names a
     folder where progress is kept; with it, a killed run goes on exactly. `lengths` ("source/episode" → actions) tells
     which episodes are whole. `on_event` receives dicts with a `kind`: start, held_out, update, look, saved, resumed,
-    aligned, done.
+    aligned, trained, done. Under torchrun this is what the first rank does, while the others follow its learner
+    (`trainer.launch`).
     Raises `ValueError` when no training or held-out task is left, naming what was found.
     """
     emit = on_event or (lambda event: None)
@@ -116,6 +107,8 @@ def train_offline(
         before = _held_out(loaded, held_out, config, lengths)
         emit({"kind": "held_out", "when": "before", **before.summary()})
         run.go()
+        run.learner.close()
+        emit({"kind": "trained", "update": run.state.update})
         after = _held_out(loaded, held_out, config, lengths)
     emit({"kind": "held_out", "when": "after", **after.summary()})
     counted = {"tasks": {"train": len(train), "validation": len(validation), "held_out": len(held_out)},
@@ -172,7 +165,7 @@ def _apart(tasks: Sequence[RlTask], others: Sequence[RlTask]) -> list[RlTask]:
 def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [[str(task.row["sample_id"]) for task in some] for some in tasks]
-    return digest([WeightFiles(start).digest(), json.loads(json.dumps(asdict(config))), ids])
+    return digest([STATE_VERSION, WeightFiles(start).digest(), json.loads(json.dumps(asdict(config))), ids])
 
 
 def _held_out(
@@ -195,12 +188,8 @@ class _Run:
         self.train, self.validation, self.lengths = train, validation, lengths
         self.emit, self.file = emit, folder / "offline_rl.pt" if folder else None
         self.identity = _identity(start, config, train, validation)
-        self.reference = copy.deepcopy(loaded.model).eval() if config.grpo.beta > 0 else None
         self.start = {name: tensor.detach().clone() for name, tensor in self.model.named_parameters()}
-        freeze_vision(self.model, config.freeze_vision)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
-        )
+        self.learner = Learner(loaded.model, loaded.processor, learner_config(config))
         self.state = _State()
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
         self.episodes = whole_episodes(train, lengths) if config.semi_online else {}
@@ -249,10 +238,10 @@ class _Run:
         config = self.config
         made = self._replayed() if config.semi_online else self._single_steps()
         replies, advantages = made.replies, made.advantages
-        rate = config.learning_rate * min(1.0, (self.state.update + 1) / max(1, config.warmup))
-        figures: Event = {}
-        for _ in range(config.iterations if advantages.used else 0):
-            figures = self._step(made.tasks, replies, advantages, rate)
+        compared = [Reply(made.tasks[one.row].row, one.token_ids, one.logprobs, place)
+                    for place, one in enumerate(replies) if advantages.weights[place] > 0]  # fmt: skip
+        rate = self.learner.learning_rate(self.state.update)
+        figures = self.learner.step(compared, advantages, [len(one.token_ids) for one in replies], self.state.update)
         self.state.groups += advantages.groups
         self.state.zero_variance += advantages.zero_variance
         self.state.update += 1
@@ -298,49 +287,6 @@ class _Run:
         advantages = scaled_groups(advantages, [len(group) for group in groups], harder)
         return Update(tasks, replies, advantages, sum(map(sum, grouped)) / len(replies))
 
-    def _step(self, tasks: list[RlTask], replies: list[Completion], advantages: Advantages, rate: float) -> Event:
-        """One optimiser step over the replies that hold a comparison; → its figures."""
-        live = [i for i, weight in enumerate(advantages.weights) if weight > 0]
-        counts = [len(reply.token_ids) for reply in replies]
-        grpo = self._decayed()
-        self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        parts: list[tuple[int, LossParts]] = []
-        for cut in range(0, len(live), self.config.micro_batch):
-            some = live[cut : cut + self.config.micro_batch]
-            rows, sampled = [tasks[replies[i].row].row for i in some], [replies[i].token_ids for i in some]
-            batch = self.processor.reply_batch(rows, sampled).to(next(self.model.parameters()).device)
-            found = reply_logprobs(self.model, batch, never=self.processor.never)
-            old = padded([replies[i].logprobs for i in some], found.logprobs)
-            reference = None
-            if self.reference is not None:
-                with torch.no_grad():
-                    reference = reply_logprobs(self.reference, batch, never=self.processor.never).logprobs
-            part = grpo_loss(
-                found.logprobs, old, found.mask, some, advantages, counts, grpo, reference_SL=reference,
-                entropy_SL=found.entropy,
-            )  # fmt: skip
-            part.loss.backward()
-            parts.append((int(found.mask.sum()), part))
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-        if not math.isfinite(float(norm)):
-            raise FloatingPointError(f"offline RL: the gradient of update {self.state.update + 1} isn't finite: {norm}")
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        self.model.eval()
-        tokens = sum(count for count, _ in parts)
-        means = {
-            word: sum(count * getattr(part, word) for count, part in parts) / tokens
-            for word in ("kl", "entropy", "ratio", "clip_low", "clip_high")
-        }
-        return {"loss": float(sum(part.loss.detach() for _, part in parts)), "grad_norm": float(norm), **means}
-
-    def _decayed(self) -> GrpoConfig:
-        grpo = self.config.grpo
-        coefficient = entropy_coefficient(grpo.entropy_coef, self.config.entropy_decay, self.state.update)
-        return replace(grpo, entropy_coef=coefficient)
-
     def _look(self) -> None:
         """Measure on validation, and keep the weights if this is the peak so far."""
         found = measure(
@@ -365,11 +311,7 @@ class _Run:
         if self.file is None:
             return
         with whole_file(self.file, lasting=True, alone=True) as part, part.open("wb") as stream:
-            torch.save(
-                {"identity": self.identity, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
-                 "state": vars(self.state)},
-                stream,
-            )  # fmt: skip
+            torch.save({"identity": self.identity, "learner": self.learner.state(), "state": vars(self.state)}, stream)
         self.emit({"kind": "saved", "update": self.state.update})
 
     def _restore(self) -> bool:
@@ -379,8 +321,7 @@ class _Run:
         saved = torch.load(self.file, weights_only=True, map_location=next(self.model.parameters()).device)
         if saved["identity"] != self.identity:
             return False
-        self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
+        self.learner.load(saved["learner"])
         self.state = _State(**saved["state"])
         if self.state.aligned:
             self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)

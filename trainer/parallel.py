@@ -50,6 +50,14 @@ class Ranks:
         found: list[float] = tensor.tolist()
         return found
 
+    def largest(self, value: float) -> float:
+        """The largest value of all ranks."""
+        if self.world == 1:
+            return value
+        tensor = torch.tensor([value], dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, dist.ReduceOp.MAX)
+        return float(tensor)
+
     def told(self, value: Any) -> Any:
         """The first rank's value, on every rank (any picklable thing; the ranks trust one another)."""
         if self.world == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,6 +21,9 @@ from trainer.presets import Preset
 from trainer.stages import HELDOUT, MIXTURE, SHARDS, Context, Made, preset_from
 from trainer.stream import MixtureSource, cluster_of, scheduled, set_aside
 from trainer.tokenizer import train_tokenizer
+
+if TYPE_CHECKING:
+    from trainer.offline_config import OfflineConfig
 
 CURVE = "curve.json"
 MIN_VALIDATION = 16
@@ -125,15 +128,20 @@ def mid_trained(context: Context, folder: Path) -> Made:
     ])  # fmt: skip
 
 
+def offline_config(context: Context) -> OfflineConfig:
+    """Settings of a specialist's stage."""
+    from trainer.offline_config import config_from
+
+    return config_from(context.domain, context.config["offline"])
+
+
 def specialist(context: Context, folder: Path) -> Made:
     """Offline RL of one domain from mid_trained."""
     from trainer.held_out import DOMAINS
-    from trainer.offline_config import config_from as offline_from
     from trainer.offline_rl import train_offline
 
-    domain = context.stage.partition("_")[2]
-    config = offline_from(domain, context.config["offline"])
-    objective, platforms = DOMAINS[domain]
+    config = offline_config(context)
+    objective, platforms = DOMAINS[context.domain]
 
     def mine(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         return [row for row in rows if row["objective"] == objective and row["platform"] in platforms]

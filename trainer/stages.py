@@ -102,10 +102,21 @@ class Context:
         return checkpoint_folder(self.inputs[f"checkpoints/{checkpoint}"])
 
     @property
+    def domain(self) -> str:
+        """Of a stage of RL: grounding, mobile or web."""
+        return self.stage.partition("_")[2]
+
+    @property
     def device(self) -> str:
-        """Where the models of a stage of one process lie. Raises `ValueError` for a device that isn't here."""
+        """Where the models of a stage of one process lie; under torchrun the whole policy of RL on the rank's own
+        device, and all else on the CPU (ranks move their shares themselves). Raises `ValueError` for a device that
+        isn't here."""
         import torch
 
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            from trainer.parallel import ranks
+
+            return ranks().device if self.stage in (*SPECIALISTS, *ONLINE) else "cpu"
         named = str(self.config["device"])
         try:
             kind = torch.device(named).type
@@ -113,7 +124,7 @@ class Context:
             raise ValueError(f"device: expected cpu, cuda or cuda:<number>, found {named!r:.40}") from None
         if kind == "cuda" and not torch.cuda.is_available():
             raise ValueError(f"device: {named} was asked for, and torch {torch.__version__} finds no GPU here")
-        return "cpu" if int(os.environ.get("WORLD_SIZE", "1")) > 1 else named  # ranks move their shares themselves
+        return named
 
     @property
     def parents(self) -> dict[str, str]:

@@ -9,9 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from choice_world import ChoiceWorld, pool, task
+import torch
+from choice_world import GOAL, LEFT, RIGHT, SIZE, ChoiceWorld, picture, pool, task
 
+from generators.policies.policy import View
+from pipelines.prompts import reply_text
+from schemas.actions import Click
+from trainer.checkpoint import Checkpoint
+from trainer.checkpoint_policy import CheckpointPolicy
+from trainer.model import reply_logprobs
 from trainer.online.config import OnlineConfig, config_from
+from trainer.online.rollouts import Rollout, Sample
 from trainer.online.train import OnlineResult, train_online
 
 
@@ -54,3 +62,24 @@ def killed(start: Path, out: Path, config: OnlineConfig, state: Path, at: int) -
     if process.exitcode != -signal.SIGKILL:
         process.kill()
         raise AssertionError(f"expected the run to be killed, found exit code {process.exitcode}")
+
+
+def two_rollouts(loaded: Checkpoint, shift: float = 0.0, version: int = 0) -> list[Rollout]:
+    """Two trajectories of two turns and of one; recorded log-probabilities are those of now plus `shift`."""
+    row = CheckpointPolicy(loaded).row(View(GOAL, picture(1, 0), SIZE, "web"))
+    made = []
+    for key, box, turns in (("a", LEFT, 2), ("b", RIGHT, 1)):
+        ids = loaded.processor.answer(reply_text(Click(box), "web"))
+        with torch.no_grad():
+            batch = loaded.processor.reply_batch([row], [ids])
+            now = reply_logprobs(loaded.model, batch, never=loaded.processor.never).logprobs[0].tolist()
+        sample = Sample(str(row["messages"]), row["images"][0], "web", tuple(ids), tuple(x + shift for x in now),
+                        version)  # fmt: skip
+        made.append(Rollout(key, "t", (sample,) * turns, key == "a", turns, 0, "finished"))
+    return made
+
+
+def plain_grpo(**values: Any) -> OnlineConfig:
+    """Settings in which the loss is that of METHOD §7 alone."""
+    grpo = {"beta": 0.0, "entropy_coef": 0.0, "stale_cap": 2.0}
+    return config_from({"learning_rate": 1e-9, "grpo": grpo, **values})

@@ -27,32 +27,42 @@ SETTINGS: dict[str, Any] = {
     "midtrain": {"steps": 2, "batch_size": 4, "warmup": 0, "validate_every": 0, "threads": 1, "packing": True,
                  "max_length": 512, "packing_window": 12, "gradient_accumulation_steps": 2},
     "validation_share": 0.1,
+    "offline": {"threads": 1, "updates": 2, "prompts": 3, "group": 4, "held_out_limit": 8, "held_out_samples": 1,
+                "validation_limit": 4, "validation_samples": 1, "micro_batch": 4, "save_every": 1},
 }  # fmt: skip
 
 
 def torchrun(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
-         "--rdzv-endpoint", "127.0.0.1:0", "-m", "trainer", "mid_trained", "--home", str(home), *arguments],
+         "--rdzv-endpoint", "127.0.0.1:0", "-m", "trainer", *arguments, "--home", str(home)],
         env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=ROOT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 
 
-def test_two_ranks_make_a_checkpoint_and_only_one_writes_it(tmp_path: Path) -> None:
+def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> None:
     from trainer.checkpoint import load_checkpoint
 
     store = gold(tmp_path / "home", count=20, parts=2)
     build_shards(store, ["toy"])
+    build_shards(store, ["toy"], "evaluations/heldout", splits=("test",))
     build_mixture(store)
     run_stage("base", store.home, SETTINGS, progress=False)
-    done = torchrun(store.home, "--events", "--config", json.dumps(SETTINGS))
+    done = torchrun(store.home, "mid_trained", "offline_grounding", "--events", "--config", json.dumps(SETTINGS))
     assert done.returncode == 0, done.stderr[-3000:]
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert [event["kind"] for event in events] == ["stage", "step", "step", "validation", "trained", "committed"]
+    kinds = [event["kind"] for event in events]
+    cut = kinds.index("committed") + 1
+    assert kinds[:cut] == ["stage", "step", "step", "validation", "trained", "committed"]
     manifest = Store(store.home).require("checkpoints/mid_trained")
-    assert manifest.version == events[-1]["version"]
+    assert manifest.version == events[cut - 1]["version"]
     trained = load_checkpoint(checkpoint_folder(manifest))
     assert trained.lineage["metrics"]["tokens"] == sum(e["tokens"] for e in events if e["kind"] == "step")
+    assert [kind for kind in kinds[cut:] if kind in ("stage", "update", "trained", "committed")] == [
+        "stage", "update", "update", "trained", "committed"]  # fmt: skip
+    learned = Store(store.home).require("checkpoints/offline_grounding")
+    assert learned.version == events[-1]["version"] and learned.counts["updates"] == 2
+    assert load_checkpoint(checkpoint_folder(learned)).lineage["stage"] == "offline_grounding"
     assert not list((store.home / "cache" / "training").iterdir())
 
 

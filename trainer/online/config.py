@@ -97,8 +97,9 @@ class OnlineConfig:
     the learner learns, and a rollout whose oldest reply is more than `max_staleness` updates old is dropped.
     `budget_s` of wall time ends the run after the update in which it is reached (0: none). `replay_per_task`
     successes are kept of a task for groups without one (0: no replay). `entropy_decay` is σ. `threads` as in torch,
-    of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is. `limits` end an
-    episode; its `retries` are those of a rollout after infrastructure failures, each from the beginning.
+     of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is;
+    `gradient_checkpointing` makes activations anew where they are needed. `limits` end an episode; its `retries` are
+    those of a rollout after infrastructure failures, each from the beginning.
     `rollout_engine` "in_process": a copy of the policy in this process makes the replies; "vllm": the servers of
     `vllm` do. Their kernels aren't the learner's, so the log-probabilities they tell are the behaviour policy's
     alone, and no run is reproducible bit for bit.
@@ -115,6 +116,7 @@ class OnlineConfig:
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     freeze_vision: bool = False
+    gradient_checkpointing: bool = False
     temperature: float = 1.0
     thinking: bool = False
     entropy_decay: float = 0.95
@@ -162,8 +164,9 @@ class OnlineConfig:
         del found["vllm"]
         if self.rollout_engine == "in_process":
             del found["rollout_engine"]
-        if not self.freeze_vision:
-            del found["freeze_vision"]
+        for name in ("freeze_vision", "gradient_checkpointing"):
+            if not found[name]:
+                del found[name]
         return found
 
 

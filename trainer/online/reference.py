@@ -1,7 +1,8 @@
 """The reference policy of the KL term, and when it follows the policy (METHOD §7).
 
 Policy and reference are put to the same held-out episodes, each taking the likeliest reply. Once the policy is better
-by the margin and by two standard errors of the paired difference: π_ref ← (1 − α) π_ref + α π_θ, in weights.
+by the margin and by two standard errors of the paired difference: π_ref ← (1 − α) π_ref + α π_θ, in weights
+(`Learner.blend`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import torch
 
 from generators.generation.contract import Contract
 from schemas.ids import digest
@@ -48,17 +46,6 @@ def compare(policy: Successes, reference: Successes, config: ReferenceConfig) ->
     error = math.sqrt(math.fsum((one - other - gain) ** 2 for one, other in pairs) / (n - 1) / n)
     follows = n >= config.min_episodes and gain > 0 and gain >= config.margin and gain >= config.standard_errors * error
     return Comparison(n, ours, theirs, gain, error, follows)
-
-
-@torch.no_grad()
-def blend(reference: Any, policy: Any, alpha: float) -> None:
-    """π_ref ← (1 − α) π_ref + α π_θ, in place, over all parameters and buffers."""
-    target, source = reference.state_dict(), policy.state_dict()
-    for name, tensor in target.items():
-        if tensor.is_floating_point():
-            tensor.mul_(1.0 - alpha).add_(source[name].to(tensor.dtype), alpha=alpha)
-        else:
-            tensor.copy_(source[name])
 
 
 def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit: int, seed: int) -> list[Contract]:

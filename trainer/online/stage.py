@@ -18,8 +18,9 @@ from pipelines.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
 from trainer.held_out import DOMAINS
-from trainer.online.config import config_from
+from trainer.online.config import OnlineConfig, config_from
 from trainer.online.train import train_online
+from trainer.parallel import ranks
 from trainer.stage_checkpoints import MODEL, _loads
 from trainer.stages import TASKS, Context, Made
 
@@ -29,6 +30,15 @@ PICTURE = "rollout.png"
 """The screens of one rollout, beside the checkpoint's folder."""
 
 
+OF_THE_STAGE = ("worlds", "world_options", "validation_share")
+"""Settings that aren't the trainer's."""
+
+
+def online_config(context: Context) -> OnlineConfig:
+    """Settings of the run."""
+    return config_from({word: value for word, value in context.config["online"].items() if word not in OF_THE_STAGE})
+
+
 def online(context: Context, folder: Path) -> Made:
     """Online RL of one domain, from its offline specialist, in worlds of this machine.
 
@@ -36,23 +46,21 @@ def online(context: Context, folder: Path) -> Made:
     `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
     rollout engine. Raises `ValueError` if the pool holds no task of the domain that runs here.
     """
-    domain = context.stage.partition("_")[2]
-    settings = dict(context.config["online"])
-    worlds = tuple(settings.pop("worlds") or BROWSER_WORLDS)
-    options, share = settings.pop("world_options"), float(settings.pop("validation_share"))
-    config = config_from(settings)
+    config, settings = online_config(context), context.config["online"]
+    worlds, options = tuple(settings["worlds"] or BROWSER_WORLDS), settings["world_options"]
     rows = context.inputs[TASKS].read("tasks", Tasks.schema).to_pylist()
-    usable, left_out = runnable_tasks(rows, DOMAINS[domain][1], worlds)
-    train, validation = split_tasks(usable, share, config.seed)
+    usable, left_out = runnable_tasks(rows, DOMAINS[context.domain][1], worlds)
+    train, validation = split_tasks(usable, float(settings["validation_share"]), config.seed)
     if not train:
         raise ValueError(f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "
                          f"here, others {dict(left_out)}; build more tasks, or name more worlds")  # fmt: skip
     pool = LocalPool({name: _opener(name, options.get(name, {})) for name in worlds})
     result = train_online(
-        context.folder(f"offline_{domain}"), train, folder / MODEL, config, pool=pool, validation=validation,
+        context.folder(f"offline_{context.domain}"), train, folder / MODEL, config, pool=pool, validation=validation,
         state_dir=context.state_dir, parents=context.parents, stage=context.stage,
         on_event=lambda event: context.on_event({key: value for key, value in event.items() if key != "picture"}),
-        device=context.device,
+        # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
+        device="cpu" if config.rollout_engine == "vllm" and ranks().world > 1 else context.device,
     )  # fmt: skip
     if result.picture:
         (folder / PICTURE).write_bytes(result.picture)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from pipelines.whole_files import sync, whole_file
-from trainer.online.learner import Learner
+from trainer.learner import Learner
 
 FILE = "online_rl.pt"
 

@@ -28,9 +28,9 @@ from trainer.online.collect import Collector, Group, SyncCollector
 from trainer.online.config import OnlineConfig
 from trainer.online.engine import ReplyEngine
 from trainer.online.figures import Event, metrics_of, rollout_figures, update_figures
-from trainer.online.learner import Learner
+from trainer.online.learner import OnlineLearner
 from trainer.online.pictures import filmstrip, telling
-from trainer.online.reference import blend, compare, validation_jobs, validation_tasks
+from trainer.online.reference import compare, validation_jobs, validation_tasks
 from trainer.online.replay import ReplayBuffer
 from trainer.online.rewards import trajectory_rewards
 from trainer.online.rollout_engine import RolloutEngine
@@ -75,17 +75,18 @@ def train_online(
     `out`.
 
     `validation` tasks are apart from `tasks`: the policy does each once, greedily, at the beginning, every
-    `validate_every` updates and at the end. With a `state_dir` a killed run goes on. `on_event` receives dicts with a
-    `kind`: start, rollouts, picture, update, validation, reference, saved, resumed, done. `stage` and `parents` go into
-    the lineage. Raises `ValueError` for tasks that can't be used, `RuntimeError` where an update loses all its
-    rollouts, and what keeps devices from ever opening.
+    `validate_every` updates and at the end. Under torchrun this is what the first rank does, while the others follow
+    its learner (`trainer.launch`). With a `state_dir` a killed run goes on. `on_event` receives dicts with a
+    `kind`: start, rollouts, picture, update, validation, reference, saved, resumed, trained, done. `stage` and
+    `parents` go into the lineage. Raises `ValueError` for tasks that can't be used, `RuntimeError` where an update
+    loses all its rollouts, and what keeps devices from ever opening.
     """
     checked = validation_tasks(validation, tasks, config.reference.episodes, config.seed)
     batches = StratifiedBatches(tasks, config.edges, config.seed)
     for task in (*tasks, *checked):
         pool.kind(task)  # raises for one that no device runs
     loaded = load_checkpoint(start, device=device)
-    learner = Learner(loaded.model, loaded.processor, config)
+    learner = OnlineLearner(loaded.model, loaded.processor, config)
     ids = [sorted(task.task_id for task in some) for some in (tasks, checked)]
     identity = digest([WeightFiles(start).digest(), config.plain(), ids])
     engine = _engine(start, learner, config, identity[:16])
@@ -103,6 +104,8 @@ def train_online(
           "updates": config.updates, "mode": config.mode})  # fmt: skip
     with deterministic(device, config.threads):
         run.go()
+        learner.close()
+    emit({"kind": "trained", "update": run.progress.update})
     metrics = metrics_of(
         config, run.progress, [task.task_id for task in checked], batches.sizes, weight_delta(loaded.model, weights)
     )
@@ -120,7 +123,7 @@ def train_online(
     return OnlineResult(folder, metrics, base64.b64decode(run.progress.picture), run.timing)
 
 
-def _engine(start: str | Path, learner: Learner, config: OnlineConfig, run: str) -> RolloutEngine:
+def _engine(start: str | Path, learner: OnlineLearner, config: OnlineConfig, run: str) -> RolloutEngine:
     """The engine that the configuration names, with a processor of its own."""
     limit = config.grpo.max_completion_length
     if config.rollout_engine == "vllm":
@@ -137,7 +140,7 @@ class _Run:
     """The loop over updates with its state."""
 
     def __init__(
-        self, config: OnlineConfig, learner: Learner, engine: RolloutEngine, workers: RolloutWorkers,
+        self, config: OnlineConfig, learner: OnlineLearner, engine: RolloutEngine, workers: RolloutWorkers,
         collector: Collector, validation: Sequence[Contract], state: StateFile, emit: Callable[[Event], None],
     ) -> None:  # fmt: skip
         self.config, self.learner, self.engine, self.workers = config, learner, engine, workers
@@ -250,7 +253,7 @@ class _Run:
             return
         found = compare(progress.policy, progress.reference, self.config.reference)
         if found.follows:
-            blend(self.learner.reference, self.learner.model, self.config.reference.alpha)
+            self.learner.blend(self.config.reference.alpha)
             self.engine.publish(self.learner.reference.state_dict(), progress.update, REFERENCE)
             progress.reference = self._successes(REFERENCE)
             self.engine.publish(self.learner.model.state_dict(), progress.update)  # a server has room for one

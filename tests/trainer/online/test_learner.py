@@ -10,18 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from choice_world import GOAL, LEFT, RIGHT, SIZE, picture
+from online_runs import plain_grpo as config
+from online_runs import two_rollouts as rollouts
 
-from generators.policies.policy import View
-from pipelines.prompts import reply_text
-from schemas.actions import Click
 from trainer.checkpoint import Checkpoint, load_checkpoint
-from trainer.checkpoint_policy import CheckpointPolicy
 from trainer.grpo import group_advantages, grpo_loss
 from trainer.model import reply_logprobs
 from trainer.online.config import OnlineConfig, config_from
-from trainer.online.learner import Learner
-from trainer.online.rollouts import Rollout, Sample
+from trainer.online.learner import OnlineLearner
+from trainer.online.rollouts import Rollout
 
 
 @pytest.fixture
@@ -29,32 +26,12 @@ def loaded(start: Path) -> Checkpoint:
     return load_checkpoint(start)
 
 
-def rollouts(loaded: Checkpoint, shift: float = 0.0, version: int = 0) -> list[Rollout]:
-    """Two trajectories of two turns and of one; recorded log-probabilities are those of now plus `shift`."""
-    row = CheckpointPolicy(loaded).row(View(GOAL, picture(1, 0), SIZE, "web"))
-    made = []
-    for key, box, turns in (("a", LEFT, 2), ("b", RIGHT, 1)):
-        ids = loaded.processor.answer(reply_text(Click(box), "web"))
-        with torch.no_grad():
-            batch = loaded.processor.reply_batch([row], [ids])
-            now = reply_logprobs(loaded.model, batch, never=loaded.processor.never).logprobs[0].tolist()
-        sample = Sample(str(row["messages"]), row["images"][0], "web", tuple(ids), tuple(x + shift for x in now),
-                        version)  # fmt: skip
-        made.append(Rollout(key, "t", (sample,) * turns, key == "a", turns, 0, "finished"))
-    return made
-
-
 def gradients(loaded: Checkpoint, config: OnlineConfig, made: list[Rollout], update: int = 0) -> dict[str, Any]:
     """Of one update, clipped to no norm, the optimiser's step undone."""
     model = copy.deepcopy(loaded.model)
-    learner = Learner(model, loaded.processor, replace(config, max_grad_norm=math.inf))
+    learner = OnlineLearner(model, loaded.processor, replace(config, max_grad_norm=math.inf))
     learner.update(made, group_advantages([[1.0, 0.0]], config.grpo), update)
     return {name: tensor.grad.clone() for name, tensor in model.named_parameters() if tensor.grad is not None}
-
-
-def config(**values: Any) -> OnlineConfig:
-    grpo = {"beta": 0.0, "entropy_coef": 0.0, "stale_cap": 2.0}
-    return config_from({"learning_rate": 1e-9, "grpo": grpo, **values})
 
 
 @pytest.mark.parametrize(("shift", "factor"), [(math.log(2) / 2, 2**-0.5), (-0.1, math.exp(0.1)), (-3.0, 2.0)])
@@ -88,7 +65,7 @@ def test_the_sum_over_micro_batches_is_the_loss_of_the_trajectories(loaded: Chec
 
 
 def test_more_iterations_go_on_from_the_proximal_policy(loaded: Checkpoint) -> None:
-    learner = Learner(loaded.model, loaded.processor, config(learning_rate=5e-2, num_iterations=3))
+    learner = OnlineLearner(loaded.model, loaded.processor, config(learning_rate=5e-2, num_iterations=3))
     made = rollouts(loaded, -0.1, version=0)
     figures = learner.update(made, group_advantages([[1.0, 0.0]], learner.config.grpo), 4)
     assert figures["ratio"] != pytest.approx(1.0, abs=1e-3) and figures["clip_low"] + figures["clip_high"] > 0
@@ -98,15 +75,15 @@ def test_more_iterations_go_on_from_the_proximal_policy(loaded: Checkpoint) -> N
 def test_the_gap_between_sampler_and_learner_is_told(loaded: Checkpoint, iterations: int) -> None:
     served = config(rollout_engine="vllm", num_iterations=iterations)
     made, advantages = rollouts(loaded, -0.2, version=3), group_advantages([[1.0, 0.0]], served.grpo)
-    figures = Learner(loaded.model, loaded.processor, served).update(made, advantages, 3)
+    figures = OnlineLearner(loaded.model, loaded.processor, served).update(made, advantages, 3)
     assert figures["sampling_logp_difference_mean"] == pytest.approx(0.2, abs=1e-4)
     assert figures["sampling_logp_difference_max"] == pytest.approx(0.2, abs=1e-4)
-    older = Learner(loaded.model, loaded.processor, served).update(made, advantages, 4)
+    older = OnlineLearner(loaded.model, loaded.processor, served).update(made, advantages, 4)
     assert "sampling_logp_difference_mean" not in older  # other weights sampled them
 
 
 def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
-    learner = Learner(loaded.model, loaded.processor, config_from(
+    learner = OnlineLearner(loaded.model, loaded.processor, config_from(
         {"entropy_decay": 0.5, "warmup_steps": 4, "learning_rate": 0.01, "grpo": {"entropy_coef": 0.08}}))  # fmt: skip
     made, advantages = rollouts(loaded, version=3), group_advantages([[1.0, 0.0]], learner.config.grpo)
     figures = learner.update(made, advantages, 3)
@@ -123,11 +100,11 @@ def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
 def test_the_state_comes_back(loaded: Checkpoint) -> None:
     settings = config_from({"learning_rate": 1e-2})
     made, advantages = rollouts(loaded), group_advantages([[1.0, 0.0]], settings.grpo)
-    learner = Learner(loaded.model, loaded.processor, settings)
+    learner = OnlineLearner(loaded.model, loaded.processor, settings)
     learner.update(made, advantages, 0)
     state = copy.deepcopy(learner.state())
     learner.update(made, advantages, 1)
-    other = Learner(copy.deepcopy(loaded.model), loaded.processor, settings)
+    other = OnlineLearner(copy.deepcopy(loaded.model), loaded.processor, settings)
     other.load(state)
     other.update(made, advantages, 1)
     ours, theirs = learner.model.state_dict(), other.model.state_dict()
@@ -146,5 +123,5 @@ def test_the_loss_is_that_of_grpo(loaded: Checkpoint) -> None:
     recorded = padded([s.logprobs for s, _ in samples], found.logprobs)
     loss = grpo_loss(found.logprobs, found.logprobs.detach(), found.mask, [i for _, i in samples], advantages,
                      [one.tokens for one in made], config().grpo, behaviour_SL=recorded)  # fmt: skip
-    learner = Learner(copy.deepcopy(loaded.model), loaded.processor, config())
+    learner = OnlineLearner(copy.deepcopy(loaded.model), loaded.processor, config())
     assert learner.update(made, advantages, 1)["loss"] == pytest.approx(float(loss.loss.detach()), abs=1e-6)
