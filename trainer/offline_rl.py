@@ -34,7 +34,7 @@ from trainer.learner import Learner, Reply
 from trainer.offline_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline_config import OfflineConfig, learner_config
 from trainer.rewards import group_rewards
-from trainer.rl_metrics import Trained, metrics_of, weight_delta
+from trainer.rl_metrics import Trained, in_memory, metrics_of, weight_delta
 from trainer.semi_online import Update, answering, roll, update_of, whole_episodes
 from trainer.tensors import WeightFiles
 
@@ -188,7 +188,7 @@ class _Run:
         self.train, self.validation, self.lengths = train, validation, lengths
         self.emit, self.file = emit, folder / "offline_rl.pt" if folder else None
         self.identity = _identity(start, config, train, validation)
-        self.start = {name: tensor.detach().clone() for name, tensor in self.model.named_parameters()}
+        self.start = in_memory(self.model.named_parameters())
         self.learner = Learner(loaded.model, loaded.processor, learner_config(config))
         self.state = _State()
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
@@ -300,7 +300,7 @@ class _Run:
         state = self.state
         if not state.peak or score > state.peak or self.config.keep == "last":
             state.peak, state.peak_update, state.below = score, state.update, 0
-            state.peak_weights = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+            state.peak_weights = in_memory(self.model.state_dict().items())
         else:
             state.below += 1
         event = {"kind": "look", "update": state.update, "peak_update": state.peak_update, **summary}
@@ -318,7 +318,7 @@ class _Run:
         """Go on from a saved state of this very run; one of another run is ignored (and later written over)."""
         if self.file is None or not self.file.is_file():
             return False
-        saved = torch.load(self.file, weights_only=True, map_location=next(self.model.parameters()).device)
+        saved = torch.load(self.file, weights_only=True, map_location="cpu")
         if saved["identity"] != self.identity:
             return False
         self.learner.load(saved["learner"])

@@ -57,12 +57,11 @@ class StateFile:
         """The saved state, put into the learner; None if there is none of this run."""
         if self.path is None or not self.path.is_file():
             return None
-        device = next(learner.model.parameters()).device
-        saved: Mapping[str, Any] = torch.load(self.path, weights_only=True, map_location=device)
+        saved: Mapping[str, Any] = torch.load(self.path, weights_only=True, map_location="cpu")
         if saved["identity"] != self.identity:
             return None
         learner.load(saved["learner"])
-        torch.set_rng_state(saved["rng"].cpu())
+        torch.set_rng_state(saved["rng"])
         return Progress(**json.loads(saved["progress"]))
 
     def forget(self) -> None:

@@ -38,7 +38,7 @@ from trainer.online.rollouts import POLICY, REFERENCE, Rollout
 from trainer.online.state import Progress, StateFile
 from trainer.online.strata import StratifiedBatches
 from trainer.online.workers import RolloutWorkers
-from trainer.rl_metrics import weight_delta
+from trainer.rl_metrics import in_memory, weight_delta
 from trainer.tensors import WeightFiles
 
 METRICS = "online_rl.json"
@@ -90,7 +90,7 @@ def train_online(
     ids = [sorted(task.task_id for task in some) for some in (tasks, checked)]
     identity = digest([WeightFiles(start).digest(), config.plain(), ids])
     engine = _engine(start, learner, config, identity[:16])
-    weights = {name: tensor.detach().clone() for name, tensor in loaded.model.named_parameters()}
+    weights = in_memory(loaded.model.named_parameters())
     workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking)
     folder = Path(state_dir) if state_dir else None
     collector: Collector

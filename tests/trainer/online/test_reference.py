@@ -53,6 +53,16 @@ def test_the_blend_in_closed_form() -> None:
     assert all(torch.equal(t, policy.state_dict()[name]) for name, t in reference.state_dict().items())
 
 
+def test_a_tied_weight_is_blended_once() -> None:
+    reference, policy = (torch.nn.ModuleDict({"in": torch.nn.Embedding(2, 2), "out": torch.nn.Linear(2, 2, bias=False)})
+                         for _ in range(2))  # fmt: skip
+    for model in (reference, policy):
+        model["out"].weight = model["in"].weight
+    before = reference["in"].weight.detach().clone()
+    blend(reference, policy, 0.5)
+    torch.testing.assert_close(reference["out"].weight, (before + policy["in"].weight) / 2)
+
+
 def test_validation_is_apart_from_training() -> None:
     train, held = [task(1, n) for n in range(4)], [task(1, n) for n in range(4, 12)]
     chosen = validation_tasks(held, train, 5, 0)
