@@ -28,6 +28,8 @@ from trainer.model import ReplyLogprobs, freeze_vision, recompute, reply_logprob
 from trainer.parallel import following, gather_into, norm_of, ranks, sharded
 
 log = logging.getLogger(__name__)
+STATE_VERSION = 2
+"""Of what `Learner.state` tells: a run saved by another is begun anew."""
 LARGE_GAP = 0.1
 MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 

@@ -30,7 +30,7 @@ from trainer.deterministic import deterministic
 from trainer.generation import generate, reply_limit
 from trainer.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.held_out import Measure, RlTask, choose, measure, succeeds, tasks_of
-from trainer.learner import Learner, Reply
+from trainer.learner import STATE_VERSION, Learner, Reply
 from trainer.offline_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline_config import OfflineConfig, learner_config
 from trainer.rewards import group_rewards
@@ -39,8 +39,6 @@ from trainer.semi_online import Update, answering, roll, update_of, whole_episod
 from trainer.tensors import WeightFiles
 
 METRICS = "rl.json"
-STATE_VERSION = 2
-"""Of what is saved on the way."""
 Event = dict[str, Any]
 
 

@@ -23,6 +23,7 @@ from schemas.ids import canonical_json, digest
 from trainer.checkpoint import lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.deterministic import deterministic
 from trainer.grpo import Advantages, group_advantages, shrunk_negatives
+from trainer.learner import STATE_VERSION
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, Group, SyncCollector
 from trainer.online.config import OnlineConfig
@@ -88,7 +89,7 @@ def train_online(
     loaded = load_checkpoint(start, device=device)
     learner = OnlineLearner(loaded.model, loaded.processor, config)
     ids = [sorted(task.task_id for task in some) for some in (tasks, checked)]
-    identity = digest([WeightFiles(start).digest(), config.plain(), ids])
+    identity = digest([STATE_VERSION, WeightFiles(start).digest(), config.plain(), ids])
     engine = _engine(start, learner, config, identity[:16])
     weights = in_memory(loaded.model.named_parameters())
     workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking)

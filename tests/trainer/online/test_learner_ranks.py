@@ -6,7 +6,6 @@ import math
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from trainer.learner import Learner
 from trainer.online.config import OnlineConfig, config_from
 from trainer.online.learner import OnlineLearner, learner_config
 from trainer.online.train import train_online
-from trainer.parallel import Ranks, hollow_models, launched
+from trainer.parallel import hollow_models, launched
 
 ROOT = Path(__file__).parents[3]
 GRPO = {"beta": 0.1, "entropy_coef": 0.01, "stale_cap": 2.0}
@@ -80,14 +79,14 @@ def on_a_rank(folder: Path, start: Path) -> None:
     with launched() as group:
         if not group.first:
             for given in [settings(form) for form in FORMS for _ in range(2)] + [config_from(RUN)]:
-                follow(start, group, given)
+                follow(start, given)
             return
         torch.save({form: course(start, form, folder) for form in FORMS}, folder / "courses.pt")
         torch.save(whole_run(start, folder / "run"), folder / "run.pt")
 
 
-def follow(start: Path, group: Ranks, given: OnlineConfig) -> None:
-    with nullcontext() if group.first else hollow_models():
+def follow(start: Path, given: OnlineConfig) -> None:
+    with hollow_models():
         loaded = load_checkpoint(start)
     Learner(loaded.model, loaded.processor, learner_config(given)).follow()
 
