@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 import dagster as dg
 
@@ -11,15 +12,15 @@ from dagster_project.assets import factory, hygiene, sources, upstream
 from dagster_project.resources import JudgeResource, StoreResource
 
 
-def build(settings: deployment.Deployment) -> dg.Definitions:
-    """Definitions of a deployment."""
+def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Definitions:
+    """Definitions of a deployment. `here`: see `factory.build`."""
     stages = graph.stages(settings)
     jobs = automation.jobs(stages)
     promotions, promoting = feedback.trainers()
     return dg.Definitions(
         assets=[
             *upstream.assets(stages, settings),
-            *factory.build(stages, settings.freshness),
+            *factory.build(stages, settings.freshness, here),
             *factory.external({**sources.outside(settings), **hygiene.absent(settings)}, settings),
             *feedback.assets(),
         ],

@@ -1,19 +1,27 @@
-"""`vesper demo`: the whole graph in this process, on embedded data, with a report of what improved at each stage."""
+"""`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
+
+The judge bench with what is made of it, and the staircase, need nothing of the rest: they run beside it, in processes
+of their own. All else runs in this process, the trainer's stages too, so that torch is loaded once.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dagster_project import deployment, graph, instance, report
 from dagster_project.assets import sources
 from pipelines.store import Store
+from trainer.staircase.stage import ASSET as STAIRCASE
 
 JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
 """One after the other; rounds of the generation loop come before those that use them."""
@@ -28,16 +36,21 @@ class Progress:
         self.number = 0
         self.seconds: dict[str, float] = {}
         self.failed: dict[str, str] = {}
-        self._began = 0.0
+        self._began: dict[str, float] = {}
+        self._lock = threading.Lock()
 
     def __call__(self, what: str, key: str, facts: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._tell(what, key, facts)
+
+    def _tell(self, what: str, key: str, facts: Mapping[str, Any]) -> None:
         if what == "start":
-            self.number += 1
-            self._began = time.monotonic()
+            self._began[key] = time.monotonic()
             if sys.stdout.isatty():
                 print(f"[{self.number:2}/{self.total}] {key} …", end="\r", flush=True)
             return
-        took = self.seconds[key] = time.monotonic() - self._began
+        self.number += 1
+        took = self.seconds[key] = time.monotonic() - self._began[key]
         if what == "failed":
             self.failed[key] = facts["reason"]
             told = f"FAILED: {facts['reason'].splitlines()[0][:160]}"
@@ -50,7 +63,7 @@ class Progress:
 
 
 def run(report_path: Path) -> int:
-    """Run all three jobs; print and write the report. Returns the exit code: 1 if anything failed."""
+    """Run all jobs; print and write the report. Returns the exit code: 1 if anything failed."""
     began = time.monotonic()
     logging.getLogger().setLevel(logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failed stage has its own line
@@ -62,7 +75,7 @@ def run(report_path: Path) -> int:
     runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
     progress = Progress(runs)
-    _execute(progress)
+    _execute(progress, stages)
     names = sources.enabled(settings)
     made = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
     made["failed"] = progress.failed
@@ -81,42 +94,60 @@ def run(report_path: Path) -> int:
     return 1 if progress.failed or left else 0
 
 
-def _execute(progress: Progress) -> None:
-    """The jobs one after the other, each as a run of its own in the instance's history."""
+def _execute(progress: Progress, stages: Mapping[str, graph.Stage]) -> None:
+    """The jobs one after the other, each as a run of its own in the instance's history, and the judges' beside them."""
     import dagster as dg
 
     from dagster_project import definitions
-    from dagster_project.assets import factory
+    from dagster_project.assets import factory, judges
 
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
-    loaded = definitions.build(deployment.load())
+    beside = frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})
+    loaded = definitions.build(deployment.load(), here=set(stages) - beside)
     factory.listeners.append(progress)
-    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
     try:
-        with dg.DagsterInstance.get() as history:
+        with dg.DagsterInstance.get() as history, ThreadPoolExecutor(1) as other:
+            runs = Runs(loaded, history, beside)
+            judged = other.submit(lambda: all(runs.job(name, beside=True) for name in ("build_corpus", "train")))
             for name in JOBS:
                 if name == "collect_rounds":
-                    _generate(loaded, history, quiet)
+                    _generate(runs)
                 print(f"--- {name}", flush=True)
-                job = loaded.resolve_job_def(name)
-                result = job.execute_in_process(instance=history, run_config=quiet, raise_on_error=False)
-                if not result.success and name in ("build_corpus", "train"):
-                    return  # what comes after would train on a corpus of before
+                if not runs.job(name) and name in ("build_corpus", "train"):
+                    break  # what comes after would train on a corpus of before
+            judged.result()
     finally:
         factory.listeners.remove(progress)
 
 
-def _generate(loaded: Any, history: Any, quiet: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class Runs:
+    """Runs of the graph's jobs. Some assets are made beside all others, in runs of their own."""
+
+    loaded: Any
+    history: Any
+    beside: frozenset[str]
+
+    def job(self, name: str, *, beside: bool = False, partition: str | None = None) -> bool:
+        """Run those assets of a job that are made beside others, or all others; True if all were made."""
+        job = self.loaded.resolve_job_def(name)
+        keys = job.asset_layer.executable_asset_keys
+        done = job.execute_in_process(
+            instance=self.history, raise_on_error=False, partition_key=partition,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            asset_selection=[key for key in keys if (key.to_user_string() in self.beside) == beside],
+        )  # fmt: skip
+        return bool(done.success)
+
+
+def _generate(runs: Runs) -> None:
     """Rounds of the generation loop, each promoted before the next begins, as the sensors do."""
     from generators.generation.loop import round_name
 
     for number in range(1, ROUNDS + 1):
         name = round_name(number)
         print(f"--- generate_round {name}", flush=True)
-        history.add_dynamic_partitions("round", [name])
+        runs.history.add_dynamic_partitions("round", [name])
         for job, key in (("generate_round", name), ("promote_verified", None)):
-            result = loaded.resolve_job_def(job).execute_in_process(
-                instance=history, run_config=quiet, raise_on_error=False, partition_key=key
-            )
-            if not result.success:
+            if not runs.job(job, partition=key):
                 return

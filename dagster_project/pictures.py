@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from dagster_project import judge_pictures
 from pipelines.manifest import Manifest
 from pipelines.store import Store
+from trainer.staircase.report import MARKDOWN
 
 SIDE_PX = 420
 INK, ACCENT, PALE = "#33415c", "#d1495b", "#9db4c0"
@@ -24,6 +25,7 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
     painter: Callable[[Manifest, Store], dict[str, str]] | None = {
         "unified": _records, "verdicts": _scores, "gold": _gold, "hygiene": _hygiene, "task_pool": _strata,
         "generation": _generated, "checkpoints": _curves, "evaluations": _evaluation, "cards": _sheet,
+        "staircase": _staircase,
     }.get(group)  # fmt: skip
     if manifest.asset in ("mid_training/shards", "evaluations/heldout"):
         painter = _shards
@@ -45,6 +47,11 @@ def markdown(png: bytes, title: str, caption: str = "") -> str:
     safe = " ".join(caption.replace("`", "'").split())[:300]
     text = f"\n\n`{safe}`" if safe else ""
     return f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()}){text}"
+
+
+def _staircase(manifest: Manifest, store: Store) -> dict[str, str]:
+    """The report's tables."""
+    return {"rows": manifest.file(MARKDOWN).read_text(encoding="utf-8")}
 
 
 def _generated(manifest: Manifest, store: Store) -> dict[str, str]:

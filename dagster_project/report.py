@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipelines.manifest import Manifest
 from pipelines.store import Store
+from trainer.staircase.stage import ASSET as STAIRCASE
 
 OFFLINE, ONLINE = ("offline_grounding", "offline_mobile", "offline_web"), ("online_mobile", "online_web")
 MERGES = ("linear", "unified")
@@ -40,6 +41,7 @@ def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[st
         "online": {name: row for name in ONLINE if (row := _online(store, name))},
         "merges": {name: row for name in MERGES if (row := _merge(store, name))},
         "comparisons": comparisons(store),
+        "staircase": _counts(store, STAIRCASE),
         "data_versions": {asset: m.data_version for asset, m in committed.items() if m is not None},
         "missing": sorted(asset for asset, m in committed.items() if m is None),
     }
@@ -268,12 +270,20 @@ def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
             f"{found['groups_with_signal']} of {found['groups']} groups with a comparison; validation "
             f"success {percent(found['success_before'])} → {percent(found['success_after'])}"
         )
+    if report["staircase"]:
+        yield from _staircase_lines(report["staircase"])
     if report["comparisons"]:
         yield "\nPaired differences on the same samples, points with 95 % intervals"
         for pair, found in report["comparisons"].items():
             first, second = pair.split(" - ")
             told = "; ".join(f"{name} {spread(value, 100)}" for name, value in found.items() if value.get("n"))
             yield f"  {TITLES[first]} - {TITLES[second]}: {told}"
+
+
+def _staircase_lines(counts: Mapping[str, Any]) -> Iterator[str]:
+    yield "\nThe staircase in its short form: success on held-out episodes, greedy and in any of a few tries"
+    for row in (name.removesuffix(" greedy") for name in counts if name.endswith(" greedy")):
+        yield f"  {row:16} {percent(counts[f'{row} greedy']):>10} {percent(counts[f'{row} pass_at_k']):>10}"
 
 
 def _control_lines(evaluations: Mapping[str, Any]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -181,6 +182,13 @@ def open_browser(viewport: Viewport, init_script: str = "") -> Iterator[BrowserC
             yield context
         finally:
             context.close()
+
+
+def read_json(page: Page, expression: str) -> Any:
+    """What an expression of a page gives, as JSON values. They come as one text: Playwright takes objects apart and
+    checks them one by one, which for the elements of a screen takes three times as long as all the rest."""
+    text = page.evaluate(f"JSON.stringify({expression})")
+    return None if text is None else json.loads(text)
 
 
 class Camera:

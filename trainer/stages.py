@@ -48,10 +48,17 @@ DEFAULTS: dict[str, Any] = {
     "tokenizer_texts": 20_000,
     "weights": "",
     "device": "cpu",
-    "midtrain": {"steps": 340, "sigma": [40, 15]},
+    "midtrain": {"steps": 240, "sigma": [40, 15]},
     "validation_share": 0.08,
     "validation_rows": 32,
-    "offline": {"offline_grounding": {"updates": 32}},  # its replies are short
+    "offline": {
+        "updates": 12,
+        "prompts": 8,
+        "eval_every": 6,
+        "held_out_limit": 64,
+        "held_out_samples": 2,
+        "offline_grounding": {"updates": 24, "prompts": 16, "eval_every": 8},  # its replies are short
+    },
     "online": {
         "updates": 4,
         "tasks_per_update": 4,
@@ -66,12 +73,14 @@ DEFAULTS: dict[str, Any] = {
         "grpo": {"max_completion_length": 48},
         "limits": {"step_factor": 1.0, "step_extra": 2},
     },
+    "staircase": {"form": "short", "seed": 0, "base": "nano_base"},
     "merge": {"density": 0.5, "lambda": 1.0, "weights": None, "specialists": list(MERGED)},
     "evaluate": {},
 }
 """The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew. `weights`:
 the folder of a checkpoint of Vesper's that is the base, or "nano_base" for the one that nano comes with ("": random, or
-a published preset's own). `device`: where one process computes ("cpu", "cuda", "cuda:1"); under torchrun each rank has
+a published preset's own). `staircase`: the form of `staircase/web` ("short" or "long"), its training seed, and what it
+begins from (as `weights`). `device`: where one process computes ("cpu", "cuda", "cuda:1"); under torchrun each rank has
 its own."""
 
 KEYS: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
 from dagster_project.metadata import Confirmed, column_schema, describe, row_count
 from dagster_project.resources import JudgeResource, StoreResource, work
+from dagster_project.run_stage import Reporter
 from pipelines.manifest import Manifest
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
@@ -37,9 +38,15 @@ ROUNDS = dg.DynamicPartitionsDefinition(name="round")
 """Rounds of the generation loop: round_001, round_002, …"""
 
 
-def build(stages: Mapping[str, Stage], late: Mapping[str, float] | None = None) -> list[dg.AssetsDefinition]:
-    """One asset with one blocking check for each stage. `late`: hours after which a group or asset is late."""
-    return [_asset(stage, stages, _freshness(stage, late or {})) for stage in stages.values()]
+def build(
+    stages: Mapping[str, Stage], late: Mapping[str, float] | None = None, here: Collection[str] = ()
+) -> list[dg.AssetsDefinition]:
+    """One asset with one blocking check for each stage. `late`: hours after which a group or asset is late. `here`:
+    stages that would have a process of their own, and run in this one all the same."""
+    return [
+        _asset(stage, stages, _freshness(stage, late or {}), stage.external and stage.key not in here)
+        for stage in stages.values()
+    ]
 
 
 def _freshness(stage: Stage, late: Mapping[str, float]) -> dg.FreshnessPolicy | None:
@@ -64,7 +71,9 @@ def external(reasons: Mapping[str, str], deployment: Deployment) -> list[dg.Asse
     ]  # fmt: skip
 
 
-def _asset(stage: Stage, stages: Mapping[str, Stage], freshness: dg.FreshnessPolicy | None) -> dg.AssetsDefinition:
+def _asset(
+    stage: Stage, stages: Mapping[str, Stage], freshness: dg.FreshnessPolicy | None, own_process: bool
+) -> dg.AssetsDefinition:
     metadata: dict[str, Any] = {}
     if stage.columns is not None:
         metadata["dagster/column_schema"] = column_schema(stage.columns)
@@ -94,10 +103,11 @@ def _asset(stage: Stage, stages: Mapping[str, Stage], freshness: dg.FreshnessPol
         began = time.monotonic()
         try:
             _preflight(stage, stages, context, work(store, judge))
-            if stage.external:
+            if own_process:
                 manifest = _in_own_process(stage, name, context, store, judge)
             else:
-                manifest = stage.run(replace(work(store, judge), partition=partition))
+                given = replace(work(store, judge), on_event=Reporter(context.log.info), progress=sys.stderr.isatty())
+                manifest = stage.run(replace(given, partition=partition))
         except Exception as error:
             _tell("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise

@@ -1,16 +1,17 @@
-"""Checkpoints and their evaluations: what the trainer says it makes, each in a process of its own."""
+"""Checkpoints, their evaluations, and the staircase: what the trainer makes, each in a process of its own."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dagster_project.graph import Stage, Work
 from pipelines.manifest import Manifest
 from trainer.stages import CODE_VERSION, ONLINE, STAGES, asset_of, inputs_of
+from trainer.staircase import stage as staircase
 
 DESCRIPTIONS = {
     "base": "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
@@ -26,7 +27,7 @@ DESCRIPTIONS = {
 
 
 def stages() -> Iterator[Stage]:
-    """All stages of the trainer, in its order."""
+    """All stages of the trainer, in its order, and the staircase."""
     for name in STAGES:
         asset = asset_of(name)
         evaluation = name.startswith("evaluations/")
@@ -40,6 +41,13 @@ def stages() -> Iterator[Stage]:
             owners=("team:training",), table="records" if evaluation else None, pool="trainer",
             needs=("trainer", "browser") if name in ONLINE and not trainer_worlds() else ("trainer",),
         )  # fmt: skip
+    yield Stage(
+        key=staircase.ASSET, deps=(), job="train", run=_staircase, kinds=("pytorch",), external=True,
+        code_version=staircase.CODE_VERSION, owners=("team:training",), pool="trainer", needs=("trainer", "browser"),
+        description="Random, base, mid-training, offline RL, online RL and merge, tried on whole held-out episodes of "
+        "MiniWoB++ and web sites, from the base that can see; by default in its short form, which shows that every "
+        "part works and not how high it goes.",
+    )  # fmt: skip
 
 
 def trainer_config() -> dict[str, Any]:
@@ -66,3 +74,12 @@ def _run(name: str, work: Work) -> Manifest:
     return run_stage(
         name, work.store.home, trainer_config(), lambda event: work.on_event(event), progress=work.progress
     )
+
+
+def _staircase(work: Work) -> Manifest:
+    def told(event: Mapping[str, Any]) -> None:
+        if event.get("kind") in ("stage_done", "evaluated"):
+            work.on_event(event)
+
+    config = staircase.config_from(trainer_config().get("staircase") or {})
+    return staircase.build_staircase(work.store, config, told)

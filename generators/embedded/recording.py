@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
 
+from generators.browser import read_json
 from generators.embedded import phrases
 from generators.environments.pages import APPS, Element, World
 from generators.environments.pages.tasks import TITLES, Task, app_of, holds, make_task
@@ -111,16 +112,19 @@ class Recorder:
         self.rng = rng
         self.steps: list[Step] = []
         self.web = world.platform == "web"
+        self._looked: list[Element] | None = None
+        """What `_element` read; good for the next `_note`, for nothing is done between the two."""
 
     # --- looking -------------------------------------------------------------------------------------------------
     def _element(self, key: str) -> Element | None:
-        found = [e for e in self.world.elements() if e.key == key]
+        self._looked = self.world.elements()
+        found = [e for e in self._looked if e.key == key]
         return found[0] if found else None
 
     def _note(self, act: Act) -> None:
         """Write down the screen as it stands and what is about to be done on it."""
         words = phrases.instruction(act, self.rng, self.world.platform)
-        elements = self.world.elements()
+        elements, self._looked = self._looked or self.world.elements(), None
         if not self.web:
             self.steps.append(Step(self.world.screenshot(), tuple(elements), act, words))
             return
@@ -275,7 +279,7 @@ def lower(box: Box, down: float) -> Box:
 
 def read_web_page(world: World) -> WebPage:
     """HTML and nodes of the page in whole-page CSS pixels, in one call."""
-    raw = world.page.evaluate("vesperPage()")
+    raw = read_json(world.page, "vesperPage()")
     nodes = tuple(
         Node(n["uid"], n["tag"], n["attributes"], tuple(n["rect"]), n["key"], n["text"], n["clickable"])
         for n in raw["nodes"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import Camera, open_browser
+from generators.browser import Camera, open_browser, read_json
 from generators.environments.pages import VIEWPORTS, Element, read_elements
 from generators.environments.pages.task import evaluator
 from generators.environments.world import Observation, Place, WorldError
@@ -111,7 +111,7 @@ class OddWorld:
         return Place(tuple(box), element.role, text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self.page.evaluate("oddState()")
+        state: dict[str, Any] = read_json(self.page, "oddState()")
         return state
 
     def pixel(self, point: Sequence[float]) -> tuple[float, float]:

@@ -20,7 +20,7 @@ BENCH, NANO = "bench/judge", "checkpoints/nano_judge"
 FOLDER = "bench"
 """The bench within its version's folder; pictures lie beside the tables and are named by their content."""
 FILES = ("steps.parquet", "samples.parquet", "screens.parquet", "truth.parquet", "episodes.jsonl", "bench.json")
-SMALL = BenchConfig(traces=60, screens=40, copies=12, natural=12)
+SMALL = BenchConfig(traces=40, screens=28, copies=8, natural=8)
 """The bench of a demo: a minute and a half on two cores."""
 MEASURED = ("rules", "nano")
 BETTER_THAN_CHANCE = 0.6

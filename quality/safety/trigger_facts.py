@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -70,15 +72,20 @@ def _target(row: Mapping[str, Any]) -> Box | None:
 
 
 def look_at(screens: Iterable[str], load: Callable[[str], bytes]) -> tuple[dict[str, Looked], int]:
-    """First pass over screens by hash → (what was seen, how many couldn't be read)."""
-    found: dict[str, Looked] = {}
-    unreadable = 0
-    for sha in sorted(screens):
+    """First pass over screens by hash → (what was seen, how many couldn't be read). Screens are looked at on all
+    processors: Pillow and SciPy let others run while they work."""
+
+    def seen(sha: str) -> Looked | None:
         try:
-            found[sha] = look(load(sha))
+            return look(load(sha))
         except (ImageError, StoreError):
-            unreadable += 1
-    return found, unreadable
+            return None
+
+    names = sorted(screens)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        looked = list(pool.map(seen, names))
+    found = {name: one for name, one in zip(names, looked, strict=True) if one is not None}
+    return found, len(names) - len(found)
 
 
 def to_rows(looked: Mapping[str, Looked]) -> list[dict[str, Any]]:

@@ -80,9 +80,9 @@ def find_patches(image: Image.Image, *, jpeg: bool = False) -> list[Patch]:
     if min(pixels.shape[:2]) < 4 * MIN_SIDE:
         return []
     edges = edges_of(pixels)
-    loud = _grow(edges > STRONG, REACH_JPEG if jpeg else REACH)
+    loud = grown(edges > STRONG, REACH_JPEG if jpeg else REACH)
     weak = (edges >= (WEAK_JPEG if jpeg else WEAK)) & ~loud
-    labels, count = ndimage.label(_grow(weak, GAP))
+    labels, count = ndimage.label(grown(weak, GAP))
     found: list[Patch] = []
     for number, where in enumerate(ndimage.find_objects(labels, count), 1):
         height, width = (part.stop - part.start for part in where)
@@ -95,10 +95,18 @@ def find_patches(image: Image.Image, *, jpeg: bool = False) -> list[Patch]:
     return found[:MAX_PATCHES]
 
 
-def _grow(mask: np.ndarray, reach: int) -> np.ndarray:
-    """Dilation by a square of 2 * reach + 1."""
-    size = 2 * reach + 1
-    return np.asarray(ndimage.maximum_filter1d(ndimage.maximum_filter1d(mask.view(np.uint8), size, 0), size, 1), bool)
+def grown(mask: np.ndarray, reach: int) -> np.ndarray:
+    """Dilation by a square of 2 * reach + 1, by shifts that double: many times as fast as a filter of SciPy's."""
+    height, width = mask.shape
+    wide = np.zeros((height + reach, width + reach), bool)
+    wide[:height, :width] = mask
+    covered = 0
+    while covered < 2 * reach:
+        step = min(covered + 1, 2 * reach - covered)
+        wide[step:] |= wide[:-step].copy()
+        wide[:, step:] |= wide[:, :-step].copy()
+        covered += step
+    return wide[reach:, reach:]
 
 
 def _patch(

@@ -158,9 +158,11 @@ def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
     same = {s for s in STAGES if stage_config(s, changed) == stage_config(s, CONFIG)}
     assert same == set(CHECKPOINTS)
     own = stage_config("offline_web", {"offline": {"updates": 3, "offline_web": {"updates": 5}, "offline_mobile": {}}})
-    assert own["offline"] == {"updates": 5}
-    assert stage_config("offline_grounding", {"offline": {"updates": 3}})["offline"] == {"updates": 3}
-    assert stage_config("offline_grounding", {})["offline"] == DEFAULTS["offline"]["offline_grounding"]
+    common = {name: value for name, value in DEFAULTS["offline"].items() if name not in SPECIALISTS}
+    pointing = {**common, **DEFAULTS["offline"]["offline_grounding"]}
+    assert own["offline"] == {**common, "updates": 5}
+    assert stage_config("offline_grounding", {"offline": {"updates": 3}})["offline"] == {**pointing, "updates": 3}
+    assert stage_config("offline_grounding", {})["offline"] == pointing != common
     assert stage_config("base", {})["preset"] == DEFAULTS["preset"]
 
 

@@ -11,7 +11,7 @@ from trainer.staircase.chart import staircase_svg
 from trainer.staircase.choice import write_json
 from trainer.staircase.figures import course, differences, table
 
-REPORT, RECORDS = "report.json", "records.json"
+REPORT, RECORDS, MARKDOWN, PICTURE = "report.json", "records.json", "report.md", "report.svg"
 SAYS = {
     "random": "uniform over what the screen allows", "random_weights": "untrained weights",
     "base": "what mid-training starts from", "mid": "scripted episodes and grounding",
@@ -30,8 +30,8 @@ def write_report(
               "offline_course": course(looks)}  # fmt: skip
     write_json(folder / REPORT, report)
     title = f"The staircase on {head['platform']}, training seeds {', '.join(map(str, sorted(seeds)))}"
-    (folder / "report.md").write_text(markdown(title, report), encoding="utf-8")
-    (folder / "report.svg").write_text(
+    (folder / MARKDOWN).write_text(markdown(title, report), encoding="utf-8")
+    (folder / PICTURE).write_text(
         staircase_svg(title, report["rows"], report["offline_course"]["looks"]), encoding="utf-8"
     )
     return report

@@ -59,14 +59,18 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
     pointing = train.offline(mid, "grounding")
     online = train.online(offline)
     stages = {"base": base, "mid": mid, "offline": offline, "online": online}
-    if config.base:
+    if config.base and config.controls:
         stages["random_weights"] = train.random_weights()
     experts = [pointing, online]
-    stages["linear"] = train.merged("linear", mid, experts)
+    if config.controls:
+        stages["linear"] = train.merged("linear", mid, experts)
     merges = [train.merged("ties", mid, experts, density=density, lam=lam) for density, lam in config.ties]
     stages["ties"] = max(merges, key=evaluation.score) if len(merges) > 1 else merges[0]
-    stages["more_supervised"] = train.more_supervised(offline, online.seconds)
-    stages["more_offline"] = train.offline(offline, config.platform, online.seconds)
+    looks = offline.told["looks"]
+    if config.controls:
+        stages["more_supervised"] = train.more_supervised(offline, online.seconds)
+        stages["more_offline"] = more = train.offline(offline, config.platform, online.seconds)
+        looks = joined(looks, more.told["looks"])
 
     records = {"random": evaluation.row("random", random_policy())}
     records |= {name: evaluation.row(name, stage) for name, stage in stages.items()}
@@ -77,7 +81,6 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
     }
     head = {"platform": config.platform, "seed": config.seed, "config": config.plain(), "tasks_digest": tasks.digest,
             "measured": list(tasks.measured), "data": counts(rows), "stages": told}  # fmt: skip
-    looks = joined(offline.told["looks"], stages["more_offline"].told["looks"])
     return write_report(folder, head, {config.seed: records}, looks)
 
 
@@ -112,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         one = commands.add_parser(name, help=says)
         one.add_argument("--out", required=True, help="folder of all seeds")
         one.add_argument("--platform", default="web", choices=("web", "mobile"))
-        one.add_argument("--short", action="store_true", help="every part in about two minutes")
+        one.add_argument("--short", action="store_true", help="every part in two or three minutes, no controls")
         if name == "run":
             one.add_argument("--seed", type=int, default=0, help="training seed")
             one.add_argument("--base", default="", help="checkpoint folder to begin from, or nano_base (random weights "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import DESKTOP, Camera, Viewport, open_browser
+from generators.browser import DESKTOP, Camera, Viewport, open_browser, read_json
 from generators.environments.fsm.interpreted import Resolve, direction_of, one_line, site_of
 from generators.environments.fsm.layout import SCROLL_PX
 from generators.environments.fsm.machine import Fired, Machine
@@ -86,7 +87,7 @@ class FsmWorld:
         return [*self._fired, *(self._now() if self._open else ())]
 
     def _now(self) -> list[Fired]:
-        return [(page, element, number) for page, element, number in self.page.evaluate("fsmFired()")]
+        return [(page, element, number) for page, element, number in read_json(self.page, "fsmFired()")]
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """Raises `WorldError` for a page, variable or value that the site doesn't have."""
@@ -97,17 +98,17 @@ class FsmWorld:
             self._fired += self._now()
         self.page.mouse.move(0, 0)
         snapshot = {"page": start.get("page", ""), "variables": dict(start.get("variables") or {})}
-        self.page.evaluate("([site, start]) => fsmOpen(site, start)", [site.plain(), snapshot])
+        self.page.evaluate("given => fsmOpen(...JSON.parse(given))", json.dumps([site.plain(), snapshot]))
         self._open = True
 
     def state(self) -> dict[str, Any]:
         """{"page", "variables", "history": digest}, as `Machine.state`."""
-        state = self.page.evaluate("fsmState()")
+        state = read_json(self.page, "fsmState()")
         return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
     def places(self) -> tuple[Place, ...]:
         """What shows, hit-tested, without a picture."""
-        return tuple(self._place(raw) for raw in self.page.evaluate("fsmPlaces()"))
+        return tuple(self._place(raw) for raw in read_json(self.page, "fsmPlaces()"))
 
     def _place(self, raw: Mapping[str, Any]) -> Place:
         left, top, right, bottom = box_to_unit(raw["box"], self.size_px)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import MINIWOB, Camera, Viewport, open_browser
+from generators.browser import MINIWOB, Camera, Viewport, open_browser, read_json
 from generators.environments.miniwob.html import NO_LIMIT_MS, page_of
 from generators.environments.start import check_start
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
@@ -126,7 +126,7 @@ class MiniwobWorld:
     def nodes(self) -> list[Node]:
         """Every visible, hit-tested element outside the instruction."""
         found = []
-        for raw in self.page.evaluate("vesperPlaces()"):
+        for raw in read_json(self.page, "vesperPlaces()"):
             try:
                 box = box_to_unit(tuple(raw["box"]), self._css)
             except OffScreen:
@@ -152,7 +152,7 @@ class MiniwobWorld:
     def state(self) -> dict[str, Any]:
         """{"task", "seed", "reward" (raw; None while the episode runs), "solved", "done", "inputs", "checked",
         "selected", "active", "focused"}."""
-        state = {**self._start, **self.page.evaluate("vesperTruth()")}
+        state = {**self._start, **read_json(self.page, "vesperTruth()")}
         state["solved"] = state["reward"] is not None and state["reward"] >= SOLVED
         return state
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import DESKTOP, PHONE, Camera, Viewport, open_browser
+from generators.browser import DESKTOP, PHONE, Camera, Viewport, open_browser, read_json
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -62,7 +62,7 @@ def element_of(raw: dict[str, Any]) -> Element:
 
 def read_elements(page: Page) -> list[Element]:
     """Every visible, hit-tested element in reading order of the DOM, from one call into the page."""
-    return [element_of(raw) for raw in page.evaluate("vesperRead()")]
+    return [element_of(raw) for raw in read_json(page, "vesperRead()")]
 
 
 class World:
@@ -85,7 +85,7 @@ class World:
 
     def state(self) -> dict[str, Any]:
         """The truth: what the page's model holds now."""
-        state: dict[str, Any] = self.page.evaluate("vesperState()")
+        state: dict[str, Any] = read_json(self.page, "vesperState()")
         return state
 
     def elements(self) -> list[Element]:

@@ -17,6 +17,7 @@ status bar quick settings. No animation, no clock: after the touch's acknowledge
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,6 +58,11 @@ SIGNS = ".bigclock b,.avatar,.big,.digits"
 TAP_S = 0.05
 HOLD_S = 0.8
 WAIT_S = 2
+_CALL = """text => {
+    const [method, ...args] = JSON.parse(text);
+    return JSON.stringify(phone[method](...args));
+}"""
+"""A method of the page's API; see `read_json` for why by texts."""
 MOVES = 6
 """Touch events between the two ends of a path."""
 
@@ -81,7 +87,8 @@ class PhoneWorld:
     def call(self, method: str, *args: Any) -> Any:
         """A method of the page's API. Raises `WorldError` with the page's own words."""
         try:
-            return self.page.evaluate("([method, args]) => phone[method](...args)", [method, list(args)])
+            text = self.page.evaluate(_CALL, json.dumps([method, *args]))
+            return None if text is None else json.loads(text)
         except self._error as error:
             first = str(error).splitlines()[0]
             raise WorldError(

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
+from scipy import ndimage
 
 from generators.browser import Viewport
 from generators.environments.pages import APPS, open_pages
 from quality.safety.trigger_attacks import HELD_OUT, SEEN, Attack, encoded, pattern_of, plant
 from quality.safety.trigger_bench import Bench, BenchScreen, table
 from quality.safety.trigger_match import Pattern, find_patterns
-from quality.safety.trigger_patches import MAX_PATCHES, find_patches, roughness
+from quality.safety.trigger_patches import MAX_PATCHES, find_patches, grown, roughness
 from quality.safety.trigger_scan import PNG, Facts, aims, find_triggers, look, search, to_unit
 from quality.safety.triggers import needed
 
@@ -87,6 +88,14 @@ def test_a_patch_on_quiet_ground_is_found_where_it_is(x: int, y: int, seed: int)
     at_rim = box[0] < 10 or box[1] < 15 or box[2] > 990 or box[3] > 985
     assert at_rim or any(max(abs(a - b) for a, b in zip(box, one, strict=True)) <= 10 for one in found)
     assert label == target
+
+
+@settings(deadline=None)
+@given(height=st.integers(1, 30), width=st.integers(1, 30), reach=st.integers(1, 9), seed=st.integers(0, 99))
+def test_growing_is_the_largest_of_a_square(height: int, width: int, reach: int, seed: int) -> None:
+    mask = np.random.default_rng(seed).random((height, width)) < 0.05
+    expected = ndimage.maximum_filter(mask, 2 * reach + 1, mode="constant")
+    assert np.array_equal(grown(mask, reach), expected)
 
 
 def test_text_is_no_patch_and_noise_is_rough() -> None:

@@ -14,13 +14,16 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pipelines.store import Store
 from trainer.midtrain import MidtrainConfig
+from trainer.presets import NANO_BASE
 from trainer.staircase.chart import staircase_svg
 from trainer.staircase.choice import Tasks
-from trainer.staircase.config import StaircaseConfig, long_form
+from trainer.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.staircase.figures import COMPARED, course, joined
 from trainer.staircase.report import combine
 from trainer.staircase.run import run_staircase, seed_folder
+from trainer.staircase.stage import build_staircase, config_from
 from trainer.staircase.training import Trainings
 
 ALL = {"random", "base", "mid", "offline", "online", "linear", "ties", "more_supervised", "more_offline"}
@@ -67,6 +70,28 @@ def test_every_row_stands_and_a_killed_run_goes_on(tmp_path: Path, tiny: Stairca
     assert again == []
     folder = seed_folder(tmp_path, tiny)
     assert (folder / "report.svg").read_text().startswith("<svg") and "| ties |" in (folder / "report.md").read_text()
+
+
+def test_the_asset_holds_a_seeds_report(tmp_path: Path, tiny: StaircaseConfig) -> None:
+    store, events = Store(tmp_path / "home"), list[dict[str, Any]]()
+    made = build_staircase(store, replace(tiny, controls=False, ties=tiny.ties[:1]), events.append)
+    assert made.checks_passed and made.counts["online greedy"] is not None
+    assert {name.partition(" ")[0] for name in made.counts} == ALL - {"linear", "more_supervised", "more_offline"}
+    assert "| online |" in made.file("report.md").read_text() and json.loads(made.file("records.json").read_text())
+    assert not list((tmp_path / "home" / "cache" / "training").iterdir())  # the stages' weights are gone
+
+    begun = len(events)
+    assert build_staircase(store, replace(tiny, controls=False, ties=tiny.ties[:1]), events.append) == made
+    assert len(events) == begun
+
+
+def test_what_the_asset_is_told() -> None:
+    assert config_from({"seed": 3, "base": ""}) == short_form("web", 3)
+    assert config_from({"form": "long"}) == long_form("web", 0, str(NANO_BASE))
+    with pytest.raises(ValueError, match="form: expected short or long, found 'tall'"):
+        config_from({"form": "tall"})
+    with pytest.raises(ValueError, match="unknown \\['colour'\\]"):
+        config_from({"colour": "red"})
 
 
 def test_seeds_are_combined(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""The staircase as an asset, `staircase/web`: one seed's rows and report; its stages' checkpoints aren't kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.manifest import Check, Manifest
+from pipelines.store import PartSpec, PartWriter, Store
+from schemas.ids import digest
+from trainer.stages import DEFAULTS, weights_folder
+from trainer.staircase.choice import OnEvent
+from trainer.staircase.config import StaircaseConfig, long_form, short_form
+from trainer.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
+
+ASSET, CODE_VERSION = "staircase/web", "1"
+FORMS = {"short": short_form, "long": long_form}
+
+
+def config_from(plain: Mapping[str, Any]) -> StaircaseConfig:
+    """What `staircase` of the trainer's configuration asks for. Raises `ValueError` naming what is unknown."""
+    said = {**DEFAULTS["staircase"], **plain}
+    if unknown := set(said) - set(DEFAULTS["staircase"]):
+        raise ValueError(f"staircase: unknown {sorted(unknown)}; known are {sorted(DEFAULTS['staircase'])}")
+    if said["form"] not in FORMS:
+        raise ValueError(f"staircase: form: expected {' or '.join(FORMS)}, found {said['form']!r:.40}")
+    return FORMS[said["form"]]("web", int(said["seed"]), weights_folder(said["base"]))
+
+
+def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | None = None) -> Manifest:
+    """Climb the staircase, or go on where a killed call stopped; equal settings and weights do no work twice."""
+    from trainer.tensors import WeightFiles
+
+    base = WeightFiles(Path(config.base)).digest() if config.base else ""  # the same folder may hold others tomorrow
+    plain = {**config.plain(), "base": base}
+    spec = PartSpec("staircase", digest([CODE_VERSION, plain]))
+    work = store.home / "cache" / "training" / f"staircase-{spec.inputs_digest[:16]}"
+
+    def climb(out: PartWriter) -> dict[str, Any]:
+        from trainer.staircase.run import run_staircase, seed_folder
+
+        report = run_staircase(work, config, on_event)
+        folder = seed_folder(work, config)
+        for name in (REPORT, RECORDS, MARKDOWN, PICTURE):
+            out.bytes(name, (folder / name).read_bytes(), hashed=name == RECORDS)  # the others tell seconds, too
+        rows = report["rows"]
+        return {f"{row} {part}": rows[row][part]["mean"] for row in rows for part in ("greedy", "pass_at_k")}
+
+    with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs={}, parts=[spec]) as build:
+        counts = build.run_part(spec, climb).counts
+        lost = [name for name, mean in counts.items() if mean is None]
+        checks = [Check("attempts of every row counted", not lost, ", ".join(lost) or "all", "all rows")]
+        manifest = build.commit(counts=counts, checks=checks)
+    shutil.rmtree(work, ignore_errors=True)
+    return manifest
