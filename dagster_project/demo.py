@@ -1,25 +1,27 @@
 """`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
 
-The judge bench with what is made of it, and the staircase, need nothing of the rest: they run beside it, in processes
-of their own. All else runs in this process, the trainer's stages too, so that torch is loaded once.
+The judge bench with what is made of it, and the staircase, need nothing of the rest: they run beside it, in a second
+process. All else runs in this one, the trainer's stages too, so that torch is loaded once.
 """
 
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dagster_project import deployment, graph, instance, report
 from dagster_project.assets import sources
+from dagster_project.run_stage import own_group
 from pipelines.store import Store
 from trainer.staircase.stage import ASSET as STAIRCASE
 
@@ -65,8 +67,6 @@ class Progress:
 def run(report_path: Path) -> int:
     """Run all jobs; print and write the report. Returns the exit code: 1 if anything failed."""
     began = time.monotonic()
-    logging.getLogger().setLevel(logging.ERROR)
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failed stage has its own line
     os.environ.setdefault("VESPER_LINES", "" if sys.stderr.isatty() else "1")
     home = deployment.home()
     instance.prepare(home)
@@ -75,7 +75,7 @@ def run(report_path: Path) -> int:
     runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
     progress = Progress(runs)
-    _execute(progress, stages)
+    _execute(progress)
     names = sources.enabled(settings)
     made = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
     made["failed"] = progress.failed
@@ -94,48 +94,87 @@ def run(report_path: Path) -> int:
     return 1 if progress.failed or left else 0
 
 
-def _execute(progress: Progress, stages: Mapping[str, graph.Stage]) -> None:
-    """The jobs one after the other, each as a run of its own in the instance's history, and the judges' beside them."""
-    import dagster as dg
+def quiet() -> None:
+    """Libraries say what went wrong, and nothing else."""
+    logging.getLogger().setLevel(logging.ERROR)
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failed stage has its own line
 
-    from dagster_project import definitions
-    from dagster_project.assets import factory, judges
 
-    warnings.filterwarnings("ignore", category=dg.PreviewWarning)
-    beside = frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})
-    loaded = definitions.build(deployment.load(), here=set(stages) - beside)
-    factory.listeners.append(progress)
-    try:
-        with dg.DagsterInstance.get() as history, ThreadPoolExecutor(1) as other:
-            runs = Runs(loaded, history, beside)
-            judged = other.submit(lambda: all(runs.job(name, beside=True) for name in ("build_corpus", "train")))
+def _execute(progress: Progress) -> None:
+    """The jobs one after the other, each as a run of its own in the instance's history; the second process beside."""
+    context = multiprocessing.get_context("spawn")
+    told: Any = context.Queue()
+    other = context.Process(target=_beside, args=(told,))
+    listening = threading.Thread(target=_listen, args=(told, progress))
+    with _runs(progress, beside=False) as runs:
+        other.start()
+        listening.start()
+        try:
             for name in JOBS:
                 if name == "collect_rounds":
                     _generate(runs)
                 print(f"--- {name}", flush=True)
                 if not runs.job(name) and name in ("build_corpus", "train"):
                     break  # what comes after would train on a corpus of before
-            judged.result()
+            other.join()
+        finally:
+            other.kill()  # it has ended, or this process is ending early
+            other.join()
+            told.put(None)
+            listening.join()
+
+
+def _beside(told: Any) -> None:
+    """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue."""
+    own_group()
+    with _runs(lambda *event: told.put(event), beside=True) as runs:
+        for name in ("build_corpus", "train"):
+            runs.job(name)
+
+
+def _listen(told: Any, progress: Progress) -> None:
+    for event in iter(told.get, None):
+        progress(*event)
+
+
+@contextmanager
+def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
+    """What runs the jobs' assets in this process and tells the listener of each."""
+    import dagster as dg
+
+    from dagster_project import definitions
+    from dagster_project.assets import factory, judges
+
+    warnings.filterwarnings("ignore", category=dg.PreviewWarning)
+    quiet()
+    apart = frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})
+    settings = deployment.load()
+    loaded = definitions.build(settings, here=graph.stages(settings))
+    factory.listeners.append(listener)
+    try:
+        with dg.DagsterInstance.get() as history:
+            yield Runs(loaded, history, apart, beside)
     finally:
-        factory.listeners.remove(progress)
+        factory.listeners.remove(listener)
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of the graph's jobs. Some assets are made beside all others, in runs of their own."""
+    """Runs of the graph's jobs: of the assets that are made apart, or of all others."""
 
     loaded: Any
     history: Any
-    beside: frozenset[str]
+    apart: frozenset[str]
+    beside: bool
 
-    def job(self, name: str, *, beside: bool = False, partition: str | None = None) -> bool:
-        """Run those assets of a job that are made beside others, or all others; True if all were made."""
+    def job(self, name: str, partition: str | None = None) -> bool:
+        """Run a job's assets; True if all were made."""
         job = self.loaded.resolve_job_def(name)
         keys = job.asset_layer.executable_asset_keys
         done = job.execute_in_process(
             instance=self.history, raise_on_error=False, partition_key=partition,
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-            asset_selection=[key for key in keys if (key.to_user_string() in self.beside) == beside],
+            asset_selection=[key for key in keys if (key.to_user_string() in self.apart) == self.beside],
         )  # fmt: skip
         return bool(done.success)
 
@@ -149,5 +188,5 @@ def _generate(runs: Runs) -> None:
         print(f"--- generate_round {name}", flush=True)
         runs.history.add_dynamic_partitions("round", [name])
         for job, key in (("generate_round", name), ("promote_verified", None)):
-            if not runs.job(job, partition=key):
+            if not runs.job(job, key):
                 return

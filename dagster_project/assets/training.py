@@ -43,7 +43,7 @@ def stages() -> Iterator[Stage]:
         )  # fmt: skip
     yield Stage(
         key=staircase.ASSET, deps=(), job="train", run=_staircase, kinds=("pytorch",), external=True,
-        code_version=staircase.CODE_VERSION, owners=("team:training",), pool="trainer", needs=("trainer", "browser"),
+        code_version=staircase.CODE_VERSION, owners=("team:training",), pool="bench", needs=("trainer", "browser"),
         description="Random, base, mid-training, offline RL, online RL and merge, tried on whole held-out episodes of "
         "MiniWoB++ and web sites, from the base that can see; by default in its short form, which shows that every "
         "part works and not how high it goes.",

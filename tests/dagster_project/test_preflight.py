@@ -18,6 +18,7 @@ from dagster_project.assets import factory, sources
 from dagster_project.deployment import Deployment, SourceSettings
 from dagster_project.graph import JudgeSettings, Stage, Work
 from pipelines.store import Check, PartSpec, Store
+from trainer.staircase.stage import ASSET as STAIRCASE
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -202,7 +203,7 @@ def test_needs_are_told_where_they_arise() -> None:
         assert set(stage.needs) <= set(preflight.PROBES), key
         assert ("judge" in stage.needs) == (stage.group in ("verdicts", "gold") and key != "gold/generated"), key
         assert ("files" in stage.needs) == (stage.group == "raw"), key
-        assert ("trainer" in stage.needs) == (stage.pool == "trainer" and "judge" not in key), key
+        assert ("trainer" in stage.needs) == (stage.pool == "trainer" or key == STAIRCASE), key
     assert "ground" in stages["generation/trajectories"].needs and "browser" in stages["checkpoints/online_web"].needs
     assert sources.follow(Deployment(Path("/nowhere")), "aitw") is None
     assert deployment.load().free_gb > 0
