@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipelines.manifest import Manifest
 from pipelines.store import Store
+from trainer.staircase.figures import ROWS
 from trainer.staircase.stage import ASSET as STAIRCASE
 
 OFFLINE, ONLINE = ("offline_grounding", "offline_mobile", "offline_web"), ("online_mobile", "online_web")
@@ -282,7 +283,7 @@ def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _staircase_lines(counts: Mapping[str, Any]) -> Iterator[str]:
     yield "\nThe staircase in its short form: success on held-out episodes, greedy and in any of a few tries"
-    for row in (name.removesuffix(" greedy") for name in counts if name.endswith(" greedy")):
+    for row in (name for name in ROWS if f"{name} greedy" in counts):
         yield f"  {row:16} {percent(counts[f'{row} greedy']):>10} {percent(counts[f'{row} pass_at_k']):>10}"
 
 

@@ -91,7 +91,7 @@ def _asset(
         tags=dict(stage.tags),
         metadata=metadata,
         check_specs=[checks.spec(asset_key(stage.key))],
-        automation_condition=TAIL if stage.job == "train" else None,
+        automation_condition=TAIL if stage.job == "train" and stage.deps else None,
         freshness_policy=freshness,
         pool=stage.pool,
         partitions_def=ROUNDS if stage.by_round else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ def test_events_of_a_broken_and_resumed_run_are_one_curve(
 
     with pytest.raises(Stop):
         go(on_event=stop)
+    time.sleep(1.1)  # event files are read in the order of their names, which begin with the second
     curve = go()
     found = EventAccumulator(str(tmp_path / "runs"))
     found.Reload()
