@@ -68,6 +68,7 @@ def run(report_path: Path) -> int:
     """Run all jobs; print and write the report. Returns the exit code: 1 if anything failed."""
     began = time.monotonic()
     os.environ.setdefault("VESPER_LINES", "" if sys.stderr.isatty() else "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # nothing is downloaded; read as transformers is loaded
     home = deployment.home()
     instance.prepare(home)
     settings = deployment.load()
@@ -142,10 +143,11 @@ def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
     """What runs the jobs' assets in this process and tells the listener of each."""
     import dagster as dg
 
+    for kind in (dg.PreviewWarning, dg.BetaWarning):
+        warnings.filterwarnings("ignore", category=kind)
     from dagster_project import definitions
     from dagster_project.assets import factory, judges
 
-    warnings.filterwarnings("ignore", category=dg.PreviewWarning)
     quiet()
     apart = frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})
     settings = deployment.load()

@@ -36,8 +36,8 @@ MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """`warmup` updates of a rate that rises; `entropy_decay` is σ; `iterations` optimiser steps an update;
-    `temperature` that of the sampled distribution."""
+    """`warmup` updates of a rate that rises; `entropy_decay` is σ; an update goes `iterations` times through its
+    trajectories, in `steps` optimiser steps each time; `temperature` is that of the sampled distribution."""
 
     grpo: GrpoConfig
     learning_rate: float
@@ -50,6 +50,7 @@ class LearnerConfig:
     freeze_vision: bool = False
     gradient_checkpointing: bool = False
     temperature: float = 1.0
+    steps: int = 1
 
 
 @dataclass(frozen=True)
@@ -150,11 +151,13 @@ class Learner:
     ) -> dict[str, float]:
         coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
         grpo = replace(self.config.grpo, entropy_coef=coefficient)
-        parts = self._share(replies)
-        proximal = self._proximal(parts) if self.config.iterations > 1 else [None] * len(parts)
+        steps = [(self._share(some), weighted) for some, weighted in by_step(replies, advantages, self.config.steps)]
+        moved = self.config.iterations * len(steps) > 1
+        proximal = [self._proximal(parts) if moved else [None] * len(parts) for parts, _ in steps]
         figures: dict[str, float] = {}
         for _ in range(self.config.iterations):
-            figures = self._optimise(parts, proximal, advantages, tokens, grpo, update)
+            for (parts, weighted), before in zip(steps, proximal, strict=True):
+                figures = self._optimise(parts, before, weighted, tokens, grpo, update)
         if self.group.world > 1:
             gather_into(self.model, self._policy, self.group)
         return {**figures, "entropy_coef": coefficient}
@@ -267,6 +270,20 @@ class Learner:
         parts.set_optimizer_state_dict(self._policy, self.optimizer, state.get("optimizer", {}), options=whole)
         if self._compared_with is not None:
             parts.set_model_state_dict(self._compared_with, state.get("reference", {}), options=whole)
+
+
+def by_step(replies: Sequence[Reply], advantages: Advantages, steps: int) -> list[tuple[Sequence[Reply], Advantages]]:
+    """The trajectories dealt out to optimiser steps, those of a group to different ones; a step's weights sum to what
+    all summed to, so that its loss is a mean over as many groups as it holds."""
+    counting = [index for index, weight in enumerate(advantages.weights) if weight > 0]
+    dealt = {index: place % steps for place, index in enumerate(counting)}
+    found: list[tuple[Sequence[Reply], Advantages]] = []
+    for step in range(min(steps, len(counting))):
+        own = [weight if dealt.get(index) == step else 0.0 for index, weight in enumerate(advantages.weights)]
+        scale = math.fsum(advantages.weights) / math.fsum(own)
+        some = [one for one in replies if dealt[one.trajectory] == step]
+        found.append((some, replace(advantages, weights=tuple(weight * scale for weight in own))))
+    return found
 
 
 @torch.no_grad()

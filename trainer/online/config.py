@@ -92,7 +92,8 @@ class VllmConfig:
 class OnlineConfig:
     """A run; defaults fit the nano preset on two cores.
 
-    An update uses `tasks_per_update` groups of `num_generations` rollouts. `mode` "sync": they are made with the
+    An update uses `tasks_per_update` groups of `num_generations` rollouts, in `steps_per_generation` optimiser steps,
+    and goes through them `num_iterations` times. `mode` "sync": they are made with the
     very weights that the update starts from, and the run is reproducible; "async": `workers` devices go on while
     the learner learns, and a rollout whose oldest reply is more than `max_staleness` updates old is dropped.
     `budget_s` of wall time ends the run after the update in which it is reached (0: none). `replay_per_task`
@@ -111,6 +112,7 @@ class OnlineConfig:
     tasks_per_update: int = 8
     num_generations: int = 4
     num_iterations: int = 1
+    steps_per_generation: int = 1
     learning_rate: float = 1e-4
     warmup_steps: int = 2
     weight_decay: float = 0.0
@@ -144,9 +146,10 @@ class OnlineConfig:
         if self.rollout_engine not in ENGINES:
             raise ValueError(f"online RL: expected rollout_engine to be one of {', '.join(ENGINES)}, found "
                              f"{self.rollout_engine!r:.40}")  # fmt: skip
-        least = {"updates": 1, "tasks_per_update": 1, "num_generations": 2, "num_iterations": 1, "warmup_steps": 0,
-                 "weight_decay": 0, "micro_batch": 1, "workers": 1, "max_staleness": 0, "replay_per_task": 0,
-                 "validate_every": 0, "save_every": 1, "budget_s": 0, "threads": 1}  # fmt: skip
+        least = {"updates": 1, "tasks_per_update": 1, "num_generations": 2, "num_iterations": 1,
+                 "steps_per_generation": 1, "warmup_steps": 0, "weight_decay": 0, "micro_batch": 1, "workers": 1,
+                 "max_staleness": 0, "replay_per_task": 0, "validate_every": 0, "save_every": 1, "budget_s": 0,
+                 "threads": 1}  # fmt: skip
         for name, bound in least.items():
             if not getattr(self, name) >= bound:
                 raise ValueError(f"online RL: expected {name} of {bound} or more, found {getattr(self, name)!r:.40}")
@@ -164,8 +167,8 @@ class OnlineConfig:
         del found["vllm"]
         if self.rollout_engine == "in_process":
             del found["rollout_engine"]
-        for name in ("freeze_vision", "gradient_checkpointing"):
-            if not found[name]:
+        for name, before in (("freeze_vision", False), ("gradient_checkpointing", False), ("steps_per_generation", 1)):
+            if found[name] == before:
                 del found[name]
         return found
 

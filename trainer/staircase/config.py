@@ -59,7 +59,7 @@ class StaircaseConfig:
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 8, "num_generations": 8,
-                                 "workers": 6, "budget_s": 720.0, "learning_rate": 2e-4,
+                                 "workers": 6, "budget_s": 720.0, "learning_rate": 2e-4, "steps_per_generation": 4,
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True

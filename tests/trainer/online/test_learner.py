@@ -15,9 +15,10 @@ from online_runs import two_rollouts as rollouts
 
 from trainer.checkpoint import Checkpoint, load_checkpoint
 from trainer.grpo import group_advantages, grpo_loss
+from trainer.learner import by_step
 from trainer.model import reply_logprobs
 from trainer.online.config import OnlineConfig, config_from
-from trainer.online.learner import OnlineLearner
+from trainer.online.learner import OnlineLearner, replies_of
 from trainer.online.rollouts import Rollout
 
 
@@ -69,6 +70,25 @@ def test_more_iterations_go_on_from_the_proximal_policy(loaded: Checkpoint) -> N
     made = rollouts(loaded, -0.1, version=0)
     figures = learner.update(made, group_advantages([[1.0, 0.0]], learner.config.grpo), 4)
     assert figures["ratio"] != pytest.approx(1.0, abs=1e-3) and figures["clip_low"] + figures["clip_high"] > 0
+
+
+def test_steps_of_a_generation_share_out_its_trajectories(loaded: Checkpoint) -> None:
+    made = [one for version in (0, 0) for one in rollouts(loaded, version=version)]
+    advantages = group_advantages([[1.0, 0.0], [1.0, 0.0]], config().grpo)
+    replies = replies_of(made, advantages, 0, config())
+    for steps in (1, 2, 3, 9):
+        dealt = by_step(replies, advantages, steps)
+        assert len(dealt) == min(steps, 4)
+        assert sorted(one.trajectory for some, _ in dealt for one in some) == [one.trajectory for one in replies]
+        for some, weighted in dealt:
+            assert math.fsum(weighted.weights) == pytest.approx(1.0) and weighted.values == advantages.values
+            assert {one.trajectory for one in some} == {i for i, weight in enumerate(weighted.weights) if weight > 0}
+    for steps, on_policy in ((1, True), (2, False)):
+        settings = config(learning_rate=5e-2, steps_per_generation=steps)
+        learner = OnlineLearner(copy.deepcopy(loaded.model), loaded.processor, settings)
+        figures = learner.update(made, advantages, 0)  # of the last step
+        assert {int(state["step"]) for state in learner.optimizer.state.values()} == {steps}
+        assert (figures["ratio"] == pytest.approx(1.0, abs=1e-3)) == on_policy
 
 
 @pytest.mark.parametrize("iterations", [1, 2])
