@@ -48,19 +48,19 @@ DEFAULTS: dict[str, Any] = {
     "tokenizer_texts": 20_000,
     "weights": "",
     "device": "cpu",
-    "midtrain": {"steps": 240, "sigma": [40, 15]},
+    "midtrain": {"steps": 210, "sigma": [40, 15]},
     "validation_share": 0.08,
     "validation_rows": 32,
     "offline": {
-        "updates": 12,
+        "updates": 10,
         "prompts": 8,
-        "eval_every": 6,
+        "eval_every": 5,
         "held_out_limit": 64,
         "held_out_samples": 2,
-        "offline_grounding": {"updates": 24, "prompts": 16, "eval_every": 8},  # its replies are short
+        "offline_grounding": {"updates": 16, "prompts": 16, "eval_every": 8},  # its replies are short
     },
     "online": {
-        "updates": 4,
+        "updates": 2,
         "tasks_per_update": 4,
         "num_generations": 4,
         "workers": 2,
@@ -229,7 +229,8 @@ def run_stage(
         inputs |= {m.asset: m for m in _unified(store)}
     versions = {name: manifest.version for name, manifest in sorted(inputs.items())}
     named = {key: value for key, value in chosen.items() if key != "weights"}  # a folder's place changes nothing
-    spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, named, versions]))
+    data = {name: manifest.data_version for name, manifest in sorted(inputs.items())}  # made anew alike: as it was
+    spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, named, data]))
     with store.build(asset, code_version=CODE_VERSION, config=named, inputs=versions, parts=[spec]) as build:
         work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
         context = Context(store, stage, chosen, inputs, emit, work / "state", progress)

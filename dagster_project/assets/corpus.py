@@ -35,8 +35,8 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     def stage(
         key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest], description: str, **more: object
     ) -> Stage:
-        filled = {"kinds": ("parquet",), "owners": owners, **more}
-        return Stage(key=key, deps=deps, job="build_corpus", run=run, description=description, **filled)  # type: ignore[arg-type]
+        filled = {"job": "build_corpus", "kinds": ("parquet",), "owners": owners, **more}
+        return Stage(key=key, deps=deps, run=run, description=description, **filled)  # type: ignore[arg-type]
 
     yield from hygiene.stages(deployment, whole)
     yield stage(
@@ -74,9 +74,9 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
 
 def _task_pool(stage: Callable[..., Stage], over_gold: Callable[..., Callable[[Work], Manifest]],
                gold: tuple[str, ...]) -> Iterator[Stage]:  # fmt: skip
-    yield stage(
+    yield stage(  # before the rounds of the generation loop, whose banks take nothing that it holds
         "task_pool/static", (), _static_tasks, "Tasks from the functional maps of apps and sites.", table="tasks",
-        columns=Tasks.schema, code_version=task_pool.CODE_VERSION, needs=("browser",),
+        columns=Tasks.schema, code_version=task_pool.CODE_VERSION, needs=("browser",), job="refresh_sources",
     )  # fmt: skip
     yield stage(
         "task_pool/dynamic", ("task_pool/static", "hygiene/contamination", *gold), over_gold(_dynamic_tasks),

@@ -27,8 +27,8 @@ Size = Literal["tiny", "demo"]
 CODE_VERSION = "1"
 COUNTS: dict[str, dict[str, int]] = {
     "demo": {
-        "aitw": 60, "android_control": 60, "aitz": 40, "mind2web": 40, "agentnet": 40, "omniact": 160,
-        "miniwob_demos": 60, "rico": 260, "ui_refexp": 500, "screen_annotation": 260, "screenqa": 400,
+        "aitw": 48, "android_control": 48, "aitz": 32, "mind2web": 32, "agentnet": 32, "omniact": 130,
+        "miniwob_demos": 48, "rico": 210, "ui_refexp": 400, "screen_annotation": 210, "screenqa": 320,
     },
     "tiny": {
         "aitw": 4, "android_control": 4, "aitz": 3, "mind2web": 4, "agentnet": 4, "omniact": 12,

@@ -16,6 +16,7 @@ import pytest
 import torch
 from goldmaker import gold
 
+from pipelines import shards
 from pipelines.mixture import build_mixture
 from pipelines.shards import build_shards
 from pipelines.store import Store, StoreError
@@ -137,6 +138,18 @@ def test_training_begins_from_a_checkpoint_by_its_folder(
         assert main(["base", "--home", str(store.home), "--config", json.dumps(wrong)]) == 2
         assert says in capsys.readouterr().err
     run_stage("base", store.home, CONFIG, progress=False)  # what the other tests read
+
+
+def test_data_that_is_made_anew_alike_trains_nothing(
+    store: Store, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "CODE_VERSION", "another")
+    build_shards(store, ["toy"])
+    build_mixture(store)
+    events: list[dict[str, Any]] = []
+    again = run_stage("base", store.home, CONFIG, events.append, progress=False)
+    assert events[-1]["skipped"] and again.data_version == made["base"].data_version
+    assert again.inputs == {asset: store.require(asset).version for asset in made["base"].inputs} != made["base"].inputs
 
 
 def test_evaluations_have_controls_and_records_of_the_same_samples(made: dict[str, Any]) -> None:

@@ -120,8 +120,7 @@ def _keeping_its_eyes(config: StaircaseConfig) -> StaircaseConfig:
 
 
 SHORT_FAMILIES = {
-    "web": ("miniwob/click-test-2", "miniwob/click-option", "miniwob/click-checkboxes", "fsm/issues/close",
-            "miniwob/enter-text"),
+    "web": ("miniwob/click-test-2", "miniwob/click-option", "fsm/issues/close"),
     "mobile": ("phone/notes.pin", "phone/contacts.delete", "phone/clock.delete"),
 }  # fmt: skip
 
