@@ -126,7 +126,9 @@ def _execute(progress: Progress) -> None:
 
 
 def _beside(told: Any) -> None:
-    """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue."""
+    """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue. It
+    computes on one thread: two processes with a thread for every core each wait for the other's at every sum."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is loaded
     own_group()
     with _runs(lambda *event: told.put(event), beside=True) as runs:
         for name in ("build_corpus", "train"):

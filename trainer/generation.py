@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from trainer.batches import Processor, Row
+from trainer.decoding import Decoder
 from trainer.model import image_outputs, reply_log_softmax
 from trainer.tokenizer import LAST_NUMBER
 
@@ -96,9 +97,9 @@ def _generate_batch(
     state = output.last_hidden_state[:, -1].repeat_interleave(group, 0)
     if group > 1:
         cache.batch_repeat_interleave(group)
-    mask = batch.attention_mask.repeat_interleave(group, 0)
     # the next position follows the largest one of the prompt on all three axes
     position = batch.position_ids.amax(dim=(0, 2)).repeat_interleave(group) + 1
+    decoder = Decoder(model, cache, batch.attention_mask.repeat_interleave(group, 0), position, max_new_tokens)
     done = [Completion(offset + i // group, i % group) for i in range(len(rows) * group)]
     alive = list(range(len(done)))
     for step in range(max_new_tokens):
@@ -112,15 +113,9 @@ def _generate_batch(
             break
         if len(keep) < len(alive):
             rest = torch.tensor(keep, device=device)
-            cache.batch_select_indices(rest)
-            mask, position, tokens = mask[rest], position[rest], tokens[rest]
-            alive = [alive[i] for i in keep]
-        mask = torch.cat([mask, mask.new_ones((len(alive), 1))], dim=1)
-        output = model.model(
-            input_ids=tokens[:, None], attention_mask=mask, position_ids=position[None, :, None].expand(3, -1, -1),
-            past_key_values=cache, use_cache=True,
-        )  # fmt: skip
-        state, position = output.last_hidden_state[:, -1], position + 1
+            decoder.keep(rest)
+            tokens, alive = tokens[rest], [alive[i] for i in keep]
+        state = decoder.step(tokens)
     for completion in done:
         completion.text = processor.text(completion.token_ids)
     return done

@@ -24,10 +24,10 @@ ALWAYS_COMMIT = frozenset(("save", "submit", "continue", "confirm", "apply", "ne
 
 def goal_chosen(episode: Episode) -> Finding | None:
     """What the goal names was acted on, where the screens offer it; not something else of its kind in its place."""
-    named = _named_labels(episode)
+    named = named_labels(episode)
     if not named:
         return None
-    acted = _acted_on(episode)
+    acted = acted_texts(episode)
     open_names = {name: alike for name, alike in named.items() if not any(holds(label, name) for label in acted)}
     if not open_names:
         return Finding("goal_chosen", 9, "what the goal names was acted on", "reachability")
@@ -56,7 +56,7 @@ def _can_be_chosen(element: Element) -> bool:
     return not TEXT_ROLES.match(element.role) and 0 < element.area <= CONTAINER_SHARE * 1e6
 
 
-def _named_labels(episode: Episode) -> dict[str, list[Element]]:
+def named_labels(episode: Episode) -> dict[str, list[Element]]:
     """Labels on the trace's screens that the goal names in quotes or with a capital: label → its elements. A label
     within a longer one that is named too is left out."""
     goal = episode.instruction
@@ -72,7 +72,7 @@ def _named_labels(episode: Episode) -> dict[str, list[Element]]:
     return {name: found[name] for name in found if not any(name != other and holds(other, name) for other in found)}
 
 
-def _acted_on(episode: Episode) -> list[str]:
+def acted_texts(episode: Episode) -> list[str]:
     """Labels of all that was clicked (whatever holds the point, or lies in the row of bare texts), typed or launched,
     and what the steps' own instructions say."""
     texts: list[str] = []
@@ -144,7 +144,7 @@ def left_unconfirmed(episode: Episode) -> Finding | None:
     under = hit(before.screen.elements, point) if before.screen is not None and point is not None else None
     if under is not None and _commit_word(under):
         return None
-    acted = {plain(text) for text in _acted_on(episode)}
+    acted = {plain(text) for text in acted_texts(episode)}
     for element in last.screen.elements:
         word = _commit_word(element) if _can_be_chosen(element) else None
         if word is None or plain(element.label) in acted:

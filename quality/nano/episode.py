@@ -12,6 +12,7 @@ from quality.evidence.goal import COMMIT
 from quality.evidence.steps import Finding, hit, point_of
 from quality.evidence.words import entities, held_by_any, plain
 from quality.items import Episode, Step
+from quality.nano.requirements import REQUIREMENTS, requirement_features
 from quality.nano.step import Cosine, rule_features
 from quality.nano.transition import NAN, Features
 from schemas.action_types import CallUser, Finished, Launch, Type
@@ -23,9 +24,15 @@ RULES = (
 GATHERED = (
     "changed", "fit", "changed_at_point", "labels_kept", "acted_in_headings", "acted_in_new", "headings_of_others",
     "same_picture", "label_in_goal", "label_near_goal", "rival_in_goal", "goal_names_other", "typed_in_goal",
-    "rule_cap", "follows", "rival", "follows_less_rival", "on_element", "risk",
+    "rule_cap", "follows", "rival", "follows_less_rival", "on_element", "risk", "changed_elsewhere",
+    "rewritten_elsewhere", "typed_gap", "typed_unchosen", "typed_shown",
 )  # fmt: skip
 """Step features of which mean, least and most enter the episode's."""
+LAST = ("fit", "follows", "changed", "label_in_goal", "is_Click", "is_Type", "is_Scroll", "is_Launch", "is_PressBack")
+"""Step features of the last action but one, after which only Finished comes, that enter the episode's."""
+_FIELD = re.compile(
+    r"^(android\.widget\.)?(edittext|autocompletetextview|textbox|searchbox|textarea|input|spinbutton)$", re.I
+)
 _LINKS = re.compile(r"\b(and|then|after|before|, )\b|,")
 _VERBS = re.compile(
     r"\b(open|send|save|delete|add|set|turn|search|find|submit|order|buy|fill|enter|type|select|choose)\b"
@@ -43,10 +50,16 @@ def episode_features(
             found |= {f"{name}_mean": float(np.mean(values)), f"{name}_min": min(values), f"{name}_max": max(values)}
     actions = episode.actions
     found |= {"steps": math.log(len(actions) + 1), "risky": float(sum(step.get("risk", 0.0) > 0.3 for step in steps))}
-    found |= _shape(actions) | _goal(episode, actions, cosine)
+    done = [text for step in actions if (text := acted_on(step))]
+    found |= (
+        _shape(actions)
+        | _fields(actions)
+        | _goal(episode, actions, done, cosine)
+        | requirement_features(episode, done, cosine)
+    )
     if len(steps) > 1:
         last = steps[-2]
-        found |= {f"last_{name}": last.get(name, NAN) for name in ("fit", "follows", "changed", "label_in_goal")}
+        found |= {f"last_{name}": last.get(name, NAN) for name in LAST}
     return found
 
 
@@ -66,10 +79,23 @@ def _shape(actions: Sequence[Step]) -> Features:
     }  # fmt: skip
 
 
-def _goal(episode: Episode, actions: Sequence[Step], cosine: Cosine) -> Features:
+def _fields(actions: Sequence[Step]) -> Features:
+    """Text fields that were chosen, and those of them that were left as they were: another place came right after."""
+    acting = [step for step in actions if step.row["action_type"] != "Wait"]
+    chosen = left = 0
+    for step, after in zip(acting, acting[1:], strict=False):
+        point = point_of(step)
+        under = hit(step.screen.elements, point) if point is not None and step.screen is not None else None
+        if under is not None and _FIELD.match(under.role):
+            chosen += 1
+            again = point_of(after)
+            left += after.row["action_type"] == "Finished" or (again is not None and not under.holds(again))
+    return {"fields_chosen": float(chosen), "fields_left": float(left)}
+
+
+def _goal(episode: Episode, actions: Sequence[Step], done: Sequence[str], cosine: Cosine) -> Features:
     """The goal against what was acted on, and against the last screen."""
     goal = episode.instruction
-    done = [text for step in actions if (text := acted_on(step))]
     found: Features = {"goal_size": math.log(len(goal.split()) + 1), "goal_links": float(len(_LINKS.findall(goal)))}
     found["goal_verbs"] = float(len(_VERBS.findall(goal.lower())))
     found["links_per_step"] = (found["goal_links"] + 1) / max(len(actions), 1)
@@ -114,6 +140,6 @@ EPISODE = (
     "steps", "risky", "repeats", "screens_again", "returns", "ends", "launch_late", "types", "clicks", "goal_size",
     "goal_links", "goal_verbs", "links_per_step", "entities_acted", "last_entity_acted", "goal_covered",
     "goal_near_done", "goal_near_last", "ends_with_commit", "commit_open", "goal_on_screen",
-    "last_fit", "last_follows", "last_changed", "last_label_in_goal",
+    *(f"last_{name}" for name in LAST), "fields_chosen", "fields_left", *REQUIREMENTS,
 )  # fmt: skip
 """The features of an episode, in order."""

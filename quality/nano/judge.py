@@ -26,6 +26,7 @@ _CODE = (
     "nano/step",
     "nano/sample",
     "nano/episode",
+    "nano/requirements",
     "nano/look",
     "nano/forest",
     "nano/head",

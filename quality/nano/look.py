@@ -16,6 +16,7 @@ from quality.items import Episode, Sample, Screen, Step
 from quality.judges.rules import Seen, look_at_episode, look_at_sample
 from quality.nano.episode import acted_on, episode_features
 from quality.nano.head import Head, sigmoid
+from quality.nano.requirements import clauses_of
 from quality.nano.sample import sample_features
 from quality.nano.step import Cosine, step_features
 from quality.nano.transition import Features, rival_features, settled, transition_features
@@ -63,9 +64,13 @@ def look_at(episode: Episode, habits: Habits, cosine: Cosine, transition: Head |
     seen = look_at_episode(episode, habits)
     look = EpisodeLook(episode, seen)
     actions = episode.actions
+    before: Step | None = None
     for place, step in enumerate(actions):
-        features = step_features(step, episode.instruction, seen.steps[step.item_id], (place, len(actions)), cosine)
-        look.steps[step.item_id] = features
+        where = (place, len(actions))
+        look.steps[step.item_id] = step_features(
+            step, episode.instruction, seen.steps[step.item_id], where, cosine, before
+        )
+        before = before if step.row["action_type"] == "Wait" else step
     if transition is not None:
         _add_rivals(look, transition)
     return look
@@ -113,7 +118,8 @@ def sample_texts(sample: Sample) -> list[str]:
 
 def texts_of(episode: Episode) -> list[str]:
     """Texts whose embeddings an episode's features need, as far as they are known beforehand."""
-    texts = [episode.instruction, *(acted_on(step) for step in episode.actions)]
+    goal = episode.instruction
+    texts = [goal, *clauses_of(goal), *(acted_on(step) for step in episode.actions)]
     texts += [str(step.row[name] or "") for step in episode.actions for name in ("step_instruction", "thought")]
     return texts
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from quality.evidence.pixels import cut_sides, spread_in
-from quality.evidence.steps import CONTAINER_SHARE, Finding, hit, overlap, point_of, spread_around
+from quality.evidence.pixels import changed_box, cut_sides, spread_in
+from quality.evidence.steps import CONTAINER_SHARE, Finding, hit, overlap, point_of, skip_top, spread_around
 from quality.evidence.words import holds, named_elements, plain
 from quality.items import Element, Step
 from quality.nano.transition import NAN, TRANSITION, Features, transition_features
@@ -22,9 +22,11 @@ RULES = (
 
 
 def step_features(
-    step: Step, goal: str, findings: Sequence[Finding], place: tuple[int, int], cosine: Cosine
-) -> Features:
-    """All features of a step. `place` = (position, number of steps); `cosine` of two texts' sentence embeddings."""
+    step: Step, goal: str, findings: Sequence[Finding], place: tuple[int, int], cosine: Cosine,
+    before: Step | None = None,
+) -> Features:  # fmt: skip
+    """All features of a step. `place` = (position, number of steps); `cosine` of two texts' sentence embeddings;
+    `before` = the action before it that isn't Wait."""
     found = dict.fromkeys(STEP, NAN) | transition_features(step, step.next)
     found |= {"position": place[0] / max(place[1] - 1, 1), "steps": math.log(place[1])}
     found |= rule_features(findings, RULES)
@@ -36,6 +38,22 @@ def step_features(
         found["typed_in_goal"] = float(holds(goal, typed))
         found["typed_told"] = _told(step.row["step_instruction"], typed)
         found["typed_near_goal"] = cosine(typed, goal)
+        found |= _typed_where(step, before)
+    return found
+
+
+def _typed_where(step: Step, before: Step | None) -> Features:
+    """Whether a field was chosen right before, and how far from it the text appears (log10 of units + 1)."""
+    point, found = point_of(before) if before is not None else None, _shown(step)
+    found["typed_unchosen"] = float(point is None)
+    if point is None or step.screen is None or step.next is None:
+        return found
+    box = changed_box(step.screen.grey, step.next.grey, skip_top(step))
+    if box is not None:
+        field = hit(step.screen.elements, point)
+        left, top, right, bottom = field.box if field is not None else (*point, *point)
+        gap = math.hypot(max(box[0] - right, 0.0, left - box[2]), max(box[1] - bottom, 0.0, top - box[3]))
+        found["typed_gap"] = math.log10(gap + 1.0)
     return found
 
 
@@ -114,12 +132,22 @@ def _target(step: Step, elements: list[Element]) -> Features:
     return found
 
 
+def _shown(step: Step) -> Features:
+    """Whether the text typed stands on the next screen where it didn't stand before."""
+    if not isinstance(step.action, Type) or step.screen is None or step.next is None or not step.next.elements:
+        return {}
+    times = [sum(holds(e.label, step.action.content) or holds(e.text, step.action.content) for e in screen.elements)
+             for screen in (step.screen, step.next)]  # fmt: skip
+    return {"typed_shown": float(times[1] > times[0])}
+
+
 STEP = (
     *TRANSITION, "position", "steps", *(f"rule_{kind}" for kind in RULES), "rule_cap", "rule_confirms", "has_tree",
     "spread_at_point", "on_element", "label_size", "area", "centred_x", "centred_y", "goal_names_other",
     "label_in_goal", "label_near_goal", "rival_in_goal", "told_there", "told_names_it",
     "told_near_it", "told_names_other", "thought_there", "thought_names_it", "thought_near_it",
     "thought_names_other", "has_target", "target_spread", "target_cut", "target_iou", "typed_in_goal", "typed_told",
-    "typed_near_goal", "follows", "rival", "follows_less_rival", "before_follows",
+    "typed_near_goal", "typed_unchosen", "typed_gap", "typed_shown", "follows", "rival",
+    "follows_less_rival", "before_follows",
 )  # fmt: skip
 """The features of a step, in order; the last four come from the transition head."""

@@ -18,6 +18,9 @@ from schemas.action_types import Launch, Scroll, Type, scroll_direction
 Features = dict[str, float]
 KINDS = ("Click", "Type", "Scroll", "Wait", "Launch", "PressBack", "PressEnter", "Drag", "Hotkey", "Finished")
 NAN = math.nan
+STAYS, SMALL, REDRAWN = 0.6, 0.1e6, 0.005
+"""A page stays if it keeps this share of its labels; a small element is of at most this area; it was drawn anew if this
+share of its pixels differ."""
 
 
 def action_features(step: Step) -> Features:
@@ -37,7 +40,7 @@ def transition_features(step: Step, after: Screen | None) -> Features:
     found |= {"same_picture": float(before.sha256 == after.sha256), "changed": math.log10(share + 1e-4)}
     found["fit"] = fit(step, after)
     found |= _where(step, before, after, top) | _moved(step, before, after, top) | _texts(step, before, after)
-    return found
+    return found | _elsewhere(step, before, after, top)
 
 
 def _where(step: Step, before: Screen, after: Screen, top: float) -> Features:
@@ -110,6 +113,36 @@ def _texts(step: Step, before: Screen, after: Screen) -> Features:
     return found
 
 
+def _elsewhere(step: Step, before: Screen, after: Screen, top: float) -> Features:
+    """On a page that stays, what changed that the action doesn't touch: elements drawn anew, and texts written."""
+    if before.grey.shape != after.grey.shape or before.shift_to(after, top) is not None:
+        return {}
+    kept = shared_labels(before, after)
+    if kept is None or kept < STAYS:
+        return {}
+    point, acted = point_of(step), _acted_text(step, before)
+    small = [e for e in before.elements if 0 < e.area <= SMALL and not (point and e.holds(point, 6.0))]
+    difference = np.abs(before.grey.astype(np.int16) - after.grey) > 16
+    drawn = sum(_share_in(difference, e.box) > REDRAWN for e in small)
+    now = {_place(e): plain(e.label) for e in after.elements}
+    written = [now[_place(e)] for e in small if now.get(_place(e), plain(e.label)) != plain(e.label)]
+    strange = [text for text in written if not (acted and acted in text)]
+    return {"changed_elsewhere": math.log1p(drawn), "rewritten_elsewhere": math.log1p(len(strange))}
+
+
+def _share_in(mask: np.ndarray, box: tuple[float, float, float, float]) -> float:
+    height, width = mask.shape
+    left, right = int(box[0] * width / 1000), int(math.ceil(box[2] * width / 1000))
+    top, bottom = int(box[1] * height / 1000), int(math.ceil(box[3] * height / 1000))
+    inside = mask[top:bottom, left:right]
+    return float(inside.mean()) if inside.size else 0.0
+
+
+def _place(element: Element) -> tuple[str, int, int]:
+    """Where an element stands, whatever is written in it (its right and lower sides may move with that)."""
+    return element.role, round(element.box[0] / 4), round(element.box[1] / 4)
+
+
 def _labels(screen: Screen) -> set[str]:
     return {text for e in screen.elements for text in (plain(e.name), plain(e.text)) if text}
 
@@ -156,7 +189,8 @@ def toward(step: Step, after: Screen | None) -> Step:
 _NAMES = (
     "same_picture", "changed", "fit", "changed_area", "change_gap", "changed_at_point", "change_in_element", "moved",
     "moves", "moved_as_told", "labels_kept", "labels_new", "labels_gone", "headings_new", "acted_in_headings",
-    "acted_in_new", "acted_still_there", "headings_of_others", "element_stays",
+    "acted_in_new", "acted_still_there", "headings_of_others", "element_stays", "changed_elsewhere",
+    "rewritten_elsewhere",
 )  # fmt: skip
 TRANSITION = (*_NAMES, *(f"is_{name}" for name in KINDS))
 """The features of a transition, in order."""

@@ -148,6 +148,6 @@ def short_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
                 "validate_every": 0, "limits": {"step_factor": 1.0, "step_extra": 0},
                 "grpo": {"max_completion_length": 24}},
         controls=False, online_each=2, online_validation_each=1, test_each=1, attempts=2, grounding_test=12,
-        ties=((0.5, 1.0),), max_new_tokens=24, workers=2, shape={} if base else TINY,
+        ties=((0.5, 1.0),), max_new_tokens=24, workers=2, threads=1, shape={} if base else TINY,
     )  # fmt: skip
     return _keeping_its_eyes(made) if base else made
