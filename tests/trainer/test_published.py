@@ -11,8 +11,9 @@ import torch
 from drawn import make_rows
 
 from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
+from trainer.generation import generate
 from trainer.midtrain import ListSource, MidtrainConfig, train
-from trainer.model import label_logits, parameter_count
+from trainer.model import label_logits, parameter_count, reply_logprobs
 from trainer.presets import PRESETS, preset
 from trainer.published import load_base, published_config, random_base
 from trainer.tokenizer import SPECIAL
@@ -87,6 +88,22 @@ def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(
         theirs = plain(**batch.model_inputs()).logits
     torch.testing.assert_close(mine.logits, theirs[mine.rows, mine.columns - 1], rtol=1e-4, atol=1e-4)
     assert str(tmp_path) not in "".join(p.read_text() for p in (tmp_path / "out").glob("*.json"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_replies_are_decoded_with_the_models_own_numbers(kind: str, tmp_path: Path) -> None:
+    """Shared heads of keys, experts, and prompts of different lengths."""
+    model, processor = load_base(replace(preset(KINDS[kind]), max_pixels=96 * 128), write_tiny(tmp_path, kind))
+    rows = make_rows(4)
+    made = generate(model, processor, rows, group=2, temperature=1.0, max_new_tokens=9,
+                    generator=torch.Generator().manual_seed(1))  # fmt: skip
+    batch = processor.reply_batch([rows[one.row] for one in made], [one.token_ids for one in made])
+    with torch.no_grad():
+        again = reply_logprobs(model, batch, never=processor.never)
+    assert len(made) == 8 and max(len(one.token_ids) for one in made) == 9
+    for place, one in enumerate(made):
+        told = torch.tensor(one.logprobs)
+        torch.testing.assert_close(again.logprobs[place, again.mask[place]], told, rtol=1e-4, atol=1e-4)
 
 
 def test_fewer_layers_are_the_first_ones(tmp_path: Path) -> None:

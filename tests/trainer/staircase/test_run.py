@@ -19,11 +19,12 @@ from trainer.midtrain import MidtrainConfig
 from trainer.presets import NANO_BASE
 from trainer.staircase.chart import staircase_svg
 from trainer.staircase.choice import Tasks
-from trainer.staircase.config import StaircaseConfig, long_form, short_form
+from trainer.staircase.config import SHORT_FAMILIES, StaircaseConfig, long_form, short_form
 from trainer.staircase.figures import COMPARED, course, joined
 from trainer.staircase.report import combine
 from trainer.staircase.run import run_staircase, seed_folder
 from trainer.staircase.stage import build_staircase, config_from
+from trainer.staircase.tasks import candidates, worlds_of
 from trainer.staircase.training import Trainings
 
 ALL = {"random", "base", "mid", "offline", "online", "linear", "ties", "more_supervised", "more_offline"}
@@ -87,6 +88,9 @@ def test_the_asset_holds_a_seeds_report(tmp_path: Path, tiny: StaircaseConfig) -
 
 def test_what_the_asset_is_told() -> None:
     assert config_from({"seed": 3, "base": ""}) == short_form("web", 3)
+    for platform, families in SHORT_FAMILIES.items():
+        known = {family.name: family.held_out for family in candidates(worlds_of(platform))}
+        assert [known[name] for name in families] == [False] * (len(families) - 1) + [True]
     assert config_from({"form": "long"}) == long_form("web", 0, str(NANO_BASE))
     with pytest.raises(ValueError, match="form: expected short or long, found 'tall'"):
         config_from({"form": "tall"})
