@@ -10,6 +10,7 @@ control token. Pictures are decoded and resized once and kept in a bounded cache
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -146,6 +147,10 @@ class Processor:
         self._turns = {role: words.encode_text(tokenizer, f"{role}\n") for role in ("user", "assistant", "system")}
         self._newline = words.encode_text(tokenizer, "\n")
         self._spans = AnswerSpans(tokenizer)
+
+    def apart(self) -> Processor:
+        """The same for another thread, with a tokenizer and a cache of its own."""
+        return Processor(copy.deepcopy(self.tokenizer), self.images, self.preset, cache_pictures=self._cache_size)
 
     # pictures
 

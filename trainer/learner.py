@@ -37,7 +37,8 @@ MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 @dataclass(frozen=True)
 class LearnerConfig:
     """`warmup` updates of a rate that rises; `entropy_decay` is σ; an update goes `iterations` times through its
-    trajectories, in `steps` optimiser steps each time; `temperature` is that of the sampled distribution."""
+    trajectories, in `steps` optimiser steps each time; `temperature` is that of the sampled distribution; with `bf16`
+    (None: on a GPU) passes compute in bfloat16, and the weights stay as they are."""
 
     grpo: GrpoConfig
     learning_rate: float
@@ -51,6 +52,7 @@ class LearnerConfig:
     gradient_checkpointing: bool = False
     temperature: float = 1.0
     steps: int = 1
+    bf16: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,15 @@ class Learner:
         following(group, None)
         self.reference = copy.deepcopy(model).eval().requires_grad_(False) if config.grpo.beta > 0 else None
         freeze_vision(model, config.freeze_vision, keep=group.world == 1)
+        if self.reference is not None:  # its tower is the policy's, for good
+            self.reference.seen_pictures = model.seen_pictures
         self._policy, self._compared_with = model, self.reference
         if group.world > 1:
             if self.reference is not None:
                 if group.first:
                     self.reference.cpu()  # it is only published and saved
-                self._compared_with = sharded(self.reference, group)
-            self._policy = sharded(model, group)
+                self._compared_with = sharded(self.reference, group, config.bf16)
+            self._policy = sharded(model, group, config.bf16)
         recompute(self._policy, config.gradient_checkpointing)
         self.optimizer = torch.optim.AdamW(
             self._policy.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
@@ -230,7 +234,10 @@ class Learner:
         return made.to(parameter.device, parameter.dtype)
 
     def _logprobs(self, model: Any, batch: Batch) -> ReplyLogprobs:
-        return reply_logprobs(model, batch, self.config.temperature, never=self.processor.never)
+        bf16 = batch.input_ids.is_cuda if self.config.bf16 is None else self.config.bf16
+        # a model in parts casts its parts itself
+        with torch.autocast(batch.input_ids.device.type, torch.bfloat16, enabled=bf16 and self.group.world == 1):
+            return reply_logprobs(model, batch, self.config.temperature, never=self.processor.never)
 
     def _blend(self, alpha: float) -> None:
         reference: Any = self._compared_with

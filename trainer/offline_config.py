@@ -22,7 +22,8 @@ class OfflineConfig:
     `held_out_samples` replies each, before and after. The peak is that of trace success where validation holds at
     least `min_traces` whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere;
     `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is;
-    `gradient_checkpointing` makes activations anew where they are needed. `align`: histories are aligned between
+    `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in bfloat16
+    with the weights as they are. `align`: histories are aligned between
     epochs (None: as the preset is, see `offline_alignment.wanted`), by the settings of `alignment`, whose rewards are
     those of the run. `difficulty` above 0 gives questions with small targets a larger share of an update
     (`box_reward.difficulty_weights`). `semi_online` replays whole episodes with the policy's own history
@@ -40,6 +41,7 @@ class OfflineConfig:
     max_grad_norm: float = 1.0
     freeze_vision: bool = False
     gradient_checkpointing: bool = False
+    bf16: bool | None = None
     entropy_decay: float = 1.0
     micro_batch: int = 64
     train_limit: int = 2000
@@ -80,7 +82,7 @@ def learner_config(config: OfflineConfig) -> LearnerConfig:
     return LearnerConfig(
         config.grpo, config.learning_rate, config.warmup, config.weight_decay, config.max_grad_norm,
         config.entropy_decay, config.iterations, config.micro_batch, config.freeze_vision,
-        config.gradient_checkpointing,
+        config.gradient_checkpointing, bf16=config.bf16,
     )  # fmt: skip
 
 

@@ -99,7 +99,8 @@ class OnlineConfig:
     `budget_s` of wall time ends the run after the update in which it is reached (0: none). `replay_per_task`
     successes are kept of a task for groups without one (0: no replay). `entropy_decay` is σ. `threads` as in torch,
      of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is;
-    `gradient_checkpointing` makes activations anew where they are needed. `limits` end an episode; its `retries` are
+    `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in bfloat16
+    with the weights as they are. `limits` end an episode; its `retries` are
     those of a rollout after infrastructure failures, each from the beginning.
     `rollout_engine` "in_process": a copy of the policy in this process makes the replies; "vllm": the servers of
     `vllm` do. Their kernels aren't the learner's, so the log-probabilities they tell are the behaviour policy's
@@ -119,6 +120,7 @@ class OnlineConfig:
     max_grad_norm: float = 1.0
     freeze_vision: bool = False
     gradient_checkpointing: bool = False
+    bf16: bool | None = None
     temperature: float = 1.0
     thinking: bool = False
     entropy_decay: float = 0.95
@@ -167,7 +169,8 @@ class OnlineConfig:
         del found["vllm"]
         if self.rollout_engine == "in_process":
             del found["rollout_engine"]
-        for name, before in (("freeze_vision", False), ("gradient_checkpointing", False), ("steps_per_generation", 1)):
+        added = {"freeze_vision": False, "gradient_checkpointing": False, "bf16": None, "steps_per_generation": 1}
+        for name, before in added.items():
             if found[name] == before:
                 del found[name]
         return found

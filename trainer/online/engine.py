@@ -22,6 +22,7 @@ from schemas.ids import digest
 from trainer.batches import BadSample, Processor
 from trainer.checkpoint_policy import CheckpointPolicy
 from trainer.generation import Completion, generate
+from trainer.model import freeze_vision
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import POLICY, Job, Recorder, RolloutClaim, Sample
 
@@ -51,9 +52,12 @@ class ReplyEngine:
 
     def __init__(
         self, model: Any, processor: Processor, *, temperature: float, max_new_tokens: int, threads: int,
-        lockstep: bool, batch_size: int = 64,
+        lockstep: bool, batch_size: int = 64, keep_pictures: bool = False,
     ) -> None:  # fmt: skip
+        """`keep_pictures`: no weights will be published, so that what the vision tower makes of a picture is kept."""
         self._models = {POLICY: copy.deepcopy(model).eval().requires_grad_(False)}
+        if keep_pictures:
+            freeze_vision(self._models[POLICY], True)
         self._processor = processor  # its own: picture caches aren't shared between threads
         self._temperature, self._max_new_tokens, self._threads = temperature, max_new_tokens, threads
         self._batch_size, self.lockstep = batch_size, lockstep

@@ -20,7 +20,7 @@ def learner_config(config: OnlineConfig) -> LearnerConfig:
     return LearnerConfig(
         config.grpo, config.learning_rate, config.warmup_steps, config.weight_decay, config.max_grad_norm,
         config.entropy_decay, config.num_iterations, config.micro_batch, config.freeze_vision,
-        config.gradient_checkpointing, config.temperature, config.steps_per_generation,
+        config.gradient_checkpointing, config.temperature, config.steps_per_generation, config.bf16,
     )  # fmt: skip
 
 

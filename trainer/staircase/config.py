@@ -52,14 +52,15 @@ class StaircaseConfig:
     offline: Mapping[str, Any] = field(
         default_factory=lambda: {"updates": 80, "prompts": 16, "group": 8, "eval_every": 10, "patience": 3,
                                  "train_limit": 4000, "validation_limit": 200, "validation_samples": 1,
-                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 2e-4,
+                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 2e-4, "bf16": True,
                                  "rewards": {"box_aware": True}}
     )  # fmt: skip
     grounding: Mapping[str, Any] = field(default_factory=dict)
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 8, "num_generations": 8,
-                                 "workers": 6, "budget_s": 720.0, "learning_rate": 2e-4, "steps_per_generation": 4,
+                                 "workers": 6, "budget_s": 660.0, "learning_rate": 2e-4, "steps_per_generation": 2,
+                                 "bf16": True,
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True
@@ -67,7 +68,7 @@ class StaircaseConfig:
     online_validation_each: int = 2
     control_lr: float = 5e-4
     """Peak of the control that goes on with supervised training."""
-    test_each: int = 4
+    test_each: int = 3
     sampled_each: int = 1
     attempts: int = 8
     validation_each: int = 1

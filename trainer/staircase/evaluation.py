@@ -24,7 +24,7 @@ from trainer.staircase.training import Stage
 if TYPE_CHECKING:
     from trainer.checkpoint import Checkpoint
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 KEPT = ("task_id", "cluster", "world", "success", "finished", "steps", "attempt", "why", "ended", "unreadable")
 """Of a world record, what the report needs."""
 

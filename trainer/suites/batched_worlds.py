@@ -2,8 +2,8 @@
 
 The workers and the reply engine are those of online RL, in lockstep: the engine answers once every running episode
 waits, so who stands in a batch depends on contracts, seeds and the number of workers alone, and so do the replies. A
-batch of eight costs a nano model a quarter of eight replies made one by one. Episodes are made in chunks, and a chunk's
-records are on the disk before the next begins.
+batch of eight costs a nano model half of eight replies made one by one. Several workers form two crews, so that worlds
+and model both have work. Episodes are made in chunks, and a chunk's records are on the disk before the next begins.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
     from generators.generation.execution import Limits
     from trainer.checkpoint import Checkpoint
     from trainer.online.rollouts import Job, Rollout
+    from trainer.online.workers import RolloutWorkers
 
 CHUNK = 24
 """Episodes a worker between two writes."""
+SPLIT = 4
+"""Workers from which on there are two crews."""
+LOOK_S = 0.1
 LARGEST = 200_000_000
 """Parameters of a model of which the engine may hold a second copy; larger ones are served."""
 
@@ -41,11 +46,7 @@ def run_batched(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """`record`s of every contract with every seed, in the order of (task, seed). `file` keeps them; what it holds isn't
     made again. `on_record` is told of each as it ends, and how many there are. Raises what ended the run."""
-    import torch
-
-    from trainer.online.engine import ReplyEngine
     from trainer.online.rollouts import Job
-    from trainer.online.workers import RolloutWorkers
 
     ordered = sorted(contracts, key=lambda contract: contract.task_id)
     jobs = [Job(contract, contract.task_id, place, seed, greedy=temperature == 0)
@@ -58,21 +59,58 @@ def run_batched(
         for one in kept:
             on_record(one, sum(map(len, made[:number])) + kept.index(one) + 1)
     if len(made) < len(chunks):
-        engine = ReplyEngine(checkpoint.model, checkpoint.processor, temperature=temperature or 1.0, lockstep=True,
-                             max_new_tokens=max_new_tokens, threads=torch.get_num_threads())  # fmt: skip
-        with engine, RolloutWorkers(checkpoint, engine, pool, limits, workers=workers, thinking=thinking) as crew:
+        with _crews(checkpoint, pool, limits, workers, temperature or 1.0, thinking, max_new_tokens) as crews:
             for chunk in chunks[len(made) :]:
                 before = sum(map(len, made))
                 ended: dict[str, dict[str, Any]] = {}
-                by_key = {job.key: job for job in chunk}
-                crew.submit(chunk)
-                while len(ended) < len(chunk):
-                    for rollout in crew.wait(60.0):
-                        ended[rollout.key] = record(by_key[rollout.key], rollout)
-                        on_record(ended[rollout.key], before + len(ended))
+                for job, rollout in _rollouts(crews, chunk):
+                    ended[job.key] = record(job, rollout)
+                    on_record(ended[job.key], before + len(ended))
                 made.append([ended[job.key] for job in chunk])
                 _keep(file, made[-1])
     return [one for kept in made for one in kept]
+
+
+@contextmanager
+def _crews(
+    checkpoint: Checkpoint, pool: DevicePool, limits: Limits, workers: int, temperature: float, thinking: bool,
+    max_new_tokens: int,
+) -> Iterator[list[RolloutWorkers]]:  # fmt: skip
+    """Two crews of half the workers, each with an engine: one acts while the other's replies are made. One crew of a
+    few."""
+    import torch
+
+    from trainer.online.engine import ReplyEngine
+    from trainer.online.workers import RolloutWorkers
+
+    sizes = [workers] if workers < SPLIT else [workers - workers // 2, workers // 2]
+    threads = max(1, torch.get_num_threads() // len(sizes))
+    with ExitStack() as stack:
+        crews = []
+        for size in sizes:
+            engine = stack.enter_context(ReplyEngine(
+                checkpoint.model, checkpoint.processor.apart(), temperature=temperature, lockstep=True,
+                threads=threads, max_new_tokens=max_new_tokens, keep_pictures=True,
+            ))  # fmt: skip
+            crews.append(stack.enter_context(
+                RolloutWorkers(checkpoint, engine, pool, limits, workers=size, thinking=thinking)
+            ))  # fmt: skip
+        yield crews
+
+
+def _rollouts(crews: Sequence[RolloutWorkers], jobs: Sequence[Job]) -> Iterator[tuple[Job, Rollout]]:
+    """The rollouts of jobs that are dealt out to the crews, as they end. Raises what ended a crew's run."""
+    by_key = {job.key: job for job in jobs}
+    left = [0] * len(crews)
+    for number, crew in enumerate(crews):
+        dealt = jobs[number :: len(crews)]
+        crew.submit(dealt)
+        left[number] = len(dealt)
+    while any(left):
+        for number, crew in enumerate(crews):
+            for rollout in crew.wait(LOOK_S) if left[number] else ():
+                left[number] -= 1
+                yield by_key[rollout.key], rollout
 
 
 def why_lost(failure: str) -> str:

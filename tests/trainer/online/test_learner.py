@@ -65,6 +65,29 @@ def test_the_sum_over_micro_batches_is_the_loss_of_the_trajectories(loaded: Chec
             torch.testing.assert_close(single[name], whole[name], rtol=1e-3, atol=1e-6)
 
 
+def test_bf16_rounds_passes_and_no_weights(loaded: Checkpoint) -> None:
+    plain, rounded = (gradients(loaded, config(bf16=half), rollouts(loaded)) for half in (None, True))
+    one, other = (torch.cat([part.flatten() for part in found.values()]) for found in (plain, rounded))
+    assert plain.keys() == rounded.keys() and other.dtype == torch.float32
+    assert not torch.equal(one, other)
+    assert torch.nn.functional.cosine_similarity(one, other, dim=0) > 0.99
+    learner = OnlineLearner(loaded.model, loaded.processor, config(bf16=True))
+    learner.update(rollouts(loaded), group_advantages([[1.0, 0.0]], config().grpo), 0)
+    assert {tensor.dtype for tensor in loaded.model.state_dict().values()} == {torch.float32}
+
+
+def test_a_frozen_tower_sees_a_picture_once_for_policy_and_reference(loaded: Checkpoint) -> None:
+    given, made = config(freeze_vision=True, grpo=replace(config().grpo, beta=0.1)), rollouts(loaded)
+    seen: list[int] = []
+    loaded.model.model.visual.register_forward_hook(lambda *_: seen.append(1))
+    learner = OnlineLearner(loaded.model, loaded.processor, given)
+    assert learner.reference is not None
+    learner.reference.model.visual.register_forward_hook(lambda *_: seen.append(1))
+    for update in range(2):
+        learner.update(made, group_advantages([[1.0, 0.0]], given.grpo), update)
+    assert len(seen) == len({sample.picture for one in made for sample in one.samples})
+
+
 def test_more_iterations_go_on_from_the_proximal_policy(loaded: Checkpoint) -> None:
     learner = OnlineLearner(loaded.model, loaded.processor, config(learning_rate=5e-2, num_iterations=3))
     made = rollouts(loaded, -0.1, version=0)

@@ -158,6 +158,19 @@ def test_batched_episodes_are_the_same_again_and_go_on_after_a_kill(
         world_success(tiny, fsm_contracts(1), pool(), batched=True, store=Store(tmp_path / "home"))
 
 
+def test_four_workers_are_two_crews_whose_replies_are_the_same_again(tiny: Any) -> None:
+    given_: dict[str, Any] = {"attempts": 2, "temperature": 1.0, "max_new_tokens": 4, "workers": 4}
+    first = world_success(tiny, fsm_contracts(5), pool(), **given_)
+    assert first == world_success(tiny, fsm_contracts(5), pool(), **given_)
+    assert len(first["records"]) == 10 == len({(r["task_id"], r["attempt"]) for r in first["records"]})
+    assert [r["task_id"] for r in first["records"]] == sorted(r["task_id"] for r in first["records"])
+
+
+def test_a_crew_that_fails_ends_the_run(tiny: Any) -> None:
+    with pytest.raises(ValueError, match="a device was needed"):
+        world_success(tiny, fsm_contracts(5), pool(never), workers=4, max_new_tokens=4)
+
+
 def test_batched_episodes_know_infrastructure_too(tiny: Any) -> None:
     class Gone(FaultyWorld):
         def reset(self, start: Any) -> None:
