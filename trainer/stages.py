@@ -48,15 +48,15 @@ DEFAULTS: dict[str, Any] = {
     "tokenizer_texts": 20_000,
     "weights": "",
     "device": "cpu",
-    "midtrain": {"steps": 210, "sigma": [40, 15]},
+    "midtrain": {"steps": 200, "sigma": [40, 15]},
     "validation_share": 0.08,
     "validation_rows": 32,
     "offline": {
-        "updates": 10,
+        "updates": 8,
         "prompts": 8,
-        "eval_every": 5,
+        "eval_every": 4,
         "held_out_limit": 64,
-        "held_out_samples": 2,
+        "held_out_samples": 1,
         "offline_grounding": {"updates": 16, "prompts": 16, "eval_every": 8},  # its replies are short
     },
     "online": {

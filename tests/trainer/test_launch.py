@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from goldmaker import gold
+from two_ranks import torchrun
 
 from pipelines.mixture import build_mixture
 from pipelines.shards import build_shards
@@ -19,7 +17,6 @@ from trainer.launch import lead
 from trainer.parallel import NotTrained, Ranks, following
 from trainer.stages import checkpoint_folder, run_stage
 
-ROOT = Path(__file__).parents[2]
 SETTINGS: dict[str, Any] = {
     "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
               "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0], "vocab_size": 1536,
@@ -32,14 +29,6 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def torchrun(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
-         "--rdzv-endpoint", "127.0.0.1:0", "-m", "trainer", *arguments, "--home", str(home)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-
-
 def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> None:
     from trainer.checkpoint import load_checkpoint
 
@@ -48,9 +37,9 @@ def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> 
     build_shards(store, ["toy"], "evaluations/heldout", splits=("test",))
     build_mixture(store)
     run_stage("base", store.home, SETTINGS, progress=False)
-    done = torchrun(store.home, "mid_trained", "offline_grounding", "--events", "--config", json.dumps(SETTINGS))
-    assert done.returncode == 0, done.stderr[-3000:]
-    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    told = torchrun("-m", "trainer", "mid_trained", "offline_grounding", "--events", "--config", json.dumps(SETTINGS),
+                    "--home", store.home)  # fmt: skip
+    events = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     kinds = [event["kind"] for event in events]
     cut = kinds.index("committed") + 1
     assert kinds[:cut] == ["stage", "step", "step", "validation", "trained", "committed"]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 from drawn import make_rows
+from two_ranks import on_two_ranks
 
 from trainer.global_batch import GlobalBatches, Place
 from trainer.midtrain import ListSource, MidtrainConfig, _Run, train
 from trainer.model import recompute, speed_up
 from trainer.parallel import Ranks, launched, ranks
 
-ROOT = Path(__file__).parents[2]
 CONFIG = MidtrainConfig(steps=5, batch_size=6, warmup=1, save_every=2, validate_every=0, threads=1, clip=1e9,
                         max_length=192, packing_window=16)  # fmt: skip
 FORMS: dict[str, dict[str, Any]] = {
@@ -114,19 +111,7 @@ def on_a_rank(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ranks")
-    script = folder / "script.py"
-    script.write_text("import sys\nfrom pathlib import Path\nfrom test_parallel import on_a_rank\n"
-                      "on_a_rank(Path(sys.argv[1]))\n")  # fmt: skip
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests/support", ROOT / "tests/trainer")))
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
-         "--rdzv-endpoint", "127.0.0.1:0", str(script), str(folder)],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, cwd=ROOT, capture_output=True, text=True,
-        timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return folder
+    return on_two_ranks(__file__, tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import pytest
 import torch
 from choice_world import pool, task
 from online_runs import plain_grpo, two_rollouts
+from two_ranks import on_two_ranks
 
 from trainer.checkpoint import load_checkpoint
 from trainer.grpo import group_advantages
@@ -22,7 +20,6 @@ from trainer.online.learner import OnlineLearner, learner_config
 from trainer.online.train import train_online
 from trainer.parallel import hollow_models, launched
 
-ROOT = Path(__file__).parents[3]
 GRPO = {"beta": 0.1, "entropy_coef": 0.01, "stale_cap": 2.0}
 FORMS: dict[str, dict[str, Any]] = {
     "one part each and one over": {"micro_batch": 1},
@@ -93,19 +90,7 @@ def follow(start: Path, given: OnlineConfig) -> None:
 
 @pytest.fixture(scope="module")
 def two_ranks(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ranks")
-    script = folder / "script.py"
-    script.write_text("import sys\nfrom pathlib import Path\nfrom test_learner_ranks import on_a_rank\n"
-                      "on_a_rank(Path(sys.argv[1]), Path(sys.argv[2]))\n")  # fmt: skip
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests/support", ROOT / "tests/trainer/online")))
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
-         "--rdzv-endpoint", "127.0.0.1:0", str(script), str(folder), str(start)],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}, cwd=ROOT, capture_output=True, text=True,
-        timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return folder
+    return on_two_ranks(__file__, tmp_path_factory.mktemp("ranks"), start)
 
 
 @pytest.mark.parametrize("form", FORMS)
