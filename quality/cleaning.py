@@ -34,6 +34,8 @@ JUDGE = "cleaning"
 VERSION = f"cleaning-1-{code_digest(('cleaning', 'safety/credentials', 'evidence/pixels'))}"
 SAME_BOX = 0.9
 """Intersection over union from which two boxes are one place."""
+SAME_LIST = 0.9
+"""Share of boxes that are listed elements to the half unit, from which the list is where they come from."""
 _SECRET_FIELD = re.compile(r"passw|passcode|\bpin\b|\bcvv\b", re.IGNORECASE)
 _QUESTION = re.compile(
     r"(?:what|which|who|whom|whose|when|where|why|how (?:many|much|long|far|old|often|high|big|tall))\b.*",
@@ -107,14 +109,14 @@ def _without(episode: Episode, taken: dict[str, Taken]) -> Episode | None:
 
 
 def box_shift(samples: Sequence[Sample]) -> Iterator[Taken]:
-    """All boxes of a picture lie beside what is drawn, by the same way. Where the source lists elements of its own the
-    judge sees (and repairs) it; here the picture alone tells. Can't see: fewer than 5 boxes, a shift under 8 units,
-    pages so dense that any place is a thing, and boxes moved sideways along their own text."""
+    """All boxes of a picture lie beside what is drawn, by the same way. Where the source lists elements apart from the
+    boxes the judge sees (and repairs) it; here the picture alone tells. Can't see: fewer than 5 boxes, a shift under 8
+    units, pages so dense that any place is a thing, and boxes moved sideways along their own text."""
     for on_picture in _by_picture(samples):
         boxed = [sample for sample in on_picture if boxes_of(sample)]
         boxes = sorted({box for sample in boxed for box in boxes_of(sample)})
         screen = boxed[0].screen if boxed else None
-        if screen is None or moved_together(boxed[0]) is not None or _on_elements(boxes, screen.elements):
+        if screen is None or moved_together(boxed[0]) is not None or _placed_apart(boxes, screen.elements):
             continue
         move = boxes_moved(screen.grey_full, boxes)
         if move is not None:
@@ -122,10 +124,16 @@ def box_shift(samples: Sequence[Sample]) -> Iterator[Taken]:
             yield from (Taken(sample.item_id, "box_shift", detail) for sample in boxed)
 
 
-def _on_elements(boxes: Sequence[Box], elements: Sequence[Element]) -> bool:
-    """Whether most boxes are those of elements that the source lists."""
+def _placed_apart(boxes: Sequence[Box], elements: Sequence[Element]) -> bool:
+    """Whether most boxes lie on elements that the source lists, and the list isn't what the boxes were taken from: one
+    that moved with them is no witness."""
+    same = sum(any(_same(box, element.box) for element in elements) for box in boxes)
     placed = sum(any(overlap(box, element.box) >= 0.5 for element in elements) for box in boxes)
-    return bool(elements) and placed >= 0.6 * len(boxes)
+    return placed >= 0.6 * len(boxes) and same < SAME_LIST * len(boxes)
+
+
+def _same(one: Box, other: Box) -> bool:
+    return max(abs(a - b) for a, b in zip(one, other, strict=True)) <= 0.5
 
 
 def ambiguous_prompt(samples: Sequence[Sample]) -> Iterator[Taken]:

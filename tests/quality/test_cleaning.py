@@ -48,9 +48,13 @@ def scattered(seed: int, count: int = 9) -> tuple[bytes, list[tuple[int, int, in
     return out.getvalue(), boxes
 
 
-def boxed_page(world, seed: int, move: tuple[int, int]) -> Part:
+def boxed_page(world, seed: int, move: tuple[int, int], listed: str = "") -> Part:
+    """`listed`: where the source's elements lie, with the moved "boxes" or where the "words" are drawn."""
     data, boxes = scattered(seed)
-    page = world.screen(data, size=(1000, 1000))
+    shift = {"boxes": move, "words": (0, 0)}.get(listed)
+    elements = [((b[0] + shift[0], b[1] + shift[1], b[2] + shift[0], b[3] + shift[1]), f"word {k}")
+                for k, b in enumerate(boxes)] if shift else []  # fmt: skip
+    page = world.screen(data, elements, size=(1000, 1000))
     moved = [(b[0] + move[0], b[1] + move[1], b[2] + move[0], b[3] + move[1]) for b in boxes]
     rows = [world.grounding(f"word {k}", page, box, k) for k, box in enumerate(moved)]
     for row, box in zip(rows, moved, strict=True):
@@ -64,8 +68,15 @@ def test_a_shift_of_all_boxes_is_seen_in_the_picture_alone(world, move) -> None:
     assert caught >= 8
 
 
+def test_a_list_that_moved_with_the_boxes_is_no_witness(world) -> None:
+    found = [rules(boxed_page(world, seed, (0, 28), "boxes")) for seed in range(10)]
+    assert sum("box_shift" in set(one.values()) for one in found) >= 8
+    assert not any(rules(boxed_page(world, seed, (0, 28), "words")) for seed in range(10)), "the judge sees those"
+
+
 def test_boxes_that_fit_are_left_alone(world) -> None:
-    assert [rules(boxed_page(world, seed, (0, 0))) for seed in range(20)] == [{}] * 20
+    for listed in ("", "boxes"):
+        assert [rules(boxed_page(world, seed, (0, 0), listed)) for seed in range(20)] == [{}] * 20
 
 
 def test_one_expression_for_separate_places_is_ambiguous_unless_an_element_tells(world) -> None:
