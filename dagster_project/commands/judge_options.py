@@ -24,6 +24,8 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
                         help="of an ensemble; give it for each (default: rules, openai)")  # fmt: skip
     parser.add_argument("--ask-again", type=int, default=0, metavar="N",
                         help="raise it to ask once more what the model couldn't answer (0)")  # fmt: skip
+    parser.add_argument("--read", action="store_true",
+                        help="let Tesseract read the screens whose source lists no elements")  # fmt: skip
     parser.add_argument("--nano", type=Path, metavar="DIR",
                         help="a judge that `vesper judge train` wrote (default: the one in $VESPER_HOME)")  # fmt: skip
 
@@ -37,7 +39,7 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
     members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}
     return JudgeConfig(
         named, options.base_url, options.model, second_model=options.second_model, cache=cache,
-        nano=options.nano or trained_judge(), client=client, **members,
+        nano=options.nano or trained_judge(), read=options.read, client=client, **members,
     )  # fmt: skip
 
 

@@ -27,8 +27,9 @@ class JudgeConfig:
 
     `second_model` (at `second_base_url`, else `base_url`) gives the cascade's second opinions. `members` and `weights`
     are an ensemble's; its member `second` is the openai judge with the second model. `nano` is the folder of a trained
-    judge. `settings` holds the judge's own options: keywords of `CascadeConfig` or `KeypointConfig`, an ensemble's
-    `quorum`. `client` holds keyword options of `ModelClient`.
+    judge. With `read` it also gets what Tesseract reads on screens whose source lists nothing. `settings` holds the
+    judge's own options: keywords of `CascadeConfig` or `KeypointConfig`, an ensemble's `quorum`. `client` holds keyword
+    options of `ModelClient`.
     """
 
     name: str = "rules"
@@ -40,6 +41,7 @@ class JudgeConfig:
     weights: tuple[float, ...] = ()
     cache: Path | None = None
     nano: Path | None = None
+    read: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     client: Mapping[str, Any] = field(default_factory=dict)
 
@@ -94,7 +96,7 @@ def _ensemble(config: JudgeConfig) -> Judge:
 
     if "ensemble" in config.members:
         raise ValueError("judge ensemble: members: expected other judges, found 'ensemble'")
-    plain = replace(config, settings={})
+    plain = replace(config, settings={}, read=False)  # the ensemble reads for all
     members = [
         build_judge(replace(_second(plain), name="openai") if member == "second" else replace(plain, name=member))
         for member in config.members
@@ -143,10 +145,17 @@ OFFLINE = frozenset(("rules", "nano"))
 
 
 def build_judge(config: JudgeConfig) -> Judge:
-    """A judge from its config. Raises `ValueError` for an unknown name, a missing endpoint or a wrong option."""
+    """A judge from its config. Raises `ValueError` for an unknown name, a missing endpoint, a wrong option, or where it
+    is to read and can't."""
     if config.name not in JUDGES:
         raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
-    return JUDGES[config.name](config)
+    judge = JUDGES[config.name](config)
+    if not config.read:
+        return judge
+    from quality.evidence.reading import Reader
+    from quality.judges.reading import ReadingJudge
+
+    return ReadingJudge(judge, Reader(config.cache / "reading" if config.cache else None))
 
 
 def asks_a_model(config: JudgeConfig) -> bool:

@@ -42,10 +42,11 @@ class QuietBank(ScreenBank):
     def __init__(self, bank: ScreenBank) -> None:
         self.__dict__.update(bank.__dict__)
         self._made = {}
+        self._bank = bank
 
     def elements(self, sha256: str) -> list[Element]:
         found = []
-        for element in super().elements(sha256):
+        for element in self._bank.elements(sha256):
             text, name = without_orders(element.text), without_orders(element.name)
             if text or name or not element.label:  # an element that says nothing but an order isn't one
                 found.append(Element(element.box, element.role, text, name))

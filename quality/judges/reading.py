@@ -1,0 +1,30 @@
+"""Another judge that also gets what Tesseract reads on screens whose source lists nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from quality.evidence.reading import ReadBank, Reader
+from quality.items import Item, rebanked
+from quality.judges.judge import Judge, Verdict
+
+if TYPE_CHECKING:
+    from quality.evidence.episode import Habits
+
+
+class ReadingJudge:
+    """See `Judge`. All else is that judge's: name, model, costs; its rubric's version names the reader too."""
+
+    def __init__(self, judge: Judge, reader: Reader) -> None:
+        self._judge, self._reader = judge, reader
+        self.rubric_version = f"{judge.rubric_version}+{reader.version}"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._judge, name)
+
+    def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
+        """See `Judge.judge`."""
+        banks: dict[int, ReadBank] = {}
+        seen = [rebanked(item, banks.setdefault(id(item.bank), ReadBank(item.bank, self._reader))) for item in items]
+        return self._judge.judge(seen, round_number, habits)
