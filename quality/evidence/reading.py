@@ -1,7 +1,7 @@
 """What stands on a picture, read by Tesseract where that program is there: for screens whose source lists nothing.
 
 The words of a line are one element of role `text`, as sources list them that come with OCR. Pictures of small print are
-enlarged first. Reading costs about a second of a core a screen, so it is kept by the picture's hash.
+enlarged first. Reading takes a third of a second of a core a screen, so it is kept by the picture's hash.
 """
 
 from __future__ import annotations

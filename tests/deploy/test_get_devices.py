@@ -46,7 +46,7 @@ def _got(folder: Path, *, there: tuple[str, ...] = (), fails: str = "none", user
 
 DEVICES = (
     "adb", "sshd", "Xvfb", "xdotool", "xclip", "import", "openbox", "dbus-daemon", "dbus-launch", "galculator",
-    "mousepad", "thunar", "xfce4-appearance-settings",
+    "mousepad", "thunar", "xfce4-appearance-settings", "tesseract",
 )  # fmt: skip
 
 
