@@ -160,6 +160,15 @@ class ScreenBank:
         return grey
 
 
+class BankView(ScreenBank):
+    """Another bank's screens with other elements; pictures and measurements are shared."""
+
+    def __init__(self, bank: ScreenBank) -> None:
+        self.__dict__.update(bank.__dict__)
+        self._made = {}
+        self._bank = bank
+
+
 @dataclass(frozen=True)
 class Step:
     """One step: its row of `steps`, its action, its screen and the screens around it (None where there is none)."""

@@ -20,7 +20,7 @@ from PIL import Image
 
 from pipelines.images import open_image
 from pipelines.whole_files import whole_file
-from quality.items import Element, ScreenBank, ScreenSource
+from quality.items import BankView, Element, ScreenBank, ScreenSource
 
 PROGRAM = "tesseract"
 ENLARGED_TO_PX = 2000
@@ -64,7 +64,10 @@ def read_texts(data: bytes) -> list[Element]:
             timeout=TIME_LIMIT_S, check=False, env={**os.environ, "OMP_THREAD_LIMIT": "1"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return []  # a picture that takes a minute holds nothing that it could read
+        # What a slow hour left unread must not be kept as a picture without words.
+        raise NoReader(
+            f"reading: {PROGRAM} took over {TIME_LIMIT_S:.0f} s for {width} x {height} px; run again"
+        ) from None
     if done.returncode:
         raise NoReader(f"reading: {PROGRAM} ended with {done.returncode}: {done.stderr.decode(errors='replace')[:200]}")
     return [
@@ -131,14 +134,12 @@ def _texts_of(sha256: str, source: ScreenSource) -> list[Element]:
     return read_texts(source.screen_bytes(sha256))
 
 
-class ReadBank(ScreenBank):
-    """Another bank's screens, with what can be read on those whose source lists no element; pictures and measurements
-    are shared."""
+class ReadBank(BankView):
+    """A bank's screens, with what can be read on those whose source lists no element."""
 
     def __init__(self, bank: ScreenBank, reader: Reader) -> None:
-        self.__dict__.update(bank.__dict__)
-        self._made = {}
-        self._bank, self._reader = bank, reader
+        super().__init__(bank)
+        self._reader = reader
 
     def elements(self, sha256: str) -> list[Element]:
         return self._bank.elements(sha256) or self._reader.texts(sha256, self.source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quality.evidence.reading import ReadBank, Reader
@@ -27,4 +28,7 @@ class ReadingJudge:
         """See `Judge.judge`."""
         banks: dict[int, ReadBank] = {}
         seen = [rebanked(item, banks.setdefault(id(item.bank), ReadBank(item.bank, self._reader))) for item in items]
-        return self._judge.judge(seen, round_number, habits)
+        return [
+            replace(verdict, rubric_version=f"{verdict.rubric_version}+{self._reader.version}")
+            for verdict in self._judge.judge(seen, round_number, habits)
+        ]

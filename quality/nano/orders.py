@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from pipelines.prompts import messages, prompt_text
-from quality.items import Element, Episode, Item, Row, Sample, ScreenBank, make_episode, make_samples
+from quality.items import BankView, Element, Episode, Item, Row, Sample, make_episode, make_samples
 from schemas.action_types import CallUser, Finished, Type
 from schemas.actions import format, parse
 
@@ -36,13 +36,8 @@ def without_orders(text: str) -> str:
     return text if found is None else text[: found.start()].rstrip(" ,;:-–—\"'\n")
 
 
-class QuietBank(ScreenBank):
-    """Another bank's screens without orders in their elements; pictures and measurements are shared."""
-
-    def __init__(self, bank: ScreenBank) -> None:
-        self.__dict__.update(bank.__dict__)
-        self._made = {}
-        self._bank = bank
+class QuietBank(BankView):
+    """A bank's screens without orders in their elements."""
 
     def elements(self, sha256: str) -> list[Element]:
         found = []

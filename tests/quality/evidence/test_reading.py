@@ -100,10 +100,21 @@ def test_a_judge_that_reads_sees_the_wrong_element_on_a_screen_without_a_list(wo
 
 
 @needs_tesseract
-def test_the_rubric_names_the_reader() -> None:
+def test_the_rubric_names_the_reader_also_in_verdicts(world: World) -> None:
     plain, reads = (build_judge(JudgeConfig("rules", read=read)) for read in (False, True))
     assert reads.rubric_version.startswith(plain.rubric_version + "+tesseract")
     assert (reads.name, reads.model) == (plain.name, plain.model)
+    episode = world.episode((Click((100, 140)), world.screen(printed())))
+    assert {verdict.rubric_version for verdict in reads.judge([episode])} == {reads.rubric_version}
+
+
+@needs_tesseract
+def test_a_picture_that_takes_too_long_is_not_kept_as_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, reader = Counted(printed()), Reader(tmp_path)
+    with monkeypatch.context() as hurried, pytest.raises(NoReader, match="run again"):
+        hurried.setattr(reading, "TIME_LIMIT_S", 0.001)
+        reader.texts("cd" * 32, source)
+    assert len(reader.texts("cd" * 32, source)) == len(TEXTS)
 
 
 def test_without_tesseract_a_judge_that_is_to_read_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
