@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -340,14 +340,6 @@ def make_samples(rows: Sequence[Row], bank: ScreenBank) -> list[Sample]:
         item_id = item_sample(row["sample_id"]) + version_suffix(row)
         made.append(Sample(row, item_id, screens, bank, tuple(on_picture[_first_image(row)])))
     return made
-
-
-def rebanked(item: Item, bank: ScreenBank) -> Item:
-    """The same item on another bank's screens."""
-    if isinstance(item, Episode):
-        return make_episode([step.row for step in item.steps], bank)
-    [made] = make_samples([item.row], bank)
-    return replace(made, item_id=item.item_id, siblings=item.siblings)
 
 
 def _first_image(row: Row) -> str:
