@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainer.batches import rope_positions
 from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.generation import _choose, generate
 from trainer.model import build_model, label_logits, parameter_count, reply_logprobs
 from trainer.presets import PRESETS, preset
+from trainer.rope_positions import rope_positions
 
 
 def test_nano_has_two_to_six_million_parameters_and_keeps_conv3d(processor: Any) -> None:
