@@ -28,23 +28,30 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 gc.disable()  # until all tests are collected: importing torch and Dagster makes much that stays, and nothing to collect
 
 LONGEST_FIRST = (
-    "e2e/test_review", "generators/test_judge_bench", "e2e/test_ui", "generators/test_web_pages",
-    "trainer/test_offline_rl", "trainer/test_midtrain", "generators/test_odd_pages", "generators/daas/test_driver_ssh",
+    "generators/test_judge_bench", "generators/daas/test_driver_ssh", "trainer/test_offline_rl", "e2e/test_ui",
+    "trainer/nano_base/test_nano_base", "generators/test_web_pages", "e2e/test_kill", "e2e/test_review",
+    "trainer/online/test_vllm_engine", "trainer/online/test_learner_ranks", "e2e/test_gateway_equal",
     "generators/test_registries", "generators/webapps/test_django_admin", "generators/webapps/test_datasette",
-    "trainer/nano_base/test_nano_base", "trainer/nano_base/test_world_pages", "trainer/test_parallel",
-    "trainer/staircase/test_nano_style", "trainer/test_launch",
-    "e2e/test_kill", "e2e/test_gateway_equal", "generators/test_embedded_build",
-    "generators/harvesters/test_web_harvest", "generators/harvesters/test_desktop_harvest", "generators/test_defects",
-    "generators/desktop/test_desktop_tasks", "dagster_project/test_run_stage",
-    "generators/test_failing_policies", "generators/generation/test_rounds", "generators/test_bench_phone_fsm",
-    "generators/test_bench_miniwob", "generators/test_recording", "trainer/staircase/test_run",
-    "quality/safety/test_triggers", "generators/daas/test_gateway_faults", "trainer/test_stages", "trainer/test_serve",
-    "e2e/test_generation", "generators/daas/test_forward_adb", "generators/generation/test_leased_devices",
-    "e2e/test_gateway", "generators/daas/test_cdp_gateway", "pipelines/test_dask", "pipelines/test_add_a_dataset",
-    "e2e/test_postgres", "docs/test_commands", "docs/test_site", "docs/test_write_a_judge",
+    "e2e/test_generation", "trainer/test_parallel", "quality/contamination/test_shard_scan", "trainer/test_launch",
+    "generators/test_embedded_build", "pipelines/test_hub", "docs/test_write_a_judge", "generators/test_bench_losses",
+    "generators/harvesters/test_web_harvest", "generators/desktop/test_desktop_tasks", "trainer/test_midtrain",
+    "generators/test_bench_phone_fsm", "generators/daas/test_gateway_faults", "pipelines/object_store/test_faults",
+    "generators/test_failing_policies", "generators/test_odd_pages", "quality/contamination/test_contamination",
+    "quality/safety/test_triggers", "dagster_project/test_after_refresh", "trainer/staircase/test_run",
+    "generators/perception/test_perception", "trainer/online/test_train", "trainer/nano_base/test_nano_base_weights",
+    "generators/test_bench_miniwob", "generators/generation/test_rounds", "dagster_project/test_graph",
+    "trainer/test_offline_alignment", "generators/test_browser", "generators/generation/test_scheduling",
+    "trainer/nano_base/test_nano_vision", "pipelines/test_fixtures", "generators/harvesters/test_desktop_harvest",
+    "pipelines/object_store/test_collect_there", "trainer/test_serve", "dagster_project/test_missing_sources",
+    "trainer/staircase/test_nano_style", "pipelines/test_shards", "e2e/test_gateway", "pipelines/test_takedown",
+    "docs/test_commands", "trainer/test_stages", "docs/test_site", "quality/test_nano",
+    "quality/model_client/test_failing_endpoints", "trainer/nano_base/test_world_pages", "pipelines/test_dask",
+    "pipelines/object_store/test_same_graph", "generators/phone/test_phone_tasks",
+    "quality/judges/test_judge_contract", "e2e/test_evaluation_items", "e2e/test_postgres", "pipelines/test_columns",
+    "pipelines/object_store/test_same_store", "generators/daas/test_driver_cdp",
 )  # fmt: skip
-"""Files that take 5 s and more though they have few tests. A worker that got one of them last would leave the others
-idle; the rest follows by its number of tests, most first."""
+"""Files that take 9 s and more, by the last whole run. A worker that got one of them last would leave the others idle;
+the rest follows by its number of tests, most first."""
 
 REAL_PARTS = (
     "e2e/", "generators/", "dagster_project/", "deploy/", "docs/", "quality/judges/", "quality/model_client/",
@@ -63,8 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: three workers on two cores, since a test that drives a browser or a device often waits for it."""
-    return max(2, (os.cpu_count() or 2) * 3 // 2)
+    """`-n auto`: four workers on two cores, since a test that drives a browser or a device often waits for it."""
+    return max(2, (os.cpu_count() or 2) * 2)
 
 
 @pytest.hookimpl(trylast=True)
