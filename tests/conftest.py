@@ -70,8 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: four workers on two cores, since a test that drives a browser or a device often waits for it."""
-    return max(2, (os.cpu_count() or 2) * 2)
+    """`-n auto`: three workers on two cores, since a test that drives a browser or a device often waits for it."""
+    return max(2, (os.cpu_count() or 2) * 3 // 2)
 
 
 @pytest.hookimpl(trylast=True)
