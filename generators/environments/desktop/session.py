@@ -69,6 +69,7 @@ def _write_config(folder: Path) -> Path:
         "KbdInteractiveAuthentication no", "PubkeyAuthentication yes", "PermitRootLogin prohibit-password",
         "DisableForwarding yes", "PermitUserEnvironment no", "PermitUserRC no", "PrintMotd no", "UseDNS no",
         "MaxSessions 50", "LogLevel ERROR",
+        "SetEnv SHLVL=1",  # bash reads the user's .bashrc for each command that comes by SSH, but as an inner shell not
     ]  # fmt: skip
     config.write_text("\n".join(lines) + "\n")
     return config
