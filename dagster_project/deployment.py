@@ -57,7 +57,7 @@ class LicencePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeLimits:
+class JudgeOptions:
     """What a model judge may ask of its endpoint, None for no limit; prices are money per million tokens, None unknown.
 
     What a night's ceiling leaves is pending: it is asked another night and never scored null.
@@ -73,6 +73,8 @@ class JudgeLimits:
     price_completion: float | None = None
     ask_again: int = 0
     """Raise it to have what the model couldn't answer asked once more."""
+    read: bool = False
+    """Whether every judge also gets what Tesseract reads on screens whose source lists no elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Deployment:
     """Source (`default` for all others) → one of `PERSONAL_DATA`."""
     strata_edges: tuple[int, int] | None = None
     """Expected steps up to which a task of the pool is easy, and medium; None is the pool's own default."""
-    judge: JudgeLimits = JudgeLimits()
+    judge: JudgeOptions = JudgeOptions()
     generation: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the generation loop (`generators.generation.loop.LoopConfig`), without `rounds` and `steer`."""
     rounds: int = 0
@@ -225,10 +227,14 @@ def _personal(said: Any, file: str) -> Mapping[str, str]:
     return {str(name): str(policy) for name, policy in said.items()}
 
 
-def _judge(said: Any, file: str) -> JudgeLimits:
-    names = {one.name for one in fields(JudgeLimits)}
+def _judge(said: Any, file: str) -> JudgeOptions:
+    names = {one.name for one in fields(JudgeOptions)}
     _mapping(said, names, f"{file}: judge")
+    if not isinstance(said.get("read", False), bool):
+        raise DeploymentError(f"{file}: judge.read: expected true or false, found {said['read']!r}")
     for name, value in said.items():
+        if name == "read":
+            continue
         counted = name in ("requests_per_night", "tokens_per_night", "ask_again")
         money = "price" in name or "money" in name
         whole = type(value) is int or (type(value) is float and not counted)
@@ -236,13 +242,13 @@ def _judge(said: Any, file: str) -> JudgeLimits:
         if value is not None and (not whole or not least <= value < float("inf")):
             kind = "a whole number from 0 on" if counted else "a number from 0 on" if money else "a number above 0"
             raise DeploymentError(f"{file}: judge.{name}: expected {kind} or null, found {value!r}")
-    limits = JudgeLimits(**{name: value for name, value in said.items() if value is not None})
-    if limits.money_per_night is not None and None in (limits.price_prompt, limits.price_completion):
+    options = JudgeOptions(**{name: value for name, value in said.items() if value is not None})
+    if options.money_per_night is not None and None in (options.price_prompt, options.price_completion):
         raise DeploymentError(
             f"{file}: judge.money_per_night: expected price_prompt and price_completion beside it, or nobody knows "
             "what a night has cost"
         )
-    return limits
+    return options
 
 
 def _upstream(said: Any, file: str) -> Upstream:

@@ -98,11 +98,24 @@ def judge(stage: Stage, work: Work) -> list[str]:
         return [f"judge: expected one of {', '.join(JUDGES)} ($VESPER_JUDGE), found {settings.name[:40]!r}"]
     if settings.name == "nano" and work.store.current("checkpoints/nano_judge") is None:
         return ["judge: nano isn't trained yet; materialise checkpoints/nano_judge, or use another ($VESPER_JUDGE)"]
+    if work.deployment.judge.read and (unread := _cannot_read()):
+        return [unread]
     if not asks_a_model(JudgeConfig(settings.name)):
         return []
     if not settings.base_url or not settings.model:
         return [f"judge: {settings.name} needs an endpoint: set $VESPER_JUDGE_BASE_URL and $VESPER_JUDGE_MODEL"]
     return _endpoint(settings.base_url, settings.model)
+
+
+def _cannot_read() -> str:
+    """Why Tesseract can't read here; empty if it can."""
+    from quality.evidence.reading import NoReader, reader_version
+
+    try:
+        reader_version()
+    except NoReader as missing:
+        return f"judge: {missing}, or set judge.read to false in deployment.yaml"
+    return ""
 
 
 def _endpoint(base_url: str, model: str) -> list[str]:

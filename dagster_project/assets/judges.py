@@ -45,8 +45,8 @@ def _bench(work: Work) -> Manifest:
 
 
 def _nano(work: Work) -> Manifest:
-    return judge_stages.train_judge(work.store)
+    return judge_stages.train_judge(work.store, read=work.deployment.judge.read)
 
 
 def _measured(name: str, work: Work) -> Manifest:
-    return judge_stages.measure_judge(work.store, name)
+    return judge_stages.measure_judge(work.store, name, work.deployment.judge.read)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dagster_project.deployment import Deployment, JudgeLimits
+from dagster_project.deployment import Deployment, JudgeOptions
 from dagster_project.graph import Stage, Work
 from generators.embedded import build as embedded
 from pipelines import sources as adapters
@@ -209,12 +209,12 @@ def judge_config(work: Work) -> JudgeConfig:
     nano = work.store.current("checkpoints/nano_judge")
     config = JudgeConfig(
         settings.name, settings.base_url, settings.model, cache=work.store.home / "cache" / "judge",
-        nano=None if nano is None else nano.file("nano.json").parent,
+        nano=None if nano is None else nano.file("nano.json").parent, read=work.deployment.judge.read,
     )  # fmt: skip
     return replace(config, client=_client(work.deployment.judge)) if asks_a_model(config) else config
 
 
-def _client(limits: JudgeLimits) -> dict[str, Any]:
+def _client(limits: JudgeOptions) -> dict[str, Any]:
     """Options of the model client."""
     from quality.model_client.prices import Prices
     from quality.model_client.rate_limit import RateLimits

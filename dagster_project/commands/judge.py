@@ -37,6 +37,7 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bench", type=Path, required=True, metavar="DIR", help="a judge bench; its seen part is read")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="nano.safetensors, nano.json")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--read", action="store_true", help="also on what Tesseract reads there, for use with --read")
     parser.set_defaults(run=train)
 
 
@@ -60,10 +61,13 @@ def judge(options: argparse.Namespace) -> int:
 
 def train(options: argparse.Namespace) -> int:
     """A judge bench → a nano judge."""
+    from dagster_project import deployment
+    from quality.evidence.reading import reader_beside
     from quality.nano.training import NanoConfig, train_nano
 
     keep_off(options.out, options.bench)
-    report = train_nano(options.bench, options.out, NanoConfig(seed=options.seed))
+    reader = reader_beside(deployment.home() / "bench" / "cache" / "judge") if options.read else None
+    report = train_nano(options.bench, options.out, NanoConfig(seed=options.seed), reader=reader)
     examples = ", ".join(f"{count} {unit}s" for unit, count in report["examples"].items())
     print(f"trained on {examples}; the judge is in {options.out}")
     return 0

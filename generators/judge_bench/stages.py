@@ -11,6 +11,7 @@ from typing import Any
 from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build
 from pipelines.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from quality.evidence.reading import reader_beside
 from quality.judges.judge import Judge, code_digest, identity
 from quality.nano.judge import model_version
 from quality.nano.training import TRAINING_VERSION, NanoConfig, train_nano
@@ -57,20 +58,27 @@ def build_bench(store: Store, config: BenchConfig = SMALL, pages: Path | None = 
         return made.commit(counts={**counts, "planted": planted}, checks=checks)
 
 
-def train_judge(store: Store, config: NanoConfig | None = None) -> Manifest:
-    """Train the nano judge on what of the bench isn't held out."""
+def _cache(store: Store) -> Path:
+    """Where the store's judges keep what they needn't ask or read twice."""
+    return store.home / "cache" / "judge"
+
+
+def train_judge(store: Store, config: NanoConfig | None = None, read: bool = False) -> Manifest:
+    """Train the nano judge on what of the bench isn't held out; with `read` also on what is read on its screens."""
     bench = store.require(BENCH)
     config = config or NanoConfig()
-    spec = PartSpec("nano", digest([NANO_VERSION, asdict(config), bench.data_version]))
+    reader = reader_beside(_cache(store)) if read else None
+    settings = {**asdict(config), "read": reader.version if reader else None}
+    spec = PartSpec("nano", digest([NANO_VERSION, settings, bench.data_version]))
 
     def run(out: PartWriter) -> dict[str, Any]:
         weights = out.path("nano.safetensors")
-        about = train_nano(bench_folder(bench), weights.parent, config, tell=lambda line: None)
+        about = train_nano(bench_folder(bench), weights.parent, config, tell=lambda line: None, reader=reader)
         out.path("nano.json")
         return {"examples": about["examples"], "cuts": about["cuts"]}
 
     inputs = {bench.asset: bench.version}
-    with store.build(NANO, code_version=NANO_VERSION, config=asdict(config), inputs=inputs, parts=[spec]) as made:
+    with store.build(NANO, code_version=NANO_VERSION, config=settings, inputs=inputs, parts=[spec]) as made:
         counts = made.run_part(spec, run).counts
         least = min(counts["examples"].values())
         checks = [
@@ -82,21 +90,21 @@ def train_judge(store: Store, config: NanoConfig | None = None) -> Manifest:
         return made.commit(counts={**counts, "model": version}, checks=checks)
 
 
-def offline_judge(store: Store, name: str) -> Judge:
+def offline_judge(store: Store, name: str, read: bool = False) -> Judge:
     """The rules judge, or the store's nano judge. Raises `StoreError` if that isn't trained."""
     from quality.judges.registry import JudgeConfig, build_judge
 
     nano = nano_folder(store.require(NANO)) if name == "nano" else None
-    return build_judge(JudgeConfig(name, nano=nano))
+    return build_judge(JudgeConfig(name, nano=nano, cache=_cache(store), read=read))
 
 
-def measure_judge(store: Store, name: str) -> Manifest:
+def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
     """Figures of a judge on what of the bench is held out, with and without the UI tree, and their pictures."""
     from quality.bench import report as bench_report
     from quality.bench.judge_bench import measure
 
     bench = store.require(BENCH)
-    judge = offline_judge(store, name)
+    judge = offline_judge(store, name, read)
     inputs = {bench.asset: bench.version}
     if name == "nano":
         inputs[NANO] = store.require(NANO).version

@@ -130,6 +130,11 @@ class Reader:
         return [Element((a, b, c, d), ROLE, text, "") for a, b, c, d, text in json.loads(file.read_text("utf-8"))]
 
 
+def reader_beside(cache: Path | None) -> Reader:
+    """A reader that keeps what it read in a judge's cache; in memory alone where there is none. Raises `NoReader`."""
+    return Reader(cache / "reading" if cache else None)
+
+
 def _texts_of(sha256: str, source: ScreenSource) -> list[Element]:
     return read_texts(source.screen_bytes(sha256))
 

@@ -152,10 +152,10 @@ def build_judge(config: JudgeConfig) -> Judge:
     judge = JUDGES[config.name](config)
     if not config.read:
         return judge
-    from quality.evidence.reading import Reader
+    from quality.evidence.reading import reader_beside
     from quality.judges.reading import ReadingJudge
 
-    return ReadingJudge(judge, Reader(config.cache / "reading" if config.cache else None))
+    return ReadingJudge(judge, reader_beside(config.cache))
 
 
 def asks_a_model(config: JudgeConfig) -> bool:

@@ -18,6 +18,7 @@ from quality.bench.calibration import cut_at
 from quality.bench.judge_bench import judged_part, read_truth
 from quality.bench.truth import INTENT
 from quality.evidence.episode import Habits
+from quality.evidence.reading import ReadBank, Reader
 from quality.items import Part
 from quality.nano.augment import damaged_copies
 from quality.nano.episode import EPISODE
@@ -64,16 +65,23 @@ class Example:
 
 
 def train_nano(
-    folder: Path, out: Path, config: NanoConfig | None = None, tell: Callable[[str], None] = print
+    folder: Path,
+    out: Path,
+    config: NanoConfig | None = None,
+    tell: Callable[[str], None] = print,
+    reader: Reader | None = None,
 ) -> dict[str, Any]:
     """Train on a bench folder, write the judge to `out`, return its report (items, thresholds, lineage).
 
-    Only items that aren't held out are read. Raises `ValueError` if the bench has no seen positives or negatives.
+    Only items that aren't held out are read: with the elements of their screens, without, and, given a reader, with
+    what it reads there. Raises `ValueError` if the bench has no seen positives or negatives.
     """
     config = config or NanoConfig()
     truth = {row["item_id"]: row for row in read_truth(folder, judged_part(folder)) if not row["held_out"]}
     cosine = Cosines()
     parts = [judged_part(folder, elements) for elements in (True, False)]
+    if reader is not None:
+        parts.append(replace(parts[1], bank=ReadBank(parts[1].bank, reader)))
     transition = _transition_head(parts, truth, config, tell)
     looks = [_looks(part, truth, cosine, transition) for part in parts]
     steps = [
@@ -99,6 +107,7 @@ def train_nano(
     about: dict[str, Any] = {
         "version": TRAINING_VERSION, "config": asdict(config), "bench": bench_digest(folder), "cuts": cuts,
         "examples": {"step": len(steps), "sample": len(samples), "episode": len(wholes)}, "prevalence": PREVALENCE,
+        "read": reader.version if reader is not None else None,
     }  # fmt: skip
     save_heads(out, heads, about)
     return about

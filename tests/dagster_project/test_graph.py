@@ -326,12 +326,24 @@ def test_a_nights_money_needs_prices(tmp_path: Path) -> None:
     path.write_text("judge: {money_per_night: 5, price_prompt: 2}\n")
     with pytest.raises(deployment.DeploymentError, match="expected price_prompt and price_completion"):
         deployment.load(path)
-    limits = deployment.JudgeLimits(money_per_night=5.0, price_prompt=2, price_completion=8)
+    limits = deployment.JudgeOptions(money_per_night=5.0, price_prompt=2, price_completion=8)
     asked = graph.Work(
         Store(tmp_path), deployment.Deployment(tmp_path, judge=limits), graph.JudgeSettings("openai", "u", "m")
     )
     ceiling = sources.judge_config(asked).client["ceiling"]
     assert (ceiling.money, ceiling.prices.prompt, ceiling.prices.completion) == (5.0, 2, 8)
+
+
+def test_a_deployment_has_its_judge_read(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("judge: {read: 1}\n")
+    with pytest.raises(deployment.DeploymentError, match="judge.read: expected true or false"):
+        deployment.load(path)
+    deployment._load.cache_clear()
+    path.write_text("judge: {read: true}\n")
+    work = graph.Work(Store(tmp_path), deployment.load(path), graph.JudgeSettings())
+    assert sources.judge_config(work).read
+    assert not sources.judge_config(replace(work, deployment=deployment.Deployment(tmp_path))).read
 
 
 def test_people_have_what_had_no_answer_asked_again_by_a_number(tmp_path: Path) -> None:

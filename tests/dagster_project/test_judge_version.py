@@ -63,7 +63,8 @@ def test_the_checkpoint_says_under_which_name_it_judges(store: Store, monkeypatc
         build.run_part(spec, lambda out: out.bytes("truth.parquet", b"1"))
         build.commit()
 
-    def trained(bench: Path, out: Path, config: object, tell: object) -> dict[str, object]:
+    def trained(bench: Path, out: Path, config: object, tell: object, reader: object) -> dict[str, object]:
+        assert reader is None
         random_judge(out)
         return {"examples": {"step": 60}, "cuts": {"step": 0.4}}
 

@@ -15,7 +15,7 @@ import pytest
 
 from dagster_project import automation, definitions, deployment, graph, preflight
 from dagster_project.assets import factory, sources
-from dagster_project.deployment import Deployment, SourceSettings
+from dagster_project.deployment import Deployment, JudgeOptions, SourceSettings
 from dagster_project.graph import JudgeSettings, Stage, Work
 from pipelines.store import Check, PartSpec, Store
 from trainer.staircase.stage import ASSET as STAIRCASE
@@ -102,6 +102,18 @@ def test_a_judge_that_asks_nobody_needs_no_endpoint(work: Work) -> None:
     assert "expected one of" in preflight.judge(stage, replace(work, judge=JudgeSettings("oracle")))[0]
     assert "VESPER_JUDGE_BASE_URL" in preflight.judge(stage, _asking(work, None))[0]
     assert "http(s)" in preflight.judge(stage, _asking(work, "file:///etc/passwd"))[0]
+
+
+def test_a_judge_that_is_to_read_needs_tesseract(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    from quality.evidence import reading
+
+    reads = replace(work, deployment=replace(work.deployment, judge=JudgeOptions(read=True)))
+    reading.reader_version.cache_clear()
+    monkeypatch.setattr(reading, "PROGRAM", "no-such-tesseract")
+    assert preflight.judge(_stage("verdicts/aitw", "judge"), work) == []
+    [line] = preflight.judge(_stage("verdicts/aitw", "judge"), reads)
+    assert "apt-get install tesseract-ocr" in line and "judge.read" in line
+    reading.reader_version.cache_clear()
 
 
 # --- files, disk, browser, trainer ------------------------------------------------------------------------------------
