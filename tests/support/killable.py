@@ -1,6 +1,5 @@
 """Real stages in a process of its own that stops for ever at a named point, so that a test can kill it there.
 
-`python killable.py STAGE POINT HOME SIGN`: runs the stage, and at the point writes the file SIGN and waits for SIGKILL.
 Nothing of what a stage does is replaced: the process is only halted, between two of its own operations.
 """
 
@@ -9,15 +8,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from forked import CONTEXT
+
 TRAINER: dict[str, Any] = {
     "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
               "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0], "vocab_size": 1536,
@@ -134,33 +132,32 @@ def halt_at(point: str, sign: Path) -> Any:
     return None
 
 
+def _halted(stage: str, point: str, home: Path, sign: Path, temporary: str) -> None:
+    os.setsid()  # what it starts is killed with it
+    os.environ["TMPDIR"] = tempfile.tempdir = temporary
+    STAGES[stage](home, halt_at(point, sign))
+
+
 def run_and_kill(stage: str, point: str, home: Path, scratch: Path) -> None:
     """Run the stage in a process group of its own and kill that with SIGKILL once it has come to the point."""
     scratch.mkdir()
     sign = scratch / "here"
     # What a killed browser leaves goes with this folder; its name is short, since a socket's path must be.
     temporary = tempfile.mkdtemp(prefix="vk-")
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests/support")])
-    child = subprocess.Popen(
-        [sys.executable, str(Path(__file__)), stage, point, str(home), str(sign)], cwd=ROOT, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": temporary, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    child = CONTEXT.Process(target=_halted, args=(stage, point, home, sign, temporary))
+    child.start()
+    assert child.pid is not None
     deadline = time.monotonic() + 120
     try:
         while not sign.exists():
-            assert child.poll() is None, f"{stage} ended with {child.returncode} and never came to {point!r}"
+            assert child.is_alive(), f"{stage} ended with {child.exitcode} and never came to {point!r}"
             assert time.monotonic() < deadline, f"{stage} didn't come to {point!r}"
             time.sleep(0.01)
     finally:
-        if child.poll() is None:
+        if child.is_alive():
             os.killpg(child.pid, signal.SIGKILL)
-        child.wait(30)
+        child.join(30)
         while Path(temporary).exists() and time.monotonic() < deadline:  # the browser ends some moments later
             shutil.rmtree(temporary, ignore_errors=True)
             time.sleep(0.05)
-    assert child.returncode == -signal.SIGKILL
-
-
-if __name__ == "__main__":
-    name, where, folder, flag = sys.argv[1:]
-    STAGES[name](Path(folder), halt_at(where, Path(flag)))
+    assert child.exitcode == -signal.SIGKILL

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import socket
@@ -12,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from forked import CONTEXT
 
 from trainer.checkpoint import load_checkpoint
 from trainer.rollout_server import RolloutServer
@@ -61,10 +62,6 @@ def rollout_server(start: Path, root: Path) -> Iterator[tuple[FaultyServer, str]
                 made.hang.set()
 
 
-_CONTEXT = multiprocessing.get_context("forkserver")  # a fork of this process would have the locks of its threads
-_CONTEXT.set_forkserver_preload(["torch", "transformers.models.qwen3_vl.modeling_qwen3_vl"])
-
-
 class ServerProcess:
     """A server in a process of its own, which can be killed and started anew on the same port. `kill_in_reload`: it
     kills itself in the middle of that call of `reload_weights`, counted from 1."""
@@ -78,7 +75,7 @@ class ServerProcess:
 
     def run(self, kill_in_reload: int = 0) -> None:
         """Start it; it answers when this returns."""
-        self._process = _CONTEXT.Process(target=_serve, args=(self.start, self.root, self.port, kill_in_reload))
+        self._process = CONTEXT.Process(target=_serve, args=(self.start, self.root, self.port, kill_in_reload))
         self._process.start()
         for _ in range(2400):
             with socket.socket() as probe:

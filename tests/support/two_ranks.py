@@ -1,31 +1,53 @@
-"""Two processes under torchrun (gloo, a thread each)."""
+"""Two processes that train together (gloo, a thread each)."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any
+
+from forked import CONTEXT
+from torch.distributed import TCPStore
 
 ROOT = Path(__file__).parents[2]
+LIMIT_S = 300.0
 
 
-def torchrun(*arguments: str | Path, paths: tuple[Path, ...] = ()) -> str:
-    """What two ranks print who run a script, or a module with "-m"; `paths` are where else they import from."""
+def torchrun(*arguments: str | Path) -> str:
+    """What two ranks print who run a module with "-m" under torchrun."""
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
          "--rdzv-endpoint", "127.0.0.1:0", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *paths))), "OMP_NUM_THREADS": "1"}, cwd=ROOT,
-        capture_output=True, text=True, timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
-def on_two_ranks(test_file: str, folder: Path, *arguments: Path) -> Path:
-    """Each rank calls the test file's `on_a_rank(folder, *arguments)`; → the folder."""
-    there, script = Path(test_file), folder / "script.py"
-    script.write_text(f"import sys\nfrom pathlib import Path\nfrom {there.stem} import on_a_rank\n"
-                      "on_a_rank(*map(Path, sys.argv[1:]))\n")  # fmt: skip
-    torchrun(script, folder, *arguments, paths=(ROOT / "tests/support", there.parent))
-    return folder
+def on_two_ranks(on_a_rank: Callable[..., None], *arguments: Any) -> None:
+    """Each of two ranks calls the function; they find each other as torchrun's do, by the environment."""
+    meeting = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    processes = [CONTEXT.Process(target=_rank, args=(rank, meeting.port, on_a_rank, arguments)) for rank in (0, 1)]
+    for process in processes:
+        process.start()
+    try:
+        for _ in processes:
+            running = [process for process in processes if process.exitcode is None]
+            wait([process.sentinel for process in running], LIMIT_S)
+            assert all(process.exitcode in (None, 0) for process in processes), "a rank failed: see its error above"
+        assert all(process.exitcode == 0 for process in processes), f"a rank still runs after {LIMIT_S:g} s"
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def _rank(rank: int, port: int, on_a_rank: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                   "TORCHELASTIC_USE_AGENT_STORE": "True"}  # fmt: skip
+    on_a_rank(*arguments)

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pickle
 import random
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from forked import kill_myself, run_until_killed
 
 from trainer.batches import BadSample
 from trainer.midtrain import (
@@ -79,17 +75,6 @@ FORMS: dict[str, dict[str, Any]] = {
     "packed": {"packing": True, "max_length": 160, "packing_window": 8, "batch_size": 3,
                "gradient_accumulation_steps": 2},
 }  # fmt: skip
-KILLED = """
-import os, pickle, signal, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_midtrain import train_both
-preset, rows, form, step = pickle.load(sys.stdin.buffer)
-def die(at, done):
-    if (at, done) == (form, step):
-        os.kill(os.getpid(), signal.SIGKILL)
-train_both(Path(sys.argv[1]), preset, rows, die)
-"""
 
 
 def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step: Callable[[str, int], None]) -> None:
@@ -118,16 +103,15 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
     save_file(made, folder / "model.safetensors")
 
 
+def train_until(folder: Path, preset: Any, rows: list[dict[str, Any]], end: tuple[str, int]) -> None:
+    """As `train_both`, and die after that form's step."""
+    train_both(folder, preset, rows, lambda *at: kill_myself() if at == end else None)
+
+
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path: Path, tiny_preset: Any, rows: list[dict[str, Any]]) -> None:
     """Killed after a random step of either form: the weights and the whole curve are those of an unbroken run."""
     form, step = random.choice(("plain", "packed")), random.randint(1, STEPS - 1)
-    paths = f"{ROOT}{os.pathsep}{ROOT / 'tests/support'}"
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(Path(__file__).parent)],
-        input=pickle.dumps((tiny_preset, rows, form, step)), cwd=ROOT, timeout=240,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
-    )  # fmt: skip
-    assert killed.returncode == -signal.SIGKILL
+    run_until_killed(train_until, tmp_path / "killed", tiny_preset, rows, (form, step))
     assert not (tmp_path / "killed/model.safetensors").exists()
     done: list[tuple[str, int]] = []
     train_both(tmp_path / "killed", tiny_preset, rows, lambda *at: done.append(at))

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from drawn import draw, make_rows
+from forked import kill_myself, run_until_killed
 
 from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.deterministic import deterministic
@@ -158,6 +154,16 @@ class TestTraining:
         assert metrics["after"]["trace_success"] <= metrics["after"]["step_success"]
 
 
+def train_until(start: Path, out: Path, state: Path, update: int) -> None:
+    """Train, and die after that update."""
+
+    def event(told: dict[str, Any]) -> None:
+        if told["kind"] == "update" and told["update"] == update:
+            kill_myself()
+
+    run(start, out, CONFIG, state_dir=state, on_event=event)
+
+
 class TestRepeatable:
     def test_the_same_seed_gives_the_same_bytes_and_another_does_not(self, start: Path, tmp_path: Path) -> None:
         config = replace(CONFIG, updates=2)
@@ -169,23 +175,7 @@ class TestRepeatable:
 
     def test_a_run_killed_with_9_goes_on_to_the_same_bytes(self, start: Path, tmp_path: Path) -> None:
         whole = run(start, tmp_path / "whole", CONFIG)
-        script = textwrap.dedent("""
-            import os, pickle, signal, sys
-            from trainer.offline_rl import train_offline
-            start, out, config, rows, held_out, state = pickle.loads(sys.stdin.buffer.read())
-            def die(event):
-                if event["kind"] == "update" and event["update"] == 3:  # saved after 2
-                    os.kill(os.getpid(), signal.SIGKILL)
-            train_offline(start, rows, held_out, out, config, state_dir=state, on_event=die)
-        """)
-        import pickle
-
-        arguments = (start, tmp_path / "out", CONFIG, navigation_rows(24, 2), navigation_rows(8, 3), tmp_path / "state")
-        died = subprocess.run(
-            [sys.executable, "-c", script], input=pickle.dumps(arguments), check=False, capture_output=True,
-            cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2000:]
+        run_until_killed(train_until, start, tmp_path / "out", tmp_path / "state", 3)  # saved after 2
         assert not (tmp_path / "out" / "lineage.json").exists()
         events: list[dict[str, Any]] = []
         resumed = run(start, tmp_path / "out", CONFIG, state_dir=tmp_path / "state", on_event=events.append)

@@ -111,7 +111,9 @@ def on_a_rank(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return on_two_ranks(__file__, tmp_path_factory.mktemp("ranks"))
+    folder = tmp_path_factory.mktemp("ranks")
+    on_two_ranks(on_a_rank, folder)
+    return folder
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import kill_myself, run_until_killed
 
 from trainer.nano_base.build import GATE, build_nano_base, goal_texts
 from trainer.nano_base.curriculum import CURRICULUM, NanoBaseConfig, Phase
@@ -29,15 +26,6 @@ TINY = NanoBaseConfig(
     curriculum=(Phase("colour", {"colour": 1.0}, 4, batch_size=4),
                 Phase("mixed", {"mixed": 1.0}, 6, frozen=False, batch_size=4)),
 )  # fmt: skip
-SCRIPT = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_nano_base import TINY
-from trainer.nano_base.build import build_nano_base
-build_nano_base(Path(sys.argv[1]) / "out", Path(sys.argv[1]), TINY, progress=False,
-                on_event=lambda event: print(event["step"], flush=True) if event["kind"] == "step" else None)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -88,27 +76,23 @@ def test_a_phase_may_begin_with_the_tower_alone(built: Path) -> None:
     assert all(looked[name].equal(after[name]) for name in tower)
 
 
-def killed_at(work: Path, step: int, times: int) -> None:
-    """Build in a process of its own and kill it when it tells of this step for so many times."""
-    here = str(Path(__file__).parent)
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(work), here], stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
-    assert process.stdout is not None
-    seen = []
-    for line in process.stdout:
-        seen.append(int(line))
-        if seen.count(step) == times:
-            process.send_signal(signal.SIGKILL)
-            break
-    process.wait(timeout=30)
-    assert process.returncode == -signal.SIGKILL
+def build_until(work: Path, step: int, times: int) -> None:
+    """Build, and die when it tells of this step for so many times."""
+    told: list[int] = []
+
+    def event(what: dict[str, Any]) -> None:
+        told.extend([what["step"]] if what["kind"] == "step" else [])
+        if told.count(step) == times:
+            kill_myself()
+
+    build_nano_base(work / "out", work, TINY, progress=False, on_event=event)
 
 
 def test_killed_twice_it_goes_on_to_the_same_weights(built: Path, tmp_path: Path) -> None:
     for drawn in ("sheets", "layouts"):
         (tmp_path / drawn).symlink_to(built / drawn)
-    killed_at(tmp_path, 3, 1)  # the third step of the vision tower's four: past what was saved last
-    killed_at(tmp_path, 3, 3)  # after its other two: the third step of the second phase of lessons
+    run_until_killed(build_until, tmp_path, 3, 1)  # the third step of the vision tower's four: past what was saved last
+    run_until_killed(build_until, tmp_path, 3, 3)  # after its other two: the third step of the second phase of lessons
     steps: list[int] = []
 
     def event(what: dict[str, Any]) -> None:

@@ -90,7 +90,9 @@ def follow(start: Path, given: OnlineConfig) -> None:
 
 @pytest.fixture(scope="module")
 def two_ranks(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return on_two_ranks(__file__, tmp_path_factory.mktemp("ranks"), start)
+    folder = tmp_path_factory.mktemp("ranks")
+    on_two_ranks(on_a_rank, folder, start)
+    return folder
 
 
 @pytest.mark.parametrize("form", FORMS)
