@@ -191,6 +191,10 @@ def read_json(page: Page, expression: str) -> Any:
     return None if text is None else json.loads(text)
 
 
+QUICK_PNG = {"format": "png", "optimizeForSpeed": True}
+"""Of `Page.captureScreenshot`: the same pixels in two thirds of the time, and a third more bytes."""
+
+
 class Camera:
     """Takes screenshots through one CDP session, faster than `page.screenshot`; PNG bytes as Chromium writes them."""
 
@@ -203,11 +207,11 @@ class Camera:
         """The visible screen, or with `full_page` the whole page, as PNG (or JPEG of the given quality)."""
         import base64
 
-        options: dict[str, Any] = {"format": "jpeg", "quality": jpeg_quality} if jpeg_quality else {"format": "png"}
+        options: dict[str, Any] = {"format": "jpeg", "quality": jpeg_quality} if jpeg_quality else QUICK_PNG
         view = self._viewport
         clip = {"x": 0, "y": 0, "width": view.width, "height": view.height, "scale": view.scale}
         if full_page:
             clip["height"] = self._page.evaluate("Math.max(document.documentElement.scrollHeight, innerHeight)")
         if full_page or view.scale != 1:  # without a clip the picture comes at one pixel a CSS pixel
-            options |= {"captureBeyondViewport": full_page, "clip": clip}
+            options = {**options, "captureBeyondViewport": full_page, "clip": clip}
         return base64.b64decode(self._session.send("Page.captureScreenshot", options)["data"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from generators.browser import QUICK_PNG
 from generators.environments.webapps.reading import read_elements
 from generators.harvesters.web_expressions import Box, Expressions, Item, fold, sayable
 
@@ -96,7 +97,7 @@ def _session(page: Page) -> Iterator[CDPSession]:
 
 
 def _shoot(session: CDPSession) -> bytes:
-    return base64.b64decode(session.send("Page.captureScreenshot", {"format": "png"})["data"])
+    return base64.b64decode(session.send("Page.captureScreenshot", QUICK_PNG)["data"])
 
 
 def read_screen(page: Page, session: CDPSession, name: str) -> WebScreen:

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from generators.browser import QUICK_PNG
 from generators.daas.cdp_session import CdpConnection, CommandFailed
 from generators.daas.device import DeviceError
 from generators.daas.drivers.cdp_input import Hands
@@ -160,7 +161,7 @@ class CdpPage:
 
     async def screenshot(self) -> bytes:
         """PNG of the viewport."""
-        found = await self.send("Page.captureScreenshot", {"format": "png"})
+        found = await self.send("Page.captureScreenshot", QUICK_PNG)
         try:
             return base64.b64decode(found.get("data", ""), validate=True)
         except ValueError as error:
