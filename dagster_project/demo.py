@@ -115,7 +115,11 @@ def _execute(progress: Progress) -> None:
                 if name == "collect_rounds":
                     _generate(runs)
                 print(f"--- {name}", flush=True)
-                if not runs.job(name) and name in ("build_corpus", "train"):
+                done = runs.job(name)
+                if name == JOBS[0] and not _any_gold():
+                    print("no source has come to gold: there is nothing to go on with", file=sys.stderr)
+                    return
+                if not done and name in ("build_corpus", "train"):
                     break  # what comes after would train on a corpus of before
             other.join()
         finally:
@@ -123,6 +127,11 @@ def _execute(progress: Progress) -> None:
             other.join()
             told.put(None)
             listening.join()
+
+
+def _any_gold() -> bool:
+    store = Store(deployment.home())
+    return any(store.current(f"gold/{name}") for name in sources.enabled(deployment.load()))
 
 
 def _beside(told: Any) -> None:
