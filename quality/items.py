@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from schemas.tables import Samples, Screens, Steps
 Box = tuple[float, float, float, float]
 Row = dict[str, Any]
 CACHED_GREYS = 256
+CACHED_FULL = 16
 CACHED_SHIFTS = 4096
 
 
@@ -93,7 +94,8 @@ class Screen:
         return self._bank.grey(self.sha256)
 
     def grey_full(self) -> Grey:
-        return grey_full(self.data())
+        """Grey picture at full size; the last few are kept."""
+        return self._bank.grey_full(self.sha256)
 
     def shift_to(self, after: Screen, skip_top: float) -> Shift | None:
         """How the view moved from this screen to another (`quality.evidence.pixels.measure_shift`), measured once."""
@@ -113,6 +115,7 @@ class ScreenBank:
         self._rows = {sha: row for row, sha in enumerate(screens.column("screenshot_sha256").to_pylist())}
         self._made: dict[str, Screen] = {}
         self._greys: OrderedDict[str, Grey] = OrderedDict()
+        self._full: OrderedDict[str, Grey] = OrderedDict()
         self._shifts: dict[tuple[str, str, float], Shift | None] = {}
 
     def screen(self, sha256: str | None) -> Screen | None:
@@ -150,13 +153,18 @@ class ScreenBank:
         ]
 
     def grey(self, sha256: str) -> Grey:
-        if sha256 in self._greys:
-            self._greys.move_to_end(sha256)
-            return self._greys[sha256]
-        grey = grey_small(self.source.screen_bytes(sha256))
-        self._greys[sha256] = grey
-        if len(self._greys) > CACHED_GREYS:
-            self._greys.popitem(last=False)
+        return self._kept(self._greys, CACHED_GREYS, sha256, grey_small)
+
+    def grey_full(self, sha256: str) -> Grey:
+        return self._kept(self._full, CACHED_FULL, sha256, grey_full)
+
+    def _kept(self, kept: OrderedDict[str, Grey], most: int, sha256: str, make: Callable[[bytes], Grey]) -> Grey:
+        if sha256 in kept:
+            kept.move_to_end(sha256)
+            return kept[sha256]
+        grey = kept[sha256] = make(self.source.screen_bytes(sha256))
+        if len(kept) > most:
+            kept.popitem(last=False)
         return grey
 
 
