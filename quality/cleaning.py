@@ -25,9 +25,10 @@ from quality.evidence.pixels import boxes_moved
 from quality.evidence.samples import boxes_of, expression_of, moved_together
 from quality.evidence.steps import overlap
 from quality.evidence.words import plain
-from quality.items import Box, Element, Episode, Item, Part, Sample, Step, make_episode
+from quality.items import Episode, Item, Part, Sample, Step, make_episode
 from quality.judges.judge import Verdict, code_digest
 from quality.safety.credentials import credential_in
+from quality.screens import Box, Element
 from schemas.actions import CallUser, Finished, Type, Wait
 
 JUDGE = "cleaning"

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quality.items import Part, ScreenBank, ScreenFolder
+from quality.items import Part
 from quality.judges.judge import JudgeError, Verdict, identity
 from quality.judges.registry import JudgeConfig, build_judge, build_rewriter, report_of, requests_sent
 from quality.judges.verdicts import count as count_verdicts
@@ -24,6 +24,7 @@ from quality.judges.verdicts import judge_part, shares
 from quality.refinement.claims import load_claim, risks_of, write_risks
 from quality.refinement.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
 from quality.refinement.refine import refine_part
+from quality.screens import ScreenBank, ScreenFolder
 from schemas.tables import JudgeCosts, Samples, Screens, Steps, Verdicts
 
 

@@ -16,7 +16,8 @@ from PIL import Image
 
 from generators.generation.contract import Trajectory, Turn
 from pipelines.images import read_image
-from quality.items import Episode, ScreenBank, ScreenSource, make_episode
+from quality.items import Episode, make_episode
+from quality.screens import ScreenBank, ScreenSource
 from schemas.action_types import CallUser, Finished
 from schemas.actions import format
 from schemas.ids import canonical_json

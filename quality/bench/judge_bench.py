@@ -23,10 +23,11 @@ from quality.bench.rows import PREVALENCE, Costs, Figures, Scored
 from quality.bench.truth import BANDS, DEFECTS, LABELS, Truth
 from quality.commands import read_directory
 from quality.evidence.episode import Habits
-from quality.items import Part, ScreenBank, ScreenSource
+from quality.items import Part
 from quality.judges.judge import Judge, JudgeError, Verdict, identity, route
 from quality.judges.registry import report_of, requests_sent
 from quality.model_client.prices import Prices
+from quality.screens import ScreenBank, ScreenSource
 
 Split = Literal["all", "seen", "held_out"]
 SPLITS: tuple[Split, ...] = ("all", "seen", "held_out")

@@ -17,7 +17,8 @@ from quality.evidence.episode import Habits
 from quality.evidence.pixels import changed_box, changed_share
 from quality.evidence.steps import Finding, hit, overlap, same_picture, scroll_agrees, skip_top, typed_text_shows
 from quality.evidence.words import holds
-from quality.items import Box, Element, Episode, Screen, Step
+from quality.items import Episode, Step
+from quality.screens import Box, Element, Screen
 from schemas.action_types import Launch, Scroll, Type
 
 MOST_SCREENS = 10

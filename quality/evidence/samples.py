@@ -10,7 +10,8 @@ from pipelines.prompts import REFUSAL, prompt_text
 from quality.evidence.pixels import cut_sides, spread_in
 from quality.evidence.steps import BLANK_SPREAD, Finding, hit, overlap, visible_text
 from quality.evidence.words import holds, named_elements, plain, similarity, word_f1
-from quality.items import Box, Element, Sample
+from quality.items import Sample
+from quality.screens import Box, Element
 from schemas.coordinates import contains
 
 _POINT = re.compile(r"\[(\d{1,4}),(\d{1,4})\]")

@@ -21,7 +21,8 @@ from quality.evidence.pixels import (
     spread_around,
 )
 from quality.evidence.words import entities, holds, named_elements, plain, similarity
-from quality.items import Box, Element, Screen, Step
+from quality.items import Step
+from quality.screens import Box, Element, Screen
 from schemas.action_types import Drag, Scroll, Type, scroll_direction
 
 CONTAINER_SHARE = 0.4

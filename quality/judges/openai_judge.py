@@ -17,9 +17,10 @@ from typing import Any
 from pipelines.prompts import prompt_text
 from quality.drawing import DRAWING_VERSION, draw_action, draw_boxes, to_png
 from quality.evidence.episode import Habits
-from quality.items import Episode, Item, Sample, Screen, Step
+from quality.items import Episode, Item, Sample, Step
 from quality.judges.judge import KEEP_FROM, Verdict
 from quality.model_client.client import Answer, ModelClient, NoAnswer, Picture, Request, data_block
+from quality.screens import Screen
 from schemas.action_types import Action
 from schemas.ids import digest
 

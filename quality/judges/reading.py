@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quality.evidence.reading import ReadBank, Reader
-from quality.items import Episode, Item, ScreenBank, make_episode, make_samples
+from quality.items import Item, rebanked
 from quality.judges.judge import Judge, Verdict
 
 if TYPE_CHECKING:
@@ -27,16 +27,8 @@ class ReadingJudge:
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
         """See `Judge.judge`."""
         banks: dict[int, ReadBank] = {}
-        seen = [_rebanked(item, banks.setdefault(id(item.bank), ReadBank(item.bank, self._reader))) for item in items]
+        seen = [rebanked(item, banks.setdefault(id(item.bank), ReadBank(item.bank, self._reader))) for item in items]
         return [
             replace(verdict, rubric_version=f"{verdict.rubric_version}+{self._reader.version}")
             for verdict in self._judge.judge(seen, round_number, habits)
         ]
-
-
-def _rebanked(item: Item, bank: ScreenBank) -> Item:
-    """The same item on another bank's screens."""
-    if isinstance(item, Episode):
-        return make_episode([step.row for step in item.steps], bank)
-    [made] = make_samples([item.row], bank)
-    return replace(made, item_id=item.item_id, siblings=item.siblings)

@@ -26,6 +26,7 @@ from quality.judges.judge import Verdict, code_digest
 _CODE = (
     "evidence/words",
     "evidence/pixels",
+    "screens",
     "items",
     "evidence/steps",
     "evidence/effects",

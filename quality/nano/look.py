@@ -12,7 +12,7 @@ from quality.evidence.episode import Habits
 from quality.evidence.samples import expression_of
 from quality.evidence.steps import Finding
 from quality.evidence.words import plain
-from quality.items import Episode, Sample, Screen, Step
+from quality.items import Episode, Sample, Step
 from quality.judges.rules import Seen, look_at_episode, look_at_sample
 from quality.nano.episode import acted_on, episode_features
 from quality.nano.head import Head, sigmoid
@@ -20,6 +20,7 @@ from quality.nano.requirements import clauses_of
 from quality.nano.sample import sample_features
 from quality.nano.step import Cosine, step_features
 from quality.nano.transition import Features, rival_features, settled, transition_features
+from quality.screens import Screen
 
 MOST_RIVALS = 6
 """Other screens of the episode that the recorded next screen is compared with."""

@@ -11,7 +11,8 @@ import re
 from dataclasses import replace
 
 from pipelines.prompts import messages, prompt_text
-from quality.items import BankView, Element, Episode, Item, Row, Sample, make_episode, make_samples
+from quality.items import Episode, Item, Row, rebanked
+from quality.screens import BankView, Element
 from schemas.action_types import CallUser, Finished, Type
 from schemas.actions import format, parse
 
@@ -28,6 +29,10 @@ _ORDER = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+
+
+EPISODE_TEXTS = ("instruction", "step_instruction", "thought", "action_text")
+SAMPLE_TEXTS = ("messages", "answer")
 
 
 def without_orders(text: str) -> str:
@@ -51,13 +56,8 @@ class QuietBank(BankView):
 def heard(item: Item, banks: dict[int, QuietBank]) -> Item:
     """The item as the nano judge reads it. `banks` keeps one quiet bank for each bank met."""
     bank = banks.setdefault(id(item.bank), QuietBank(item.bank))
-    if isinstance(item, Episode):
-        rows = [_quiet(step.row, ("instruction", "step_instruction", "thought", "action_text")) for step in item.steps]
-        return make_episode(rows, bank)
-    rows = [_quiet(row, ("messages", "answer")) for row in item.siblings or (item.row,)]
-    own = next((row for row in rows if row["sample_id"] == item.row["sample_id"]), rows[0])
-    [made] = make_samples([own], bank)
-    return Sample(own, item.item_id, made.screens, bank, tuple(rows))
+    names = EPISODE_TEXTS if isinstance(item, Episode) else SAMPLE_TEXTS
+    return rebanked(item, bank, lambda row: _quiet(row, names))
 
 
 def _quiet(row: Row, names: tuple[str, ...]) -> Row:

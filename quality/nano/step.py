@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from quality.evidence.pixels import changed_box, cut_sides, spread_in
 from quality.evidence.steps import CONTAINER_SHARE, Finding, hit, overlap, point_of, skip_top, spread_around
 from quality.evidence.words import holds, named_elements, plain
-from quality.items import Element, Step
+from quality.items import Step
 from quality.nano.transition import NAN, TRANSITION, Features, transition_features
+from quality.screens import Element
 from schemas.action_types import Type
 
 Cosine = Callable[[str, str], float]

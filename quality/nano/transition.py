@@ -12,7 +12,8 @@ from quality.evidence.order import fit
 from quality.evidence.pixels import changed_box, changed_share
 from quality.evidence.steps import hit, overlap, point_of, skip_top
 from quality.evidence.words import plain
-from quality.items import Element, Screen, Step
+from quality.items import Step
+from quality.screens import Element, Screen
 from schemas.action_types import Launch, Scroll, Type, scroll_direction
 
 Features = dict[str, float]

@@ -25,12 +25,13 @@ import pyarrow.parquet as pq
 from pipelines.manifest import Check, FileEntry, StoreError, data_version, file_sha256
 from pipelines.promoted import point_to, promoted_digest, read_promoted
 from pipelines.store import Store, put_text
-from quality.items import Episode, Item, Part, Row, Sample, Screen, ScreenBank
+from quality.items import Episode, Item, Part, Row, Sample
 from quality.judges.judge import Judge, JudgeError, Verdict, code_digest, identity
 from quality.review.agreement import agreement, consensus
 from quality.review.calibrate import BANDS, HumanSet, Pair, gate, judge_agreement, pairs_of, report
 from quality.review.queue import OpenQueue, open_earlier, open_queue
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
+from quality.screens import Screen, ScreenBank
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Screens, Steps, Table
 

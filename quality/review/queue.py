@@ -18,18 +18,7 @@ import pyarrow.parquet as pq
 
 from pipelines.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.items import (
-    Episode,
-    Item,
-    Part,
-    Row,
-    ScreenBank,
-    ScreenSource,
-    load_part,
-    make_episode,
-    make_samples,
-    part_keys,
-)
+from quality.items import Episode, Item, Part, Row, load_part, make_episode, make_samples, part_keys
 from quality.judges.judge import code_digest
 from quality.review.sampling import (
     Candidate,
@@ -46,11 +35,12 @@ from quality.review.sampling import (
     sample_candidate,
 )
 from quality.review.trajectories import Trajectory, shown
+from quality.screens import ScreenBank, ScreenSource
 from schemas.ids import digest
 from schemas.tables import Column, Screens, Table
 
 ASSET = "review/queue"
-CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'items'))}"
+CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'screens', 'items'))}"
 
 
 class Queue(Table):

@@ -11,7 +11,8 @@ from typing import Any
 
 from pipelines.images import ImageError
 from pipelines.manifest import StoreError
-from quality.items import Box, Episode, Item, Sample, ScreenSource
+from quality.items import Episode, Item, Sample
+from quality.screens import Box, ScreenSource
 from schemas.actions import Action, Click
 from schemas.ids import digest
 

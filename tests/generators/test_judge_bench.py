@@ -25,7 +25,7 @@ from quality.commands import read_directory
 from schemas.actions import parse
 
 Phone = tuple[PagesWorld, list[Trace]]
-SMALL = BenchConfig(traces=8, screens=7, copies=5, natural=2, seed=5)
+SMALL = BenchConfig(traces=6, screens=5, copies=4, natural=2, seed=5)
 pytestmark = pytest.mark.usefixtures("shared_chromium")
 
 

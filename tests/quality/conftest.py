@@ -12,7 +12,8 @@ from PIL import Image, ImageDraw
 
 from pipelines.images import phash, read_image
 from pipelines.prompts import grounding_text, messages
-from quality.items import Episode, Sample, ScreenBank, make_episode, make_samples
+from quality.items import Episode, Sample, make_episode, make_samples
+from quality.screens import ScreenBank
 from schemas.actions import Action, format
 from schemas.tables import Samples, Screens, Steps
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from quality.evidence.reading import Reader
-from quality.items import Element
 from quality.nano.judge import NanoJudge
 from quality.nano.training import NanoConfig, train_nano
+from quality.screens import Element
 from tests.support.benchmaker import Maker
 
 TINY = NanoConfig(hidden=(4,), members=1, epochs=2)

@@ -19,10 +19,11 @@ from quality.bench.judge_bench import BenchResult, measure, risk_of
 from quality.bench.rows import PREVALENCE, Row
 from quality.bench.truth import Truth
 from quality.evidence.episode import Habits
-from quality.items import Item, Sample, Screen
+from quality.items import Item, Sample
 from quality.judges.judge import Cost, JudgeError, Verdict
 from quality.judges.rules import RulesJudge
 from quality.model_client.prices import Prices
+from quality.screens import Screen
 from schemas.actions import Click
 from schemas.tables import Screens
 
