@@ -59,7 +59,7 @@ class SshOptions:
     paste_s: float = 3.0  # how long a program may take to ask for what is pasted
     launch_s: float = 8.0  # how long a program may take to show its window
     wait_s: float = 1.0
-    settle_s: float = 0.2  # after an action, until programs have drawn
+    settle_s: float = 0.45  # after an action, until it is drawn; to GTK two clicks within 0.4 s are a double click
     press_s: float = 0.8
     drag_s: float = 0.3
 
