@@ -11,11 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from quality.evidence.effects import CLICKS, LARGE_CHANGE, effect_elsewhere, headings, leads_to_other, scroll_elsewhere
 from quality.evidence.episode import Habits
 from quality.evidence.pixels import changed_box, changed_share
-from quality.evidence.steps import Finding, hit, overlap, same_picture, scroll_agrees, skip_top, typed_text_shows
+from quality.evidence.steps import (
+    MUST_CHANGE,
+    Finding,
+    hit,
+    overlap,
+    same_picture,
+    scroll_agrees,
+    skip_top,
+    typed_text_shows,
+)
 from quality.evidence.words import holds
 from quality.items import Episode, Step
 from quality.screens import Box, Element, Screen
@@ -76,6 +86,31 @@ def _settled(steps: Sequence[Step], place: int) -> Screen | None:
         if step.row["action_type"] != "Wait":
             return step.screen
     return steps[place].next
+
+
+def late_screens(episode: Episode) -> dict[str, Finding]:
+    """Steps that stand on the picture of the action before, which must have changed it, and lead to another: their
+    screenshot seems to be one too old. Step item id → finding.
+
+    Surely where the next screen shows what the action before does and not what this one does. Can't see: an action
+    before that was in vain (then only it is wrong), so else it is a doubt.
+    """
+    found: dict[str, Finding] = {}
+    if episode.one_picture:
+        return found
+    for before, step in pairwise(episode.actions):
+        kind = before.row["action_type"]
+        if kind not in MUST_CHANGE or step.follows_gap or before.row["action_text"] == step.row["action_text"]:
+            continue
+        if before.screen is None or step.screen is None or step.next is None or step.row["action_type"] == "Wait":
+            continue
+        top = skip_top(step)
+        if not same_picture(before.screen, step.screen, top) or same_picture(step.screen, step.next, top):
+            continue
+        sure = fit(before, step.next) > max(fit(step, step.next), 0.0)
+        words = f"{kind} before it changed nothing" + (", and its effect comes after this step" if sure else "")
+        found[step.item_id] = Finding("late_screen", 3 if sure else 6, words)
+    return found
 
 
 def in_order(episode: Episode, habits: Habits) -> Finding | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from quality.evidence.effects import EFFECT_EVIDENCE
 from quality.evidence.episode import EPISODE_EVIDENCE, STEPWISE_EVIDENCE, Habits
 from quality.evidence.goal import goal_chosen, left_unconfirmed
-from quality.evidence.order import in_order
+from quality.evidence.order import in_order, late_screens
 from quality.evidence.samples import SAMPLE_EVIDENCE
 from quality.evidence.steps import STEP_EVIDENCE, Finding
 from quality.items import Episode, Item, Sample, Step
@@ -53,7 +53,7 @@ class Seen:
 def look_at_episode(episode: Episode, habits: Habits) -> Seen:
     """All findings about an episode and its steps."""
     steps = {step.item_id: look_at_step(step) for step in episode.actions}
-    for gather in STEPWISE_EVIDENCE.values():
+    for gather in (*STEPWISE_EVIDENCE.values(), late_screens):
         for item_id, finding in gather(episode).items():
             steps[item_id].append(finding)
     looks = (*EPISODE_EVIDENCE.values(), in_order)

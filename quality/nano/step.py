@@ -18,6 +18,7 @@ RULES = (
     "point_on_element", "misses_named", "outside_target", "target_no_element", "no_effect", "scroll_contradicts",
     "typed_before", "typed_differs", "typed_not_told", "off_by_one", "blank_point", "repeated", "loop",
     "misses_goal", "other_than_goal", "leads_to_other", "effect_elsewhere", "moved_without_scroll", "scroll_elsewhere",
+    "late_screen",
 )  # fmt: skip
 """Kinds of objection of the rules judge that are features of their own."""
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from quality.evidence import steps as ev
+from quality.evidence.order import late_screens
 from quality.evidence.pixels import grey_small, measure_shift
 from quality.judges.rules import RulesJudge
 from schemas.actions import Click, Scroll, Type, Wait
@@ -110,6 +111,22 @@ def test_repeating_an_action_on_an_unchanged_screen_is_found_and_waiting_isn_t(w
     }
     assert "repeated" in verdicts["step:made/e1/1"].kinds
     assert "repeated" not in verdicts["step:made/e1/3"].kinds
+
+
+def test_a_screenshot_one_too_old_is_found_and_sure_where_the_lost_effect_shows_later(world, buttons, scrolled):
+    start, end = world.screen(scrolled(600)), world.screen(scrolled(720))
+    late = late_screens(world.episode((Scroll(direction="down"), start), (ON_SEARCH, start), (Wait(), end)))
+    assert [(item, found.cap) for item, found in late.items()] == [("step:made/e1/1", 3)]
+    page, other = world.page(buttons), world.page(buttons, note="saved")
+    doubt = late_screens(world.episode((ON_SEARCH, page), (ON_SETTINGS, page), (Wait(), other)))
+    assert [(found.kind, found.cap) for found in doubt.values()] == [("late_screen", 6)]
+    for sound in (
+        ((ON_SEARCH, page), (ON_SETTINGS, other), (Wait(), page)),
+        ((Wait(), page), (ON_SETTINGS, page), (Wait(), other)),
+        ((ON_SEARCH, page), (Wait(), page), (Wait(), other)),
+        ((ON_SEARCH, page), (ON_SEARCH, page), (Wait(), other)),
+    ):
+        assert not late_screens(world.episode(*sound))
 
 
 def test_text_typed_is_compared_with_what_the_next_screen_shows(world, buttons):
