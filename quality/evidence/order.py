@@ -138,5 +138,5 @@ def in_order(episode: Episode, habits: Habits) -> Finding | None:
         return Finding("in_order", 9, "the screens follow the actions", "reachability") if supported >= 2 else None
     shown = ", ".join(str(index) for index in astray[:5])
     reason = f"what follows step {shown} fits less than another screen of the episode"
-    cap = 3 if len(astray) >= 2 else 5
+    cap = 3 if len(astray) >= 2 else 4 if supported < 2 else 5
     return Finding("out_of_order", cap, reason, "reachability")

@@ -8,8 +8,10 @@ and, where the evidence proves it, the repair. Caps: 0–3 = the step is wrong, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,8 @@ from schemas.action_types import Drag, Scroll, Type, scroll_direction
 CONTAINER_SHARE = 0.4
 """An element over more of the screen is a container: hitting it proves nothing."""
 POINT_MARGIN = 6.0
+LEAST_MOVE = 10.0
+"""Units; a label that moves by less hasn't."""
 BLANK_SPREAD = 2.0
 """Standard deviation of grey levels (0..255) below which a patch is blank."""
 POINTED = ("Click", "LongPress", "DoubleClick", "Hover")
@@ -229,23 +233,44 @@ def frame_changes(step: Step) -> Finding | None:
     return Finding("no_effect", 6 if kind == "Type" else 5, f"nothing changes after {kind}", repair={"drop": True})
 
 
-def scroll_agrees(step: Step) -> Finding | None:
-    """The scroll word agrees with the measured shift of the picture.
+def labels_moved(one: Screen, two: Screen) -> float | None:
+    """How far up the listed labels went from one screen to the other, in units (below 0: down); None unless most of
+    those that moved, three at least, moved alike. Labels that a screen has twice aren't looked at."""
+    before, after = _single_labels(one), _single_labels(two)
+    moves = [before[label] - after[label] for label in before.keys() & after.keys()]
+    moved = [move for move in moves if abs(move) > LEAST_MOVE]
+    amount = median(moved) if moved else 0.0
+    alike = sum(abs(move - amount) < LEAST_MOVE for move in moved)
+    return amount if alike >= 3 and 2 * alike > len(moved) else None
 
-    Can't see: repeating content, a shift beyond three quarters of the view, two lists that move apart.
+
+def _single_labels(screen: Screen) -> dict[str, float]:
+    """Labels that stand on a screen once → where their boxes begin, from the top."""
+    labels = [(plain(e.label), e.box[1]) for e in screen.elements]
+    times = Counter(label for label, _ in labels)
+    return {label: top for label, top in labels if label and times[label] == 1}
+
+
+def scroll_agrees(step: Step) -> Finding | None:
+    """The scroll word agrees with the measured shift of the picture, or else of its labels.
+
+    Can't see: repeating content, a shift beyond the view, two lists that move apart.
     """
     if not isinstance(step.action, Scroll) or step.screen is None or step.next is None:
         return None
     word = step.action.direction or scroll_direction(step.action.start or (0, 0), step.action.end or (0, 0))
     shift = step.screen.shift_to(step.next, skip_top(step))
-    if shift is None:
-        return None
-    if shift.direction == word:
-        return Finding("scroll_agrees", 10, f"the view moves {word} by {shift.amount:.0f}")
-    return Finding(
-        "scroll_contradicts", 2, f"the step says {word}, the view moves {shift.direction} by {shift.amount:.0f}",
-        repair={"flip": shift.direction},
-    )  # fmt: skip
+    if shift is not None:
+        direction, amount = shift.direction, shift.amount
+    else:
+        up = labels_moved(step.screen, step.next) if word in ("up", "down") else None
+        if up is None:
+            return None
+        direction, amount = ("down" if up > 0 else "up"), abs(up)
+    if direction == word:
+        return Finding("scroll_agrees", 10, f"the view moves {word} by {amount:.0f}")
+    reason = f"the step says {word}, the view moves {direction} by {amount:.0f}"
+    return Finding("scroll_contradicts", 2, reason, repair={"flip": direction})
 
 
 def effect_beside_point(step: Step) -> Finding | None:

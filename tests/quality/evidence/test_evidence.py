@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from quality.evidence import steps as ev
-from quality.evidence.order import late_screens
+from quality.evidence.episode import Habits
+from quality.evidence.order import in_order, late_screens
 from quality.evidence.pixels import grey_small, measure_shift
 from quality.judges.rules import RulesJudge
 from schemas.actions import Click, Scroll, Type, Wait
@@ -45,6 +46,16 @@ def _page(buttons):
     return buffer.getvalue()
 
 
+def _png(pixels):
+    import io
+
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
 def test_the_element_that_the_step_names_must_hold_the_point(world, buttons):
     page = world.page(buttons)
     hit = first(world.episode((ON_SEARCH, page, 'Tap the "Search" button')))
@@ -80,6 +91,21 @@ def test_the_scroll_word_is_checked_against_the_measured_shift(world, scrolled, 
     flipped = ev.scroll_agrees(first(world.episode((Scroll(direction=wrong), start), (Wait(), end))))
     assert right.cap == 10
     assert flipped.kind == "scroll_contradicts" and flipped.repair == {"flip": word}
+
+
+def test_where_pixels_don_t_tell_the_listed_labels_say_which_way_the_view_moved(world):
+    noise = [np.random.default_rng(k).integers(0, 255, (640, 360, 3), dtype=np.uint8) for k in (0, 1)]
+    names = ("Ada", "Ben", "Cleo", "Dan")
+    rows = [[((20, 100 + 60 * k - up, 340, 140 + 60 * k - up), name) for k, name in enumerate(names)] for up in (0, 64)]
+    top = ((20, 10, 340, 50), "Contacts")
+    start, end = (world.screen(_png(grey), [top, *listed]) for grey, listed in zip(noise, rows, strict=True))
+    step = first(world.episode((Scroll(direction="down"), start), (Wait(), end)))
+    assert ev.labels_moved(step.screen, step.next) == pytest.approx(100)
+    assert ev.scroll_agrees(step).cap == 10
+    flipped = ev.scroll_agrees(first(world.episode((Scroll(direction="up"), start), (Wait(), end))))
+    assert flipped.kind == "scroll_contradicts" and flipped.repair == {"flip": "down"}
+    few = world.screen(_png(noise[1]), [top, *rows[1][:2]])
+    assert ev.scroll_agrees(first(world.episode((Scroll(direction="down"), start), (Wait(), few)))) is None
 
 
 def test_the_measured_amount_is_the_true_one(scrolled):
@@ -127,6 +153,20 @@ def test_a_screenshot_one_too_old_is_found_and_sure_where_the_lost_effect_shows_
         ((ON_SEARCH, page), (ON_SEARCH, page), (Wait(), other)),
     ):
         assert not late_screens(world.episode(*sound))
+
+
+@pytest.mark.parametrize(
+    ("order", "kind", "cap"),
+    [((0, 1, 2), "in_order", 9), ((1, 0), "out_of_order", 4), ((1, 0, 2), "out_of_order", 5), ((1, 2, 0), "out_of_order", 5),
+     ((2, 1, 0), "out_of_order", 3)],
+)  # fmt: skip
+def test_steps_whose_effects_show_on_other_screens_are_out_of_order(world, buttons, order, kind, cap):
+    words = ("alpha", "beta", "gamma")
+    rows = [((20, 400 + 50 * k, 340, 440 + 50 * k), word) for k, word in enumerate(words)]
+    pages = [world.page([*buttons, *rows[:shown]]) for shown in range(4)]
+    steps = [(Type(words[k]), pages[k]) for k in order]
+    found = in_order(world.episode(*steps, (Wait(), pages[len(order)])), Habits())
+    assert found is not None and (found.kind, found.cap) == (kind, cap)
 
 
 def test_text_typed_is_compared_with_what_the_next_screen_shows(world, buttons):
