@@ -157,8 +157,8 @@ def test_a_screenshot_one_too_old_is_found_and_sure_where_the_lost_effect_shows_
 
 @pytest.mark.parametrize(
     ("order", "kind", "cap"),
-    [((0, 1, 2), "in_order", 9), ((1, 0), "out_of_order", 4), ((1, 0, 2), "out_of_order", 5), ((1, 2, 0), "out_of_order", 5),
-     ((2, 1, 0), "out_of_order", 3)],
+    [((0, 1, 2), "in_order", 9), ((1, 0), "out_of_order", 4), ((1, 0, 2), "out_of_order", 5),
+     ((1, 2, 0), "out_of_order", 5), ((2, 1, 0), "out_of_order", 3)],
 )  # fmt: skip
 def test_steps_whose_effects_show_on_other_screens_are_out_of_order(world, buttons, order, kind, cap):
     words = ("alpha", "beta", "gamma")
