@@ -72,7 +72,7 @@ def describe(
         metadata["licences"] = dg.MetadataValue.md(manifest.file("licences.md").read_text(encoding="utf-8"))
     if manifest.asset == "leaderboard/standings":
         metadata["standings"] = dg.MetadataValue.md(manifest.file("standings.md").read_text(encoding="utf-8"))
-    found = dict(_numbers(manifest.counts))
+    found = dict(numbers(manifest.counts))
     metadata |= dict(list(found.items())[:MAX_NUMBERS])
     metadata["counts"] = dg.MetadataValue.json(_plain(manifest.counts))
     return metadata
@@ -87,17 +87,23 @@ def _pictures(stage: Stage, manifest: Manifest, store: Store) -> dict[str, str]:
         return {"picture": f"not drawn: {type(error).__name__}: {error}"}
 
 
-def _numbers(counts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, int | float]]:
-    """Numbers of nested counts, named by their path."""
+def numbers(counts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, int | float]]:
+    """Numbers of nested counts, named by their path, as people read them: a fraction with four digits."""
     found: list[tuple[str, int | float]] = []
     for name, value in counts.items():
         if isinstance(value, bool) or value is None:
             continue
         if isinstance(value, int | float) and value == value and abs(value) < 2**62:
-            found.append((f"{prefix}{name}", value))
+            found.append((f"{prefix}{name}", _readable(value)))
         elif isinstance(value, Mapping):
-            found += _numbers(value, f"{prefix}{name}: ")
+            found += numbers(value, f"{prefix}{name}: ")
     return found
+
+
+def _readable(value: int | float) -> int | float:
+    if isinstance(value, int):
+        return value
+    return round(value, 1) if abs(value) >= 1000 else float(f"{value:.4g}")
 
 
 def _plain(value: Any) -> Any:

@@ -107,6 +107,19 @@ def test_the_corpus_says_which_source_is_on_its_last_good_version(
     assert not notes["gold/a"] and "isn't used" in str(notes["gold/b"])
 
 
+def test_numbers_are_shown_as_people_read_them() -> None:
+    counts = {
+        "share": 1 / 3,
+        "seconds": 1234.5678,
+        "rows": 123_456_789,
+        "none": None,
+        "by": {"tiny": 1.23456e-7, "yes": True},
+    }
+    assert dict(metadata.numbers(counts)) == {
+        "share": 0.3333, "seconds": 1234.6, "rows": 123_456_789, "by: tiny": 1.235e-7,
+    }  # fmt: skip
+
+
 def test_what_is_late_is_said_by_the_deployment(tmp_path: Path) -> None:
     shipped = deployment.load()
     loaded = definitions.build(shipped)
