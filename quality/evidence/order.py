@@ -92,16 +92,18 @@ def late_screens(episode: Episode) -> dict[str, Finding]:
     """Steps that stand on the picture of the action before, which must have changed it, and lead to another: their
     screenshot seems to be one too old. Step item id → finding.
 
-    Surely where the next screen shows what the action before does and not what this one does. Can't see: an action
-    before that was in vain (then only it is wrong), so else it is a doubt.
+    Surely where the next screen shows what the action before does and not what this one does. Else it is a doubt, too
+    small to keep a step from the corpus: mostly the action before was in vain, and only that one is wrong.
     """
     found: dict[str, Finding] = {}
     if episode.one_picture:
         return found
+    told = ""
     for before, step in pairwise(episode.actions):
-        kind = before.row["action_type"]
-        if kind not in MUST_CHANGE or step.follows_gap or before.row["action_text"] == step.row["action_text"]:
-            continue
+        kind, text, ahead = before.row["action_type"], before.row["action_text"], told
+        told = text
+        if kind not in MUST_CHANGE or step.follows_gap or text in (ahead, step.row["action_text"]):
+            continue  # what is done twice is a loop: see `loops`
         if before.screen is None or step.screen is None or step.next is None or step.row["action_type"] == "Wait":
             continue
         top = skip_top(step)
@@ -109,7 +111,7 @@ def late_screens(episode: Episode) -> dict[str, Finding]:
             continue
         sure = fit(before, step.next) > max(fit(step, step.next), 0.0)
         words = f"{kind} before it changed nothing" + (", and its effect comes after this step" if sure else "")
-        found[step.item_id] = Finding("late_screen", 3 if sure else 6, words)
+        found[step.item_id] = Finding("late_screen", 3 if sure else 7, words)
     return found
 
 
