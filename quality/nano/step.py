@@ -18,7 +18,6 @@ RULES = (
     "point_on_element", "misses_named", "outside_target", "target_no_element", "no_effect", "scroll_contradicts",
     "typed_before", "typed_differs", "typed_not_told", "off_by_one", "blank_point", "repeated", "loop",
     "misses_goal", "other_than_goal", "leads_to_other", "effect_elsewhere", "moved_without_scroll", "scroll_elsewhere",
-    "late_screen",
 )  # fmt: skip
 """Kinds of objection of the rules judge that are features of their own."""
 
@@ -60,8 +59,9 @@ def _typed_where(step: Step, before: Step | None) -> Features:
 
 
 def rule_features(findings: Sequence[Finding], kinds: Sequence[str]) -> Features:
-    """Lowest cap, confirmations, and each kind of objection as a feature."""
-    against = [finding for finding in findings if finding.cap < 8]
+    """Lowest cap, confirmations, and each kind of objection as a feature. A late screen is none: the bench holds all
+    of them out, so what is seen of the finding are sound steps after an action in vain."""
+    against = [finding for finding in findings if finding.cap < 8 and finding.kind != "late_screen"]
     found = {f"rule_{kind}": 0.0 for kind in kinds}
     for finding in against:
         if f"rule_{finding.kind}" in found:
