@@ -71,7 +71,8 @@ def bench(options: argparse.Namespace) -> int:
     print(
         f"items {truth['items']} ({truth['planted']:.3f} planted low), gold {truth['gold']}; "
         f"true high fidelity {truth['before']:.3f} before, "
-        f"{truth['after']:.3f} after (the judge claims {claim}); sound items kept {truth['clean_kept']:.3f} "
+        f"{truth['after']:.3f} after (the judge claims {claim}); sound items kept {truth['clean_kept']:.3f}, "
+        f"of traces without any damage {truth['whole_kept']:.3f} "
         f"({truth['withheld']} more hold credentials and are withheld)"
     )
     for name, counts in (("untrue in gold", truth["left"]), ("repaired", truth["repaired"])):

@@ -36,7 +36,8 @@ class Verified:
     """`planted`: share of items that belong to something damaged. `before`, `after`: share of items that are true,
     in the corpus and in gold (in a damaged trace single steps may be true: those before the first error). `clean_kept`:
     share of the sound items that are in gold and true, those aside that are `withheld`: sound ones that hold a password
-    or key, which no corpus keeps whatever a judge says of them."""
+    or key, which no corpus keeps whatever a judge says of them. `whole_kept`: the same share of those alone that stand
+    in no damaged trace: a damaged one may lose sound steps with its bad one, whose goal or end no longer fits."""
 
     items: int
     gold: int
@@ -44,6 +45,7 @@ class Verified:
     before: float
     after: float
     clean_kept: float
+    whole_kept: float
     withheld: int
     left: dict[str, int]
     """Defect → untrue items of it in gold."""
@@ -78,13 +80,24 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
     withheld = _withheld(gold)
     sound = [item_id for item_id in damage if not damage[item_id] and item_id not in withheld]
     planted = sum(bool(kind) for kind in damage.values())
+    broken = {_trace_of(item_id) for item_id in damage if damage[item_id]}
+    whole = [item_id for item_id in sound if _trace_of(item_id) not in broken]
     return Verified(
         len(damage), len(true), planted / len(damage), sum(first.values()) / len(first),
         sum(true.values()) / len(true) if true else 0.0,
-        sum(true.get(item_id, False) for item_id in sound) / len(sound),
+        _share(true, sound), _share(true, whole),
         sum(not damage.get(item_id, "x") for item_id in withheld), dict(sorted(left.items())),
         dict(sorted(repaired.items())), true,
     )  # fmt: skip
+
+
+def _trace_of(item_id: str) -> str:
+    """What the steps of a trace have in common; a sample is by itself."""
+    return item_id.rpartition("/")[0] or item_id
+
+
+def _share(true: Mapping[str, bool], items: Sequence[str]) -> float:
+    return sum(true.get(item_id, False) for item_id in items) / len(items) if items else 0.0
 
 
 def _read(corpus: Path, gold: Path) -> tuple[dict[str, Row], dict[str, Row], Both, Both]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -153,3 +155,15 @@ def test_of_a_corpus_itself_as_gold_the_truth_is_its_sound_share(
     assert found.clean_kept == 1.0 and found.after == found.before > 1 - found.planted
     assert 0.2 < found.planted < 0.45
     assert sum(found.left.values()) == round((1 - found.after) * found.gold)
+    gold = tmp_path / "gold"
+    gold.mkdir()
+    rows = truth_of(corpus)
+    bad = {row["item_id"].split("/")[1] for row in rows if row["label"] == "planted" and "/" in row["item_id"]}
+    steps = pq.read_table(corpus / "steps.parquet")
+    sound = next(name for name in steps["episode_id"].to_pylist() if name not in bad)
+    pq.write_table(pq.read_table(corpus / "samples.parquet"), gold / "samples.parquet")
+    for lacking, whole in ((bad, True), ({sound}, False)):
+        kept = pc.invert(pc.is_in(steps["episode_id"], pa.array(sorted(lacking), pa.string())))
+        pq.write_table(steps.filter(kept), gold / "steps.parquet")
+        less = verify(corpus, gold)
+        assert (less.whole_kept == 1.0) is whole and 0.5 < less.clean_kept <= 1.0
