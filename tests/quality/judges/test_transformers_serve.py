@@ -30,7 +30,8 @@ from quality.model_client.spending import JudgeBook
 from schemas.actions import Click, Wait
 
 # fastapi: the server itself. torchvision: AutoProcessor of every Qwen-VL loads a video processor, which needs it.
-MISSING = [name for name in ("fastapi", "uvicorn", "pydantic", "torchvision") if find_spec(name) is None]
+# accelerate: it loads the model by device.
+MISSING = [name for name in ("fastapi", "uvicorn", "pydantic", "torchvision", "accelerate") if find_spec(name) is None]
 ONCE = Retry(attempts=2, base_s=0.01, cap_s=0.02, timeout_s=60, deadline_s=100, breaker_limit=4)
 
 
