@@ -14,7 +14,7 @@ from quality import cleaning
 from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
 from quality.items import Episode, Part, Row, Sample, Step, make_episode, make_samples, step_id
-from quality.judges.judge import Judge, Verdict
+from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge, Verdict
 from quality.judges.rules import look_at_episode, look_at_sample
 from quality.judges.verdicts import split_items, split_pending
 from quality.model_client.spending import CeilingReached
@@ -22,6 +22,9 @@ from quality.refinement.reconstruct import DROP, reconstruct_episode, reconstruc
 from quality.refinement.repairs import Rewriter, marked
 from quality.review.kept import Kept, as_kept, holds, people_verdicts
 from schemas.ids import canonical_json
+
+FEW = 0.25
+"""Share of a trace's steps that may be discarded while the rest is judged without them; one always may."""
 
 
 @dataclass
@@ -60,7 +63,7 @@ class _Work:
     item: Episode | Sample
     verdicts: dict[str, Verdict]
     first: Episode | Sample
-    dropped: list[tuple[Row, str]] = field(default_factory=list)
+    dropped: list[Reject] = field(default_factory=list)
     waiting: bool = False
 
 
@@ -189,6 +192,8 @@ def _repair_episode(work: _Work, episode: Episode, rewriter: Rewriter, habits: H
         index = step.row["step_index"]
         if index in rows and _needs_repair(steps[step.item_id]):
             changed |= _repair_step(work, step, rows, steps[step.item_id], seen.steps[step.item_id], rewriter, number)
+    if not changed and verdict.disposition != "keep":
+        changed = _leave_out(work, episode, rows, steps)
     if not changed or not any(row["action_text"] is not None for row in rows.values()):
         return False
     work.item = make_episode(list(rows.values()), episode.bank)
@@ -220,7 +225,7 @@ def _repair_whole(
     for index in [index for index in rows if index > last]:
         row = rows.pop(index)
         if row["action_text"] is not None:
-            work.dropped.append((row, repair))
+            work.dropped.append(_dropped(row, repair))
     rows[last] = marked(rows[last], step_id(rows[last]), repair, number)
     return True
 
@@ -240,11 +245,25 @@ def _repair_step(
             return False
         repair, row = made
     if row is None:
-        work.dropped.append((rows.pop(index), f"{DROP}: {verdict.reason}"))
+        work.dropped.append(_dropped(rows.pop(index), f"{DROP}: {verdict.reason}"))
         return True
     # The goal may have been rewritten in this round: keep that and change the rest.
     new = {**row, "instruction": rows[index]["instruction"], "provenance": rows[index]["provenance"]}
     rows[index] = marked(new, step.item_id, repair, number)
+    return True
+
+
+def _leave_out(work: _Work, episode: Episode, rows: dict[int, Row], verdicts: Mapping[str, Verdict]) -> bool:
+    """Discard the steps that are bad and can't be repaired, so that the rest is judged without them: they speak
+    against the trace as well. Only few of a trace whose other steps are all good; changes `rows`."""
+    scores = [(step, verdicts[step.item_id].alignment) for step in episode.actions]
+    bad = [step for step, score in scores if score is not None and score < REWRITE_FROM]
+    good = [step for step, score in scores if score is not None and score >= KEEP_FROM]
+    few = len(bad) <= max(1, FEW * len(scores)) and len(bad) < len(good)
+    if not bad or not few or len(bad) + len(good) < len(scores):
+        return False
+    for step in bad:
+        work.dropped.append(_reject(step.item_id, verdicts[step.item_id], rows.pop(step.row["step_index"])))
     return True
 
 
@@ -270,8 +289,11 @@ def _settle(work: _Work, refined: Refined) -> None:
             refined.steps.append(step.row)
         else:
             refined.rejects.append(_reject(step.item_id, verdict, step.row))
-    for row, reason in work.dropped:
-        refined.rejects.append(Reject(step_id(row), f"dropped by {reason}", None, row))
+    refined.rejects += work.dropped
+
+
+def _dropped(row: Row, repair: str) -> Reject:
+    return Reject(step_id(row), f"dropped by {repair}", None, row)
 
 
 def _reject(item_id: str, verdict: Verdict, row: Row) -> Reject:

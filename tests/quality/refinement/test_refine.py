@@ -166,6 +166,47 @@ def test_what_repairs_make_is_not_kept_unless_the_judge_says_so(world, scrolled)
     assert refined.steps == [] and {reject.score for reject in refined.rejects} == {2}
 
 
+class Grudging(RulesJudge):
+    """Says what it is told of each step, and nothing good of a trace that holds a bad one."""
+
+    def __init__(self, alignments):
+        super().__init__()
+        self.alignments = alignments
+
+    def judge(self, items, round_number=0, habits=None):
+        found = []
+        for item in items:
+            told = {step.item_id: self.alignments[step.row["step_index"]] for step in item.actions}
+            reach = 9 if all(score is not None and score >= 4 for score in told.values()) else 3
+            for name, score in [*told.items(), (item.item_id, None)]:
+                found.append(Verdict(name, score, reach, "told", 1.0, "grudging", "m", "1", round_number))
+        return found
+
+
+@pytest.mark.parametrize(
+    ("alignments", "gold"),
+    [
+        ([9, 9, 2, 9, 9], [0, 1, 3, 4]),
+        ([9, 9, 0, 9, 9], [0, 1, 3, 4]),
+        ([9, 2, 9, 9, 9, 2, 9, 9], [0, 2, 3, 4, 6, 7]),
+        ([9, 2, 9, 2, 9], []),  # too many
+        ([9, 9, 2, 5, 9], []),  # another one is doubtful
+        ([9, 9, 2, None, 9], []),
+        ([2, 9], []),  # what is left is no trace
+    ],
+)
+def test_the_rest_of_a_trace_is_judged_without_its_few_bad_steps(world, buttons, alignments, gold):
+    # no step can be repaired: nothing says what its click was meant for
+    steps = [(Click((750, 195)), world.page(buttons, note=str(number))) for number in range(len(alignments))]
+    refined = refine(world, world.episode(*steps), judge=Grudging(alignments))
+    assert [row["step_index"] for row in refined.steps] == gold
+    assert len(refined.steps) + len(refined.rejects) == len(alignments)
+    assert all(reject.reason == "discarded: told" for reject in refined.rejects)
+    if gold:
+        assert {reject.score for reject in refined.rejects} == {min(alignments)}
+        assert refined.rounds == 1
+
+
 def test_a_replacement_needs_exactly_one_place():
     assert replace_once("find Bern", "Bern", r"\1 Basel") == r"find \1 Basel"
     assert replace_once("Bern to Bern", "Bern", "Basel") is None and replace_once("Berne", "Bern", "Basel") is None
