@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from generators.generation.devices import Device
+from generators.generation.crew import CrewStatistics, Worker
 from trainer.online.rollouts import Job, RolloutClaim
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
 
 
 @dataclass(eq=False)
-class Worker:
-    """A thread. `doing` is the call that it is in, since `since`; `given_up`: nothing it says counts any more."""
+class RolloutWorker(Worker):
+    """A thread that makes rollouts, since `job_since` that of `job`."""
 
-    number: int
-    thread: threading.Thread | None = None
     job: Job | None = None
     claim: RolloutClaim | None = None
-    device: Device | None = None
-    kind: str = ""
-    opened: AbstractContextManager[Device] | None = None
-    open_since: float = 0.0
     job_since: float = 0.0
-    doing: str = ""
-    since: float = 0.0
-    given_up: bool = False
-
-    def call(self, what: str) -> None:
-        self.doing, self.since = what, time.monotonic()
 
 
 @dataclass
@@ -48,10 +30,8 @@ class Task:
 
 
 @dataclass
-class Statistics:
+class Statistics(CrewStatistics):
     """What the workers survived. `failures` by what failed."""
 
     failures: Counter[str] = field(default_factory=Counter)
-    hung: int = 0
-    opened: int = 0
     lost: int = 0
