@@ -34,7 +34,7 @@ LARGE_GAP = 0.1
 MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LearnerConfig:
     """`warmup` updates of a rate that rises; `entropy_decay` is σ; an update goes `iterations` times through its
     trajectories, in `steps` optimiser steps each time; `temperature` is that of the sampled distribution; with `bf16`

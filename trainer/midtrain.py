@@ -189,14 +189,7 @@ def train(
     digest = _run_digest(model, source, config) if group.first and state_dir is not None else ""
     digest, state_dir = following(group, (digest, state_dir))
     answers = processor  # validation is of answers alone, whatever image tokens are asked for
-    if config.image_labels:
-        if not processor.preset.instruction_first:
-            raise ValueError("mid-training: image_labels: expected a preset that puts the instruction before the "
-                             f"picture, found {processor.preset.name}: its image tokens can't know it")  # fmt: skip
-        processor = LabelledImages.of(processor, targets=True)
-    if not 0 <= config.image_blocks <= len(model.model.language_model.layers):
-        raise ValueError(f"mid-training: image_blocks: expected 0 to {len(model.model.language_model.layers)}, the "
-                         f"decoder's blocks, found {config.image_blocks}")  # fmt: skip
+    processor = _labelled(model, processor, config)
     again = getattr(source, "pictures_come_again", True)
     freeze_vision(model, config.freeze_vision, keep=again and group.world == 1)
     plain, model = model, sharded(model, group, config.bf16) if group.world > 1 else model
@@ -249,6 +242,20 @@ def train(
     if on_event is not None:  # on every rank
         on_event({"kind": "trained", "step": step})
     return curve
+
+
+def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Processor:
+    """The processor of training rows: with labels of image tokens, if they are asked for. Raises `ValueError` where
+    model or preset can't do what the config asks."""
+    if not 0 <= config.image_blocks <= len(model.model.language_model.layers):
+        raise ValueError(f"mid-training: image_blocks: expected 0 to {len(model.model.language_model.layers)}, the "
+                         f"decoder's blocks, found {config.image_blocks}")  # fmt: skip
+    if not config.image_labels:
+        return processor
+    if not processor.preset.instruction_first:
+        raise ValueError("mid-training: image_labels: expected a preset that puts the instruction before the "
+                         f"picture, found {processor.preset.name}: its image tokens can't know it")  # fmt: skip
+    return LabelledImages.of(processor, targets=True)
 
 
 def _tell(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:

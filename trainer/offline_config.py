@@ -80,9 +80,10 @@ class OfflineConfig:
 def learner_config(config: OfflineConfig) -> LearnerConfig:
     """What of a run's settings the learner goes by."""
     return LearnerConfig(
-        config.grpo, config.learning_rate, config.warmup, config.weight_decay, config.max_grad_norm,
-        config.entropy_decay, config.iterations, config.micro_batch, config.freeze_vision,
-        config.gradient_checkpointing, bf16=config.bf16,
+        grpo=config.grpo, learning_rate=config.learning_rate, warmup=config.warmup, weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm, entropy_decay=config.entropy_decay, iterations=config.iterations,
+        micro_batch=config.micro_batch, freeze_vision=config.freeze_vision,
+        gradient_checkpointing=config.gradient_checkpointing, bf16=config.bf16,
     )  # fmt: skip
 
 
