@@ -15,7 +15,7 @@ import json
 import re
 import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,8 +115,9 @@ class SshDevice:
     async def do(self, *words: str, given: bytes = b"", extra_s: float = 0.0) -> bytes:
         """Output of a command that must succeed; `given` is its stdin. Raises `DeviceError`."""
         async with self._process(words, self._options.call_s + extra_s) as process:
-            process.stdin.write(given)
-            process.stdin.write_eof()
+            with suppress(BrokenPipeError):  # one that reads nothing may have ended by now
+                process.stdin.write(given)
+                process.stdin.write_eof()
             out, err = await asyncio.gather(self._read(process.stdout), self._read(process.stderr))
             await process.wait_closed()
             code = process.returncode

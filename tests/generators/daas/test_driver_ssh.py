@@ -180,6 +180,24 @@ def test_a_hung_command_meets_its_time_limit(desktop: Endpoint) -> None:
     run(go())
 
 
+def test_a_command_may_end_before_it_is_given_anything(desktop: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        async with connect(desktop) as device:
+            begin = device._connection.create_process
+
+            async def late(*words: Any, **options: Any) -> Any:
+                process = await begin(*words, **options)
+                await asyncio.wait_for(process.wait_closed(), 10)
+                return process
+
+            monkeypatch.setattr(device._connection, "create_process", late)
+            assert await device.do("echo", "done", given=b"nobody reads this") == b"done\n"
+            with pytest.raises(DeviceError, match="code 3"):
+                await device.do("sh", "-c", "exit 3")
+
+    run(go())
+
+
 def test_a_killed_sshd_is_a_device_error(desktop: Endpoint) -> None:
     async def go() -> None:
         async with connect(desktop) as device:
