@@ -38,8 +38,8 @@ CONFIG = OfflineConfig(
 def navigation_rows(count: int, seed: int, *, habit: bool = False) -> Rows:
     """Episodes of three steps over one screen each: scroll down, scroll down, finish.
 
-    With `habit` every other episode scrolls up instead, for no reason: what supervised data is like, and what a
-    reward can settle.
+    With `habit` two episodes of three scroll up instead, for no reason: what supervised data is like, and what a
+    reward can settle. The policy's first choice is then surely the wrong one, so that the peak lies after the start.
     """
     from pipelines.prompts import messages, navigation_text, reply_text
     from schemas.actions import Finished, Scroll
@@ -48,7 +48,7 @@ def navigation_rows(count: int, seed: int, *, habit: bool = False) -> Rows:
     for index in range(count):
         x = 10 + (index * 37 + seed * 11) % 150
         picture = draw({"red": (x, 40, x + 40, 80)})
-        scroll = Scroll(direction="up" if habit and index % 2 else "down")
+        scroll = Scroll(direction="up" if habit and index % 3 else "down")
         for step, action in enumerate((scroll, scroll, Finished())):
             history = [(i + 1, "Scroll(direction='down')") for i in range(step)]
             found.append({
@@ -73,7 +73,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor: Any) -> Path:
-    """A checkpoint that has learned the form, and scrolls up as often as down."""
+    """A checkpoint that has learned the form, and scrolls up twice as often as down."""
     from trainer.model import build_model
 
     folder = tmp_path_factory.mktemp("start")
