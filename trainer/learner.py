@@ -26,6 +26,7 @@ from trainer.batches import Batch, Processor, Row
 from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs
 from trainer.parallel import following, gather_into, norm_of, ranks, sharded
+from trainer.precision import autocast
 
 log = logging.getLogger(__name__)
 STATE_VERSION = 2
@@ -234,9 +235,7 @@ class Learner:
         return made.to(parameter.device, parameter.dtype)
 
     def _logprobs(self, model: Any, batch: Batch) -> ReplyLogprobs:
-        bf16 = batch.input_ids.is_cuda if self.config.bf16 is None else self.config.bf16
-        # a model in parts casts its parts itself
-        with torch.autocast(batch.input_ids.device.type, torch.bfloat16, enabled=bf16 and self.group.world == 1):
+        with autocast(batch.input_ids.device, self.config.bf16, self.group):
             return reply_logprobs(model, batch, self.config.temperature, never=self.processor.never)
 
     def _blend(self, alpha: float) -> None:

@@ -26,6 +26,7 @@ from trainer.global_batch import GlobalBatches, Place, Step, ahead
 from trainer.image_labels import LabelledImages
 from trainer.model import freeze_vision, recompute
 from trainer.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
+from trainer.precision import autocast
 from trainer.span_weights import SpanWeights
 from trainer.supervised_loss import token_losses, validate
 from trainer.tracking import Tracker
@@ -321,9 +322,7 @@ class _Run:
 
         its share.
         """
-        bf16 = batch.input_ids.is_cuda if self._config.bf16 is None else self._config.bf16
-        # a model in parts casts its parts itself
-        with torch.autocast(batch.input_ids.device.type, torch.bfloat16, enabled=bf16 and self._group.world == 1):
+        with autocast(batch.input_ids.device, self._config.bf16, self._group):
             losses, weights, _ = token_losses(self._model, self._processor, batch, sigma, self._config.image_blocks)
             part = (losses * weights).sum() / weight
         (part * self._group.world).backward()

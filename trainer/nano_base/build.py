@@ -151,10 +151,17 @@ def _phase(
 
 
 def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
-    """Whether a folder holds the checkpoint of just this config (its lineage is written last)."""
+    """Whether a folder holds the checkpoint of just this config (its lineage is written last); made on a machine that
+
+    computes in another precision, it is as good.
+    """
     from trainer.checkpoint import LINEAGE, read_lineage
 
-    return (folder / LINEAGE).exists() and read_lineage(folder)["config"] == json.loads(json.dumps(plain))
+    def asked(config: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: {key: value for key, value in part.items() if key != "bf16"} if isinstance(part, dict) else part
+                for name, part in config.items()}  # fmt: skip
+
+    return (folder / LINEAGE).exists() and asked(read_lineage(folder)["config"]) == asked(json.loads(json.dumps(plain)))
 
 
 def _keep(folder: Path, model: Any, processor: Processor, made: Lineage) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainer.nano_base.vision import VisionConfig
+from trainer.precision import native_bf16
 
 if TYPE_CHECKING:
     from trainer.midtrain import MidtrainConfig
@@ -105,8 +106,7 @@ class NanoBaseConfig:
 
         return MidtrainConfig(
             steps=phase.steps, batch_size=phase.batch_size, lr=phase.lr, warmup=min(self.warmup, phase.steps),
-            final_lr_share=phase.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads, bf16=True,
-            save_every=self.save_every, validate_every=0, freeze_vision=phase.frozen,
-            image_blocks=phase.image_blocks,
-            spans=SpanWeights(coordinate=1.0, text=2.0),
+            final_lr_share=phase.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads,
+            bf16=native_bf16(), save_every=self.save_every, validate_every=0, freeze_vision=phase.frozen,
+            image_blocks=phase.image_blocks, spans=SpanWeights(coordinate=1.0, text=2.0),
         )  # fmt: skip

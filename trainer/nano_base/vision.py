@@ -30,6 +30,7 @@ from schemas.ids import digest
 from trainer.nano_base.source import Drawings, PerceptionSource, as_picture
 from trainer.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.parallel import Ranks
+from trainer.precision import native_bf16
 from trainer.training_state import TrainingState
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class VisionConfig:
     kinds: Mapping[str, float] = field(default_factory=lambda: dict(KINDS))
     seed: int = 0
     threads: int = 2
-    bf16: bool = True
+    bf16: bool = field(default_factory=native_bf16)
     save_every: int = 200
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ class StaircaseConfig:
     )
     midtrain: Mapping[str, Any] = field(
         default_factory=lambda: {"steps": 1000, "batch_size": 16, "lr": 8e-4, "warmup": 50, "save_every": 50,
-                                 "image_labels": True, "image_blocks": 2, "bf16": True}
+                                 "image_labels": True, "image_blocks": 2}
     )  # fmt: skip
     look_every: int = 250
     look_each: int = 1
@@ -52,7 +52,7 @@ class StaircaseConfig:
     offline: Mapping[str, Any] = field(
         default_factory=lambda: {"updates": 80, "prompts": 16, "group": 8, "eval_every": 10, "patience": 3,
                                  "train_limit": 4000, "validation_limit": 200, "validation_samples": 1,
-                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 2e-4, "bf16": True,
+                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 2e-4,
                                  "rewards": {"box_aware": True}}
     )  # fmt: skip
     grounding: Mapping[str, Any] = field(default_factory=dict)
@@ -60,7 +60,6 @@ class StaircaseConfig:
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 8, "num_generations": 8,
                                  "workers": 6, "budget_s": 660.0, "learning_rate": 2e-4, "steps_per_generation": 2,
-                                 "bf16": True,
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True
@@ -107,17 +106,24 @@ class StaircaseConfig:
 
 def long_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
     """Nano on two cores, at most 100 minutes a seed (the tasks and episodes, shared by all seeds, aside)."""
+    from trainer.precision import native_bf16
+
     made = StaircaseConfig(platform, seed, base, choice=ChoiceConfig(worlds=worlds_of(platform)))
+    made = _everywhere(made, {"bf16": native_bf16()})
     return _keeping_its_eyes(made) if base else made
+
+
+def _everywhere(config: StaircaseConfig, kept: Mapping[str, Any]) -> StaircaseConfig:
+    """The same settings for every trainer."""
+    return replace(config, midtrain={**config.midtrain, **kept}, offline={**config.offline, **kept},
+                   online={**config.online, **kept})  # fmt: skip
 
 
 def _keeping_its_eyes(config: StaircaseConfig) -> StaircaseConfig:
     """A base that can see keeps its vision tower in every stage; it finds what is named, so that mid-training is about
     what to do with it: mostly steps of episodes, and no coarse targets first."""
-    kept = {"freeze_vision": True}
     steps = {"sigma": (25.0, 8.0), "schedule": ((1.0, {"navigation": 0.75, "grounding": 0.25}),)}
-    return replace(config, midtrain={**config.midtrain, **kept, **steps}, offline={**config.offline, **kept},
-                   online={**config.online, **kept})  # fmt: skip
+    return _everywhere(replace(config, midtrain={**config.midtrain, **steps}), {"freeze_vision": True})
 
 
 SHORT_FAMILIES = {

@@ -13,6 +13,7 @@ from trainer.nano_base.build import GATE, build_nano_base, goal_texts
 from trainer.nano_base.curriculum import CURRICULUM, NanoBaseConfig, Phase
 from trainer.nano_base.source import Drawings, PerceptionSource
 from trainer.nano_base.vision import VisionConfig
+from trainer.precision import native_bf16
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 2048, "hidden": 32, "layers": 1, "heads": 1, "kv_heads": 1, "intermediate": 32,
@@ -47,6 +48,14 @@ def test_a_build_that_is_done_takes_no_step(built: Path) -> None:
     assert set(found["lessons"]["mixed"]["controls"]) == {"blind", "random_element", "swapped"}
     assert not found["passed"]  # ten steps see nothing
     assert (built / "again" / GATE).exists()
+
+
+def test_phases_of_another_precision_are_kept(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer.nano_base.curriculum.native_bf16", lambda: not native_bf16())
+    other, steps = replace(TINY, vision=replace(TINY.vision, bf16=not native_bf16())), []
+    build_nano_base(built / "moved", built, other, progress=False, on_event=steps.append)
+    assert not [event for event in steps if event["kind"] == "step"]
+    assert weights(built / "moved") == weights(built / "out")
 
 
 def test_a_frozen_phase_leaves_the_tower_as_it_is(built: Path) -> None:

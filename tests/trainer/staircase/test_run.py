@@ -16,6 +16,7 @@ import pytest
 
 from pipelines.store import Store
 from trainer.midtrain import MidtrainConfig
+from trainer.precision import native_bf16
 from trainer.presets import NANO_BASE
 from trainer.staircase.chart import staircase_svg
 from trainer.staircase.choice import Tasks
@@ -154,6 +155,14 @@ def test_a_base_that_sees_learns_from_episodes_mostly(tmp_path: Path) -> None:
 
     assert share("") == 0.25
     assert 0.7 < share("a folder") < 0.8
+
+
+def test_the_long_form_rounds_where_the_processor_does() -> None:
+    for base in ("", "a folder"):
+        config = long_form("mobile", 0, base)
+        halves = {part["bf16"] for part in (config.midtrain, config.offline, config.online)}
+        assert halves == {native_bf16()}
+        assert {part.get("freeze_vision", False) for part in (config.offline, config.online)} == {bool(base)}
 
 
 def test_a_window_without_its_stop_is_refused(tiny: StaircaseConfig) -> None:
