@@ -79,7 +79,8 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
         name: {"seconds": round(stage.seconds, 1), **_brief(stage.told)}
         for name, stage in {**stages, "offline_grounding": pointing}.items()
     }
-    head = {"platform": config.platform, "seed": config.seed, "config": config.plain(), "tasks_digest": tasks.digest,
+    settings = {**config.plain(), "base": base.told.get("weights", "") if config.base else ""}  # no folder of a machine
+    head = {"platform": config.platform, "seed": config.seed, "config": settings, "tasks_digest": tasks.digest,
             "measured": list(tasks.measured), "data": counts(rows), "stages": told}  # fmt: skip
     return write_report(folder, head, {config.seed: records}, looks)
 
