@@ -235,7 +235,7 @@ class Learner:
         return made.to(parameter.device, parameter.dtype)
 
     def _logprobs(self, model: Any, batch: Batch) -> ReplyLogprobs:
-        with autocast(batch.input_ids.device, self.config.bf16, self.group):
+        with autocast(batch.input_ids.device, self.config.bf16, self.group.world):
             return reply_logprobs(model, batch, self.config.temperature, never=self.processor.never)
 
     def _blend(self, alpha: float) -> None:

@@ -322,7 +322,7 @@ class _Run:
 
         its share.
         """
-        with autocast(batch.input_ids.device, self._config.bf16, self._group):
+        with autocast(batch.input_ids.device, self._config.bf16, self._group.world):
             losses, weights, _ = token_losses(self._model, self._processor, batch, sigma, self._config.image_blocks)
             part = (losses * weights).sum() / weight
         (part * self._group.world).backward()

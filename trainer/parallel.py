@@ -23,6 +23,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from trainer.precision import in_bf16
+
 TIMEOUT = timedelta(hours=6)
 """Of a collective: the other ranks wait while the first one reads or writes a store. A rank that dies ends the run at
 once, whatever this is."""
@@ -151,7 +153,7 @@ def sharded(model: Any, group: Ranks, bf16: bool | None = None) -> Any:
 
     on_gpu = group.device != "cpu"
     mesh = init_device_mesh("cuda" if on_gpu else "cpu", (group.world,))
-    half = on_gpu if bf16 is None else bf16
+    half = in_bf16(bf16, mesh.device_type)
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
     parted = copy.deepcopy(model) if group.first else model
     parted.tie_weights()  # moving a model to another device may have parted them

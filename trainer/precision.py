@@ -6,16 +6,18 @@ from functools import cache
 
 import torch
 
-from trainer.parallel import Ranks
-
 
 @cache
 def native_bf16() -> bool:
-    """Whether this machine's processor multiplies bfloat16 natively (AVX-512-BF16, AMX, or ARM's)."""
+    """Whether this machine's processor multiplies bfloat16 natively, as those with AVX-512-BF16 or AMX do."""
     return any(has for name, has in torch.cpu.get_capabilities().items() if name.endswith("bf16"))
 
 
-def autocast(device: torch.device, bf16: bool | None, group: Ranks) -> torch.autocast:
-    """Passes in bfloat16, weights as they are; `bf16` None: on a GPU. A model in parts casts its parts itself."""
-    half = device.type != "cpu" if bf16 is None else bf16
-    return torch.autocast(device.type, torch.bfloat16, enabled=half and group.world == 1)
+def in_bf16(asked: bool | None, device: str) -> bool:
+    """Whether passes compute in bfloat16 on a device of this type; None: on a GPU."""
+    return device != "cpu" if asked is None else asked
+
+
+def autocast(device: torch.device, bf16: bool | None, ranks: int) -> torch.autocast:
+    """Passes in bfloat16, weights as they are. Among several ranks a model lies in parts, which cast themselves."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(bf16, device.type) and ranks == 1)

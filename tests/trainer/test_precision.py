@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from trainer.parallel import Ranks
-from trainer.precision import autocast, native_bf16
+from trainer.precision import autocast, in_bf16, native_bf16
 
 CPU = torch.device("cpu")
 
@@ -40,5 +39,10 @@ def test_this_processor_is_asked() -> None:
     (None, 1, torch.float32), (False, 1, torch.float32), (True, 1, torch.bfloat16), (True, 2, torch.float32),
 ])  # fmt: skip
 def test_passes_are_rounded_only_where_asked_for(bf16: bool | None, ranks: int, found: torch.dtype) -> None:
-    with autocast(CPU, bf16, Ranks(world=ranks)):
+    with autocast(CPU, bf16, ranks):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == found
+
+
+def test_a_gpu_takes_it_unless_told_otherwise() -> None:
+    assert in_bf16(None, "cuda") and not in_bf16(None, "cpu")
+    assert not in_bf16(False, "cuda") and in_bf16(True, "cpu")

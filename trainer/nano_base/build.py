@@ -151,10 +151,7 @@ def _phase(
 
 
 def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
-    """Whether a folder holds the checkpoint of just this config (its lineage is written last); made on a machine that
-
-    computes in another precision, it is as good.
-    """
+    """Whether a folder holds the checkpoint of just this config (its lineage is written last), in either precision."""
     from trainer.checkpoint import LINEAGE, read_lineage
 
     def asked(config: Mapping[str, Any]) -> dict[str, Any]:
