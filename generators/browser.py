@@ -15,6 +15,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
+UNWANTED = (
+    # what the window's address bar opens: two pages of Chromium's own a window, drawn anew with every frame
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxFullPopup",
+    "SpareRendererForSitePerProcess",  # a process that waits for a second site
+    # Playwright's own list: of two such flags the last one counts
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)
+"""Features of Chromium that are off. A headless window has an address bar too, and its popups took two thirds of what a
+screenshot costs and half of what a page does to open."""
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -30,6 +53,7 @@ FLAGS = (
     "--force-color-profile=srgb",
     "--hide-scrollbars",
     "--disable-partial-raster",  # a screen is drawn whole, so its edges do not depend on what stood there before
+    f"--disable-features={','.join(UNWANTED)}",
 )
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"

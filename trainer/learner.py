@@ -157,8 +157,9 @@ class Learner:
         coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
         grpo = replace(self.config.grpo, entropy_coef=coefficient)
         steps = [(self._share(some), weighted) for some, weighted in by_step(replies, advantages, self.config.steps)]
-        moved = self.config.iterations * len(steps) > 1
-        proximal = [self._proximal(parts) if moved else [None] * len(parts) for parts, _ in steps]
+        again = self.config.iterations > 1  # else the first step's parts meet the very weights of the start
+        proximal = [self._proximal(parts) if again or number else [None] * len(parts)
+                    for number, (parts, _) in enumerate(steps)]  # fmt: skip
         figures: dict[str, float] = {}
         for _ in range(self.config.iterations):
             for (parts, weighted), before in zip(steps, proximal, strict=True):

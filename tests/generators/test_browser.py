@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from generators.browser import DESKTOP, keep_browser, open_browser
+from generators.browser import DESKTOP, FLAGS, UNWANTED, find_chromium, keep_browser, open_browser
 from generators.environments.registry import open_world
 from generators.environments.world import Observation
 from schemas.ids import digest
@@ -23,6 +24,12 @@ PAGE = "data:text/html,<title>a page</title>"
 def process_of(browser: Any) -> int:
     told = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")
     return next(int(process["id"]) for process in told["processInfo"] if process["type"] == "browser")
+
+
+def features_off(process: psutil.Process) -> set[str]:
+    """By the flag that counts: the last one."""
+    flags = [flag for flag in process.cmdline() if flag.startswith("--disable-features=")]
+    return set(flags[-1].partition("=")[2].split(","))
 
 
 def seen_in(world: str, start: Mapping[str, Any]) -> Observation:
@@ -59,6 +66,27 @@ def test_browsers_are_of_one_process_and_know_nothing_of_each_other(tmp_path: Pa
     assert not kept.is_connected()
     with open_browser(DESKTOP) as alone:
         assert alone.browser is not kept
+
+
+def test_no_page_of_chromiums_own_is_drawn_beside_ours() -> None:
+    with open_browser(DESKTOP) as opened:
+        opened.new_page().goto(PAGE)
+        main = psutil.Process(process_of(opened.browser))
+        renderers = [each for each in main.children(recursive=True) if "--type=renderer" in each.cmdline()]
+        assert renderers and not [each for each in renderers if "--top-chrome-webui" in each.cmdline()]
+        assert features_off(main) == set(UNWANTED)
+
+
+def test_what_playwright_turns_off_stays_off() -> None:
+    from playwright.sync_api import sync_playwright
+
+    ours = [flag for flag in FLAGS if not flag.startswith("--disable-features=")]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(headless=True, executable_path=find_chromium(), args=ours)
+        theirs = features_off(psutil.Process(process_of(browser)))
+        browser.close()
+    elsewhere = ("ms", "Tcp")  # Edge's and Windows'
+    assert len(theirs) > 5 and {name for name in theirs if not name.startswith(elsewhere)} <= set(UNWANTED)
 
 
 def test_one_that_has_died_is_launched_anew_whether_anyone_noticed_or_not() -> None:
