@@ -59,11 +59,16 @@ class StaircaseConfig:
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 8, "num_generations": 8,
-                                 "workers": 6, "budget_s": 660.0, "learning_rate": 2e-4, "steps_per_generation": 2,
+                                 "workers": 6, "budget_s": 960.0, "learning_rate": 1e-4, "steps_per_generation": 2,
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True
     online_each: int = 40
+    screen_each: int = 2
+    """Training episodes a family that online RL's start tries first, in the time of online RL; 0: none is left out."""
+    screen_attempts: int = 4
+    screen_least: int = 4
+    """Families that online RL needs: where fewer are solved sometimes, it trains on all."""
     online_validation_each: int = 2
     control_lr: float = 5e-4
     """Peak of the control that goes on with supervised training."""
@@ -155,7 +160,7 @@ def short_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
         online={"mode": "sync", "updates": 1, "tasks_per_update": 1, "num_generations": 2, "workers": 1,
                 "validate_every": 0, "limits": {"step_factor": 1.0, "step_extra": 0},
                 "grpo": {"max_completion_length": 24}},
-        controls=False, online_each=2, online_validation_each=1, test_each=1, attempts=2, grounding_test=12,
-        ties=((0.5, 1.0),), max_new_tokens=24, workers=2, threads=1, shape={} if base else TINY,
+        controls=False, online_each=2, screen_each=0, online_validation_each=1, test_each=1, attempts=2,
+        grounding_test=12, ties=((0.5, 1.0),), max_new_tokens=24, workers=2, threads=1, shape={} if base else TINY,
     )  # fmt: skip
     return _keeping_its_eyes(made) if base else made

@@ -18,6 +18,7 @@ from schemas.ids import digest
 from trainer.staircase.choice import OnEvent, Tasks, write_json
 from trainer.staircase.config import PIXELS, StaircaseConfig
 from trainer.staircase.early_stop import Looks, StopTraining
+from trainer.staircase.screening import screen, worth_training
 from trainer.staircase.stopwatch import Stopwatch, TimeUp
 from trainer.staircase.tasks import nano_pool
 
@@ -172,32 +173,40 @@ class Trainings:
         return self._stage(name, key, make, budget_s)
 
     def online(self, start: Stage) -> Stage:
-        """Online RL on the training episodes of the platform's tasks."""
+        """Online RL on the training episodes of the families that its start sometimes solves."""
         config, name = self.config, f"online_{self.config.platform}"
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.online.config import config_from
             from trainer.online.train import train_online
 
-            settings = config_from({"threads": config.threads, **config.online, "seed": config.seed})
-            if settings.budget_s:  # what was used up before a kill counts
-                settings = replace(settings, budget_s=max(1.0, settings.budget_s - watch.seconds))
-            chosen = [contract for _, contract in self.tasks.of("train", *config.worlds, each=config.online_each)]
-
             def event(told: dict[str, Any]) -> None:
                 watch.tick()
                 self.emit({"stage": name, **told})
 
+            shares = self._screened(start, folder.parent, event)
+            settings = config_from({"threads": config.threads, **config.online, "seed": config.seed})
+            if settings.budget_s:  # what was used up before a kill counts
+                settings = replace(settings, budget_s=max(1.0, settings.budget_s - watch.seconds))
+            families = worth_training(shares, config.screen_least)
+            chosen = [contract for family, contract in self.tasks.of("train", *config.worlds, each=config.online_each)
+                      if not shares or family in families]  # fmt: skip
             found = train_online(
                 start.model, chosen, folder, settings, pool=nano_pool(settings.workers),
                 validation=self.validation(config.online_validation_each), state_dir=folder.parent / STATE, stage=name,
                 on_event=event, parents={f"checkpoints/offline_{config.platform}": self._weights(start)},
             )  # fmt: skip
-            return {"metrics": found.metrics, "timing": found.timing}
+            return {"metrics": found.metrics, "timing": found.timing, "screened": shares, "families": families}
 
-        key = config.key("online", "online_each", "online_validation_each", "seed", start=self._weights(start),
-                         tasks=self.tasks.digest)  # fmt: skip
+        key = config.key("online", "online_each", "online_validation_each", "screen_each", "screen_attempts",
+                         "screen_least", "seed", start=self._weights(start), tasks=self.tasks.digest)  # fmt: skip
         return self._stage(name, key, make)
+
+    def _screened(self, start: Stage, folder: Path, event: OnEvent) -> dict[str, float]:
+        """Share of successes by family of the checkpoint that online RL begins with; empty where nobody asks."""
+        config = self.config
+        some = [contract for _, contract in self.tasks.of("train", *config.worlds, each=config.screen_each)]
+        return screen(start.model, some, config, folder, event) if some else {}
 
     def more_supervised(self, start: Stage, budget_s: float) -> Stage:
         """A control: supervised training goes on from where online RL began, for as long as that took."""
