@@ -26,7 +26,7 @@ from trainer.batches import Batch, Processor, Row
 from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs
 from trainer.parallel import following, gather_into, norm_of, ranks, sharded
-from trainer.precision import autocast
+from trainer.precision import autocast, in_bf16
 
 log = logging.getLogger(__name__)
 STATE_VERSION = 2
@@ -83,7 +83,8 @@ class Learner:
         group = self.group = ranks()
         following(group, None)
         self.reference = copy.deepcopy(model).eval().requires_grad_(False) if config.grpo.beta > 0 else None
-        freeze_vision(model, config.freeze_vision, keep=group.world == 1)
+        device = next(model.parameters()).device.type
+        freeze_vision(model, config.freeze_vision, keep=group.world == 1, bf16=in_bf16(config.bf16, device))
         if self.reference is not None:  # its tower is the policy's, for good
             self.reference.seen_pictures = model.seen_pictures
         self._policy, self._compared_with = model, self.reference

@@ -212,12 +212,12 @@ def recompute(model: Any, on: bool) -> None:
             return
 
 
-def freeze_vision(model: Any, on: bool, *, keep: bool = True) -> None:
+def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool | None = None) -> None:
     """Whether the vision tower keeps its weights while the rest is trained: a small tower that has learned to read
     unlearns it under the gradients of a decoder that can't use it yet. With `keep` what it makes of a picture is kept
-    meanwhile (`SeenPictures`; not where ranks share the tower and run it together)."""
+    meanwhile (`SeenPictures`, with its `bf16`; not where ranks share the tower and run it together)."""
     model.model.visual.requires_grad_(not on)
-    model.seen_pictures = SeenPictures() if on and keep else None
+    model.seen_pictures = SeenPictures(bf16=bf16) if on and keep else None
 
 
 # --- forward passes -------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,35 +31,45 @@ class Features:
 
 class SeenPictures:
     """Features by picture. Each picture goes through the tower alone, so that they don't depend on what was shown
-    before or beside it, and a run that was killed goes on with the same bits."""
+    before or beside it, and a run that was killed goes on with the same bits. Several models with one tower may share
+    them, in threads of their own.
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    `bf16`: whether the tower computes in bfloat16; None: as the pass does that asks."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES, bf16: bool | None = None) -> None:
         self._kept: OrderedDict[tuple[str, bool], Features] = OrderedDict()
-        self._most, self._bytes = most_bytes, 0
+        self._most, self._bytes, self._bf16 = most_bytes, 0, bf16
+        self._lock = threading.Lock()  # not while the tower computes
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SeenPictures:
-        return SeenPictures(self._most)  # a copy of the model looks for itself
+        return SeenPictures(self._most, self._bf16)  # a copy of the model looks for itself
 
     def features(self, model: Any, batch: Batch) -> list[Features]:
         """Of each distinct picture of a batch, in order."""
         assert batch.pixel_values is not None and batch.image_grid_thw is not None
         parts = batch.pixel_values.split(batch.image_grid_thw.prod(-1).tolist())
-        rounded = torch.is_autocast_enabled(batch.pixel_values.device.type)
+        asked = torch.is_autocast_enabled(batch.pixel_values.device.type)
+        rounded = asked if self._bf16 is None else self._bf16
         return [self._of(model, (key, rounded), pixels, grid)
                 for key, pixels, grid in zip(batch.picture_keys, parts, batch.image_grid_thw, strict=True)]  # fmt: skip
 
     def _of(self, model: Any, key: tuple[str, bool], pixels: torch.Tensor, grid: torch.Tensor) -> Features:
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        with torch.no_grad():
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        with torch.no_grad(), torch.autocast(pixels.device.type, torch.bfloat16, enabled=key[1]):
             seen = model.model.get_image_features(pixels, grid[None], return_dict=True)
-        made = Features(seen.pooler_output[0], tuple(layer[0] for layer in seen.deepstack_features))
-        self._kept[key] = made
-        self._bytes += made.size
-        while self._bytes > self._most and len(self._kept) > 1:
-            self._bytes -= self._kept.popitem(last=False)[1].size
+        # in the type of the weights: who shares them may compute otherwise than the tower does
+        made = Features(seen.pooler_output[0].to(pixels.dtype),
+                        tuple(layer[0].to(pixels.dtype) for layer in seen.deepstack_features))  # fmt: skip
+        with self._lock:
+            if key not in self._kept:  # another thread may have looked meanwhile
+                self._kept[key] = made
+                self._bytes += made.size
+            while self._bytes > self._most and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].size
         return made

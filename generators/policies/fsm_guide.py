@@ -51,6 +51,7 @@ class FsmGuide:
         self._way: dict[Situation, Act] = {}
         self._no_way: dict[Situation, str] = {}
         self._search = Search()
+        self._entered: tuple[Situation, str] | None = None
 
     def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Guide.next`."""
@@ -74,8 +75,11 @@ class FsmGuide:
             return self._seek(here, act, places)
         self._search.forget()
         then = self._then(here, act, places)
-        if act.text is not None and hits(last, place):
-            return Advice(Type(act.text), place.role, place.name, then=then)
+        if act.text is not None:
+            # the click before must have been meant for the field: what stood there on another page is none
+            entered, self._entered = self._entered, (here, act.element)
+            if entered == self._entered and hits(last, place):
+                return Advice(Type(act.text), place.role, place.name, then=then)
         return Advice(click_on(place), place.role, place.name, then=then)
 
     # --- on the screen

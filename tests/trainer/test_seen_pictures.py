@@ -58,3 +58,23 @@ def test_the_oldest_go_when_there_is_no_room(own: Any, processor: Any, rows: lis
     for batch in distinct.values():
         kept.features(own, batch)
     assert len(kept) == 2
+
+
+def test_models_with_one_tower_share_what_it_makes(own: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    """The one that learns in bfloat16 and the one that samples in the weights' type get the same numbers."""
+    freeze_vision(own, True, bf16=True)
+    other = copy.deepcopy(own)
+    assert other.seen_pictures is not own.seen_pictures
+    other.seen_pictures = own.seen_pictures
+    batch = processor.training_batch(rows[:4])
+    calls: list[Any] = []
+    for one in (own, other):
+        look = one.model.get_image_features
+        one.model.get_image_features = lambda *given, look=look, **named: calls.append(1) or look(*given, **named)
+    with torch.autocast("cpu", torch.bfloat16):
+        made = own.seen_pictures.features(own, batch)
+    kept = other.seen_pictures.features(other, batch)
+    assert len(calls) == len(set(batch.picture_keys)) and all(a is b for a, b in zip(made, kept, strict=True))
+    assert made[0].tokens.dtype == batch.pixel_values.dtype
+    assert torch.equal(made[0].tokens, made[0].tokens.bfloat16().float())
+    assert torch.isfinite(hidden_states(other, batch)).all()

@@ -22,12 +22,12 @@ from schemas.ids import digest
 from trainer.batches import BadSample, Processor
 from trainer.checkpoint_policy import CheckpointPolicy
 from trainer.generation import Completion, generate
-from trainer.model import freeze_vision
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import POLICY, Job, Recorder, RolloutClaim, Sample
 
 if TYPE_CHECKING:
     from trainer.checkpoint import Checkpoint
+    from trainer.seen_pictures import SeenPictures
 
 GATHER_S = 0.004
 """How long a free engine waits for others to join the first who asks (not in lockstep)."""
@@ -52,12 +52,12 @@ class ReplyEngine:
 
     def __init__(
         self, model: Any, processor: Processor, *, temperature: float, max_new_tokens: int, threads: int,
-        lockstep: bool, batch_size: int = 64, keep_pictures: bool = False,
+        lockstep: bool, batch_size: int = 64, pictures: SeenPictures | None = None,
     ) -> None:  # fmt: skip
-        """`keep_pictures`: no weights will be published, so that what the vision tower makes of a picture is kept."""
-        self._models = {POLICY: copy.deepcopy(model).eval().requires_grad_(False)}
-        if keep_pictures:
-            freeze_vision(self._models[POLICY], True)
+        """`pictures`: what the vision tower makes of a picture is kept there, since no other tower will be published;
+        it may be shared with who else has this tower."""
+        self._pictures = pictures
+        self._models = {POLICY: self._copied(model)}
         self._processor = processor  # its own: picture caches aren't shared between threads
         self._temperature, self._max_new_tokens, self._threads = temperature, max_new_tokens, threads
         self._batch_size, self.lockstep = batch_size, lockstep
@@ -82,11 +82,16 @@ class ReplyEngine:
             self.cond.notify_all()
         self._thread.join()
 
+    def _copied(self, model: Any) -> Any:
+        copied = copy.deepcopy(model).eval().requires_grad_(False)
+        copied.seen_pictures = self._pictures
+        return copied
+
     def publish(self, weights: Mapping[str, torch.Tensor], version: int, slot: str = POLICY) -> None:
         """Answer those who ask this slot with these weights (a state dict) from the next batch on."""
         with self._weights:
             if slot not in self._models:
-                self._models[slot] = copy.deepcopy(self._models[POLICY])
+                self._models[slot] = self._copied(self._models[POLICY])
             self._models[slot].load_state_dict(weights)
             self._versions[slot] = version
 

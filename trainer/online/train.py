@@ -134,7 +134,8 @@ def _engine(start: str | Path, learner: OnlineLearner, config: OnlineConfig, run
         return VllmEngine(models, load_processor(start), config.vllm, temperature=config.temperature,
                           max_new_tokens=limit, run=run)  # fmt: skip
     return ReplyEngine(learner.model, load_processor(start), temperature=config.temperature, max_new_tokens=limit,
-                       threads=config.threads, lockstep=config.mode == "sync")  # fmt: skip
+                       threads=config.threads, lockstep=config.mode == "sync",
+                       pictures=learner.model.seen_pictures)  # fmt: skip
 
 
 class _Run:

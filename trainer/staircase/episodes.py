@@ -29,7 +29,7 @@ from trainer.staircase.performing import Moment, perform
 from trainer.staircase.rows import grounding_rows, navigation_rows, visible
 from trainer.staircase.tasks import Family, episodes
 
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 """Of what decides the rows and the pictures; raise it when the same config must be performed anew."""
 
 

@@ -82,15 +82,17 @@ def _crews(
 
     from trainer.online.engine import ReplyEngine
     from trainer.online.workers import RolloutWorkers
+    from trainer.seen_pictures import SeenPictures
 
     sizes = [workers] if workers < SPLIT else [workers - workers // 2, workers // 2]
     threads = max(1, torch.get_num_threads() // len(sizes))
+    pictures = SeenPictures()
     with ExitStack() as stack:
         crews = []
         for size in sizes:
             engine = stack.enter_context(ReplyEngine(
                 checkpoint.model, checkpoint.processor.apart(), temperature=temperature, lockstep=True,
-                threads=threads, max_new_tokens=max_new_tokens, keep_pictures=True,
+                threads=threads, max_new_tokens=max_new_tokens, pictures=pictures,
             ))  # fmt: skip
             crews.append(stack.enter_context(
                 RolloutWorkers(checkpoint, engine, pool, limits, workers=size, thinking=thinking)

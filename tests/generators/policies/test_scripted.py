@@ -232,3 +232,29 @@ def test_a_search_sees_both_ends_and_is_never_endless() -> None:
     search.forget()
     endless = [search.step("x", [place("a", top)]) for top in range(0, 900, 20)]
     assert endless[-1] is None and sum(step is not None for step in endless) == 2 * MOST_STROKES
+
+
+def test_a_field_is_typed_into_only_after_a_click_that_was_meant_for_it() -> None:
+    """The click before, on another page, may have hit the place where the field stands now."""
+    world, typed = InterpretedWorld(make_site), 0
+    for contract in tasks_of(["issues"], 12):
+        guide = FsmGuide()
+        guide.begin(contract)
+        world.reset(contract.initial_state)
+        last, before = None, None
+        for _ in range(3 * contract.expected_steps):
+            places = world.observe().places
+            everywhere = [replace(one, box=(0, 0, 1000, 1000)) for one in places]
+            advice = guide.next(everywhere, world.state(), last)
+            if advice.done or isinstance(advice.action, Scroll):
+                break
+            last = advice.action
+            if isinstance(last, Type):
+                typed += 1
+                assert before == (advice.role, advice.name)
+                world.act(last)
+            else:
+                meant = [one for one in places if (one.role, one.name) == (advice.role, advice.name)]
+                world.act(Click((int(meant[0].centre[0]), int(meant[0].centre[1]))))
+            before = (advice.role, advice.name) if isinstance(last, Click) else None
+    assert typed > 3
