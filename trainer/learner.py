@@ -25,6 +25,7 @@ import torch
 from trainer.batches import Batch, Processor, Row
 from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs
+from trainer.packing import packed, takes_packed
 from trainer.parallel import following, gather_into, norm_of, ranks, sharded
 from trainer.precision import autocast, in_bf16
 
@@ -95,6 +96,7 @@ class Learner:
                 self._compared_with = sharded(self.reference, group, config.bf16)
             self._policy = sharded(model, group, config.bf16)
         recompute(self._policy, config.gradient_checkpointing)
+        self._packs = takes_packed(model)
         self.optimizer = torch.optim.AdamW(
             self._policy.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
         )
@@ -107,12 +109,12 @@ class Learner:
         return self.config.learning_rate * min(1.0, (update + 1) / max(1, self.config.warmup))
 
     def step(
-        self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int
+        self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float = 1.0
     ) -> dict[str, float]:
         """An update's optimiser steps; → figures of the last one, {} where no reply holds a comparison. `tokens`: reply
-        tokens of each trajectory, those left out included. Raises `FloatingPointError` for a gradient that isn't
-        finite."""
-        return self._together("step", list(replies), advantages, list(tokens), update) if replies else {}
+        tokens of each trajectory, those left out included; `decay`: what the rate is multiplied by. Raises
+        `FloatingPointError` for a gradient that isn't finite."""
+        return self._together("step", list(replies), advantages, list(tokens), update, decay) if replies else {}
 
     def blend(self, alpha: float) -> None:
         """π_ref ← (1 − α) π_ref + α π_θ."""
@@ -153,8 +155,9 @@ class Learner:
     # -- what every rank does --------------------------------------------------------------------------------------
 
     def _step(
-        self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int
+        self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float
     ) -> dict[str, float]:
+        rate = decay * self.learning_rate(update)
         coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
         grpo = replace(self.config.grpo, entropy_coef=coefficient)
         steps = [(self._share(some), weighted) for some, weighted in by_step(replies, advantages, self.config.steps)]
@@ -164,7 +167,7 @@ class Learner:
         figures: dict[str, float] = {}
         for _ in range(self.config.iterations):
             for (parts, weighted), before in zip(steps, proximal, strict=True):
-                figures = self._optimise(parts, before, weighted, tokens, grpo, update)
+                figures = self._optimise(parts, before, weighted, tokens, grpo, update, rate)
         if self.group.world > 1:
             gather_into(self.model, self._policy, self.group)
         return {**figures, "entropy_coef": coefficient}
@@ -178,7 +181,7 @@ class Learner:
 
     def _optimise(
         self, parts: Sequence[_Part], proximal: Sequence[torch.Tensor | None], advantages: Advantages,
-        tokens: Sequence[int], grpo: GrpoConfig, update: int,
+        tokens: Sequence[int], grpo: GrpoConfig, update: int, rate: float,
     ) -> dict[str, float]:  # fmt: skip
         self._policy.train()
         self.optimizer.zero_grad(set_to_none=True)
@@ -203,7 +206,6 @@ class Learner:
         norm = float(norm_of(torch.nn.utils.clip_grad_norm_(self._policy.parameters(), self.config.max_grad_norm)))
         if not math.isfinite(norm):
             raise FloatingPointError(f"RL: the gradient of update {update + 1} isn't finite: {norm}")
-        rate = self.learning_rate(update)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
@@ -226,14 +228,20 @@ class Learner:
             log.warning("online RL: sampled log-probabilities are %.3g nats off on average; %s", total / count, hint)
         return {"sampling_logp_difference_mean": total / count, "sampling_logp_difference_max": largest}
 
-    def _proximal(self, parts: Sequence[_Part]) -> list[torch.Tensor]:
+    def _proximal(self, parts: Sequence[_Part]) -> list[torch.Tensor | None]:
+        """[S, L] a micro-batch; None where the recorded log-probabilities are the old ones, as all that is new are.
+        (Of several ranks each has micro-batches of its own, and a model in parts is asked by all of them or none.)"""
         self._policy.eval()
+        fresh = self.group.world == 1
         with torch.no_grad():
-            return [self._logprobs(self._policy, self._batch(part)).logprobs for part, _ in parts]
+            return [None if fresh and not any(one.stale or one.compared for one in part)
+                    else self._logprobs(self._policy, self._batch(part)).logprobs for part, _ in parts]  # fmt: skip
 
     def _batch(self, part: Sequence[Reply]) -> Batch:
         parameter = next(self._policy.parameters())
         made = self.processor.reply_batch([one.row for one in part], [one.token_ids for one in part])
+        if self._packs:
+            made = packed(made)
         return made.to(parameter.device, parameter.dtype)
 
     def _logprobs(self, model: Any, batch: Batch) -> ReplyLogprobs:

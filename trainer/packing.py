@@ -72,13 +72,19 @@ def packed(batch: Batch) -> Batch:
     )  # fmt: skip
 
 
+def takes_packed(model: Any) -> bool:
+    """Whether the attention of a model keeps samples that share a row apart."""
+    kernel = str(model.model.language_model.config._attn_implementation)
+    return kernel == ATTENTION or "flash" in kernel
+
+
 def attention_arguments(model: Any, lengths: Sequence[int], device: torch.device) -> dict[str, Any]:
     """What attention functions of transformers take for samples of these lengths in one row.
 
     Raises `ValueError` for a model whose attention would not heed it and let samples see one another.
     """
-    kernel = str(model.model.language_model.config._attn_implementation)
-    if kernel != ATTENTION and "flash" not in kernel:
+    if not takes_packed(model):
+        kernel = str(model.model.language_model.config._attn_implementation)
         raise ValueError(f"packing: expected attention by {ATTENTION} or flash attention, found {kernel!r}; load the "
                          "model with sdpa, or set packing and padding_free to false")  # fmt: skip
     bounds = functional.pad(torch.tensor(lengths, dtype=torch.int32).cumsum(0, dtype=torch.int32), (1, 0)).to(device)

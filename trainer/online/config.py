@@ -12,6 +12,7 @@ from generators.task_pool import NANO_EDGES
 from trainer.grpo import GrpoConfig
 
 MODES = ("sync", "async")
+SCHEDULES = ("constant", "linear")
 ENGINES = ("in_process", "vllm")
 WEIGHT_UPDATES = ("reload_weights", "weight_transfer")
 
@@ -96,9 +97,10 @@ class OnlineConfig:
     and goes through them `num_iterations` times. `mode` "sync": they are made with the
     very weights that the update starts from, and the run is reproducible; "async": `workers` devices go on while
     the learner learns, and a rollout whose oldest reply is more than `max_staleness` updates old is dropped.
-    `budget_s` of wall time ends the run after the update in which it is reached (0: none). `replay_per_task`
-    successes are kept of a task for groups without one (0: no replay). `entropy_decay` is σ. `threads` as in torch,
-     of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is;
+    `budget_s` of wall time ends the run after the update in which it is reached (0: none). With `lr_scheduler_type`
+    "linear" the rate falls to 0 at the end: of `updates`, in mode "async" of `budget_s` if that comes first.
+    `replay_per_task` successes are kept of a task for groups without one (0: no replay). `entropy_decay` is σ.
+    `threads` as in torch, of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is;
     `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in bfloat16
     with the weights as they are. `limits` end an episode; its `retries` are
     those of a rollout after infrastructure failures, each from the beginning.
@@ -115,6 +117,7 @@ class OnlineConfig:
     num_iterations: int = 1
     steps_per_generation: int = 1
     learning_rate: float = 1e-4
+    lr_scheduler_type: str = "constant"
     warmup_steps: int = 2
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
@@ -148,6 +151,9 @@ class OnlineConfig:
         if self.rollout_engine not in ENGINES:
             raise ValueError(f"online RL: expected rollout_engine to be one of {', '.join(ENGINES)}, found "
                              f"{self.rollout_engine!r:.40}")  # fmt: skip
+        if self.lr_scheduler_type not in SCHEDULES:
+            raise ValueError(f"online RL: expected lr_scheduler_type to be one of {', '.join(SCHEDULES)}, found "
+                             f"{self.lr_scheduler_type!r:.40}")  # fmt: skip
         least = {"updates": 1, "tasks_per_update": 1, "num_generations": 2, "num_iterations": 1,
                  "steps_per_generation": 1, "warmup_steps": 0, "weight_decay": 0, "micro_batch": 1, "workers": 1,
                  "max_staleness": 0, "replay_per_task": 0, "validate_every": 0, "save_every": 1, "budget_s": 0,
@@ -169,7 +175,8 @@ class OnlineConfig:
         del found["vllm"]
         if self.rollout_engine == "in_process":
             del found["rollout_engine"]
-        added = {"freeze_vision": False, "gradient_checkpointing": False, "bf16": None, "steps_per_generation": 1}
+        added = {"lr_scheduler_type": "constant", "freeze_vision": False, "gradient_checkpointing": False, "bf16": None,
+                 "steps_per_generation": 1}  # fmt: skip
         for name, before in added.items():
             if found[name] == before:
                 del found[name]

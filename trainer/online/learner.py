@@ -48,7 +48,9 @@ class OnlineLearner(Learner):
         super().__init__(model, processor, learner_config(config))
         self._run = config
 
-    def update(self, rollouts: Sequence[Rollout], advantages: Advantages, update: int) -> dict[str, float]:
+    def update(
+        self, rollouts: Sequence[Rollout], advantages: Advantages, update: int, decay: float = 1.0
+    ) -> dict[str, float]:
         """See `Learner.step`. The weights at the start have the version `update`."""
         replies = replies_of(rollouts, advantages, update, self._run)
-        return self.step(replies, advantages, [rollout.tokens for rollout in rollouts], update)
+        return self.step(replies, advantages, [rollout.tokens for rollout in rollouts], update, decay)

@@ -27,7 +27,7 @@ class ReplayBuffer:
     def add(self, rollouts: Sequence[Rollout]) -> None:
         """Keep the live successes among them."""
         for rollout in rollouts:
-            if self.per_task and rollout.success and not rollout.replayed:
+            if self.per_task and rollout.success and rollout.samples and not rollout.replayed:
                 kept = self._kept.setdefault(rollout.task_id, [])
                 kept.append(rollout)
                 del kept[: -self.per_task]

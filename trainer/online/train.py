@@ -89,7 +89,8 @@ def train_online(
     loaded = load_checkpoint(start, device=device)
     learner = OnlineLearner(loaded.model, loaded.processor, config)
     ids = [sorted(task.task_id for task in some) for some in (tasks, checked)]
-    identity = digest([STATE_VERSION, WeightFiles(start).digest(), config.plain(), ids])
+    asked = {name: value for name, value in config.plain().items() if name != "budget_s"}  # one with more time left
+    identity = digest([STATE_VERSION, WeightFiles(start).digest(), asked, ids])
     engine = _engine(start, learner, config, identity[:16])
     weights = in_memory(loaded.model.named_parameters())
     workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking)
@@ -193,6 +194,15 @@ class _Run:
         done, budget = self.progress.update, self.config.budget_s
         return done >= self.config.updates or bool(done and budget and self._elapsed() >= budget)
 
+    def _decay(self) -> float:
+        """Of the learning rate in this update."""
+        config, done = self.config, self.progress.update / self.config.updates
+        if config.lr_scheduler_type == "constant":
+            return 1.0
+        if config.mode == "async" and config.budget_s:  # else a run would hang on wall time
+            done = max(done, self._elapsed() / config.budget_s)
+        return max(0.0, 1.0 - done)
+
     # -- an update -------------------------------------------------------------------------------------------------
 
     def _update(self) -> None:
@@ -212,9 +222,9 @@ class _Run:
         compared = group_advantages(rewards, self.config.grpo)
         advantages = _counting(shrunk_negatives(compared, outcomes, self.config.grpo.negative_floor), filled)
         rollouts = [one for group in filled for one in group.rollouts]
-        figures = self.learner.update(rollouts, advantages, update)
+        figures = self.learner.update(rollouts, advantages, update, self._decay())
         for group in filled:
-            self.replay.add(group.rollouts)
+            self.replay.add(group.counted())
         self._used_s += sum(one.seconds for group in groups for one in group.counted() if one.success is not None)
         self.progress.update += 1
         self.engine.publish(self.learner.model.state_dict(), self.progress.update)

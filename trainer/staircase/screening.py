@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from generators.generation.contract import Contract
 from trainer.staircase.choice import OnEvent, write_json
@@ -19,12 +19,19 @@ from trainer.staircase.tasks import family_of, nano_pool
 SCREENED, EPISODES = "screened.json", "screening"
 
 
+class Screened(NamedTuple):
+    """Share of successes (0..1) by family, and what `clock` told at the end."""
+
+    shares: dict[str, float]
+    seconds: float
+
+
 def screen(
     start: str | Path, contracts: Sequence[Contract], config: StaircaseConfig, folder: str | Path,
-    on_event: OnEvent | None = None,
-) -> dict[str, float]:  # fmt: skip
-    """Try every contract `config.screen_attempts` times at temperature 1 with the checkpoint in `start` → share of
-    successes (0..1) by family.
+    clock: Callable[[], float], on_event: OnEvent | None = None,
+) -> Screened:  # fmt: skip
+    """Try every contract `config.screen_attempts` times at temperature 1 with the checkpoint in `start`. `clock`: the
+    seconds that the stage has taken.
 
     It is written to `folder` and read from there the next time; a run that was killed goes on. Attempts that an
     infrastructure failure ended don't count; a family of which none counts has no share.
@@ -34,8 +41,7 @@ def screen(
 
     home = Path(folder)
     if (home / SCREENED).is_file():
-        known: dict[str, float] = json.loads((home / SCREENED).read_text(encoding="utf-8"))
-        return known
+        return Screened(**json.loads((home / SCREENED).read_text(encoding="utf-8")))
     records: list[dict[str, Any]] = world_success(
         load_checkpoint(start), contracts, nano_pool(config.workers), attempts=config.screen_attempts, temperature=1.0,
         limits=LIMITS, workers=config.workers, seeds=(config.seed,), folder=home / EPISODES, cluster=family_of,
@@ -45,9 +51,9 @@ def screen(
     for record in records:
         if record["success"] is not None:
             ended[record["cluster"]].append(bool(record["success"]))
-    shares = {family: sum(found) / len(found) for family, found in sorted(ended.items())}
-    write_json(home / SCREENED, shares)
-    return shares
+    made = Screened({family: sum(found) / len(found) for family, found in sorted(ended.items())}, clock())
+    write_json(home / SCREENED, made._asdict())
+    return made
 
 
 def worth_training(shares: Mapping[str, float], least: int) -> list[str]:

@@ -18,7 +18,7 @@ from schemas.ids import digest
 from trainer.staircase.choice import OnEvent, Tasks, write_json
 from trainer.staircase.config import PIXELS, StaircaseConfig
 from trainer.staircase.early_stop import Looks, StopTraining
-from trainer.staircase.screening import screen, worth_training
+from trainer.staircase.screening import Screened, screen, worth_training
 from trainer.staircase.stopwatch import Stopwatch, TimeUp
 from trainer.staircase.tasks import nano_pool
 
@@ -184,10 +184,10 @@ class Trainings:
                 watch.tick()
                 self.emit({"stage": name, **told})
 
-            shares = self._screened(start, folder.parent, event)
+            shares, screened_s = self._screened(start, folder.parent, watch, event)
             settings = config_from({"threads": config.threads, **config.online, "seed": config.seed})
-            if settings.budget_s:  # what was used up before a kill counts
-                settings = replace(settings, budget_s=max(1.0, settings.budget_s - watch.seconds))
+            if settings.budget_s:
+                settings = replace(settings, budget_s=max(1.0, settings.budget_s - screened_s))
             families = worth_training(shares, config.screen_least)
             chosen = [contract for family, contract in self.tasks.of("train", *config.worlds, each=config.online_each)
                       if not shares or family in families]  # fmt: skip
@@ -202,11 +202,11 @@ class Trainings:
                          "screen_least", "seed", start=self._weights(start), tasks=self.tasks.digest)  # fmt: skip
         return self._stage(name, key, make)
 
-    def _screened(self, start: Stage, folder: Path, event: OnEvent) -> dict[str, float]:
-        """Share of successes by family of the checkpoint that online RL begins with; empty where nobody asks."""
+    def _screened(self, start: Stage, folder: Path, watch: Stopwatch, event: OnEvent) -> Screened:
+        """What the checkpoint that online RL begins with solves; nothing, at once, where nobody asks."""
         config = self.config
         some = [contract for _, contract in self.tasks.of("train", *config.worlds, each=config.screen_each)]
-        return screen(start.model, some, config, folder, event) if some else {}
+        return screen(start.model, some, config, folder, lambda: watch.seconds, event) if some else Screened({}, 0.0)
 
     def more_supervised(self, start: Stage, budget_s: float) -> Stage:
         """A control: supervised training goes on from where online RL began, for as long as that took."""

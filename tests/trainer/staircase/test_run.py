@@ -74,6 +74,17 @@ def test_every_row_stands_and_a_killed_run_goes_on(tmp_path: Path, tiny: Stairca
     assert (folder / "report.svg").read_text().startswith("<svg") and "| ties |" in (folder / "report.md").read_text()
 
 
+def test_online_rl_that_was_killed_goes_on_in_the_time_that_is_left(tmp_path: Path, tiny: StaircaseConfig) -> None:
+    tiny = replace(tiny, controls=False, ties=tiny.ties[:1], screen_each=1, screen_attempts=1,
+                   online={**tiny.online, "updates": 3, "budget_s": 600.0})  # fmt: skip
+    _killed(tmp_path, tiny, "saved", "online_web")
+    events: list[dict[str, Any]] = []
+    run_staircase(tmp_path, tiny, events.append)
+    online = [event for event in events if event.get("stage") == "online_web"]
+    assert [event["update"] for event in online if event["kind"] == "resumed"] == [1]
+    assert [event["update"] for event in online if event["kind"] == "update"] == [2, 3]
+
+
 def test_the_asset_holds_a_seeds_report(tmp_path: Path, tiny: StaircaseConfig) -> None:
     store, events = Store(tmp_path / "home"), list[dict[str, Any]]()
     made = build_staircase(store, replace(tiny, controls=False, ties=tiny.ties[:1]), events.append)

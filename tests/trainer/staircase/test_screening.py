@@ -13,7 +13,7 @@ import trainer.online.train
 from generators.generation.contract import Contract
 from trainer.staircase.choice import choose_tasks
 from trainer.staircase.config import StaircaseConfig
-from trainer.staircase.screening import SCREENED, screen, worth_training
+from trainer.staircase.screening import SCREENED, Screened, screen, worth_training
 from trainer.staircase.tasks import family_of
 from trainer.staircase.training import Trainings
 
@@ -42,10 +42,10 @@ def test_attempts_that_broke_down_do_not_count_and_nothing_is_tried_twice(
 
     monkeypatch.setattr("trainer.suites.worlds.world_success", tried)
     monkeypatch.setattr("trainer.checkpoint.load_checkpoint", lambda path: path)
-    for _ in range(2):
-        assert screen("start", [], tiny, tmp_path) == {"boxes/one": 0.5}
+    for clock in (lambda: 7.5, lambda: 99.0):  # how long it took is known the next time too
+        assert screen("start", [], tiny, tmp_path, clock) == ({"boxes/one": 0.5}, 7.5)
     assert len(asked) == 1 and asked[0]["attempts"] == tiny.screen_attempts and asked[0]["temperature"] == 1.0
-    assert json.loads((tmp_path / SCREENED).read_text()) == {"boxes/one": 0.5}
+    assert json.loads((tmp_path / SCREENED).read_text()) == {"shares": {"boxes/one": 0.5}, "seconds": 7.5}
 
 
 def test_the_other_families_are_not_trained_on(
@@ -61,7 +61,7 @@ def test_the_other_families_are_not_trained_on(
         return really(start, contracts, *more, **how)
 
     monkeypatch.setattr("trainer.online.train.train_online", watched)
-    monkeypatch.setattr("trainer.staircase.training.screen", lambda *given: {one: 0.25, other: 1.0})
+    monkeypatch.setattr("trainer.staircase.training.screen", lambda *given: Screened({one: 0.25, other: 1.0}, 0.0))
     tiny = replace(tiny, screen_least=1, screen_each=1)
     row = {"split": "train", "sample_id": "a", "answer": "click", "messages": '[{"role": "user", "content": "red"}]'}
     start = Trainings(tmp_path / "start", tiny, tasks, [row]).random_weights()
