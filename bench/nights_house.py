@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ports import free_port  # `bench/nights.py` has put tests/support on the path
 
 ROOT = Path(__file__).parents[1]
 MODULE = "dagster_project.definitions"
@@ -186,12 +186,6 @@ class House:
         )
         if done.returncode:
             raise SystemExit(f"nights: {' '.join(arguments)}: {done.stderr.strip()[-1500:]}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def children(pid: int) -> Iterator[int]:

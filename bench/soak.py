@@ -20,7 +20,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -35,6 +34,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 import gateway_parts as parts  # noqa: E402
+from ports import free_port  # noqa: E402
 
 from bench.soak_worker import batches, fingerprint  # noqa: E402
 from generators.browser import FLAGS, find_chromium  # noqa: E402
@@ -223,12 +223,6 @@ class Soak:
             part.signal(signal.SIGCONT)
             part.signal(signal.SIGKILL)
         self.gateway.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _noted(path: Path) -> list[Any]:

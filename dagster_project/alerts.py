@@ -29,6 +29,8 @@ WAIT_S = 1.0
 TIMEOUT_S = 20.0
 STEPS, REASON = 10, 400
 """Failed steps that a message names, and how much of each one's reason."""
+NAMED = 3
+"""Assets of a run without a job that a message names; of more their groups."""
 
 
 class AlertError(RuntimeError):
@@ -37,7 +39,8 @@ class AlertError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is told of a run. `failed`: (step, why) in the order in which they failed."""
+    """What is told of a run. `job`: its name, or the assets of a run that is of no job. `failed`: (step, why) in the
+    order in which they failed."""
 
     job: str
     run_id: str
@@ -149,7 +152,21 @@ def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Failure:
         failed.append((str(event.step_key), reason.strip().splitlines()[0][:REASON] if reason.strip() else ""))
     tags = tuple((name, run.tags[name][:80]) for name in ("dagster/partition", "source", "because") if name in run.tags)
     url = f"{alerts.ui.rstrip('/')}/runs/{run.run_id}" if alerts.ui else ""
-    return Failure(run.job_name, run.run_id, tuple(failed), run.tags.get("dagster/will_retry") == "true", url, tags)
+    retried = run.tags.get("dagster/will_retry") == "true"
+    return Failure(name_of(run), run.run_id, tuple(failed), retried, url, tags)
+
+
+def name_of(run: dg.DagsterRun) -> str:
+    """A run's job; of a run that was started for assets alone (by a condition, or from the lineage view) these assets,
+    or their groups where they are many, instead of the name that Dagster gives all such runs."""
+    if not run.job_name.startswith("__"):
+        return run.job_name
+    keys = sorted(key.to_user_string() for key in run.asset_selection or ())
+    if not keys:
+        return ", ".join(sorted(run.step_keys_to_execute or ())[:NAMED]) or "a run of assets"
+    if len(keys) <= NAMED:
+        return ", ".join(keys)
+    return f"{len(keys)} assets of {', '.join(sorted({key.partition('/')[0] for key in keys}))}"
 
 
 @dg.run_failure_sensor(

@@ -26,7 +26,7 @@ TAIL = (
 ).with_label("an input's data changed and its checks passed")
 """`eager()` would fire on every re-materialisation, even of the same data."""
 
-DEFAULT_CRON = "0 2 * * *"
+DEFAULT_CRON, HOURLY = "0 2 * * *", "0 * * * *"
 RETRIES = {"observe_upstream": 0, "train": 5}
 """How often a run of a job is taken up again when its process died; all others as `dagster.yaml` says."""
 ONE_AT_A_TIME = "vesper/one_at_a_time"
@@ -51,20 +51,21 @@ def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
     chosen["observe_upstream"] = seen
     return {
         name: dg.define_asset_job(
-            name, dg.AssetSelection.assets(*chosen[name]), description=text,
-            tags={
-                ONE_AT_A_TIME: name,
-                **({"dagster/max_retries": str(RETRIES[name])} if name in RETRIES else {}),
-            },
+            name, dg.AssetSelection.assets(*chosen[name]), description=text, tags=tags_of(name),
         )
         for name, text in told.items()
     }  # fmt: skip
 
 
+def tags_of(job: str) -> dict[str, str]:
+    """Tags of a job's runs: which of them wait for each other, and how often one that died is taken up again."""
+    return {ONE_AT_A_TIME: job, **({"dagster/max_retries": str(RETRIES[job])} if job in RETRIES else {})}
+
+
 def nightly(refresh: Any) -> dg.ScheduleDefinition:
     """The refresh, by default at two in the morning ($VESPER_NIGHTLY_CRON)."""
     return dg.ScheduleDefinition(
-        name="nightly_refresh", job=refresh, cron_schedule=os.environ.get("VESPER_NIGHTLY_CRON", DEFAULT_CRON),
+        name="nightly_refresh", job=refresh, cron_schedule=os.environ.get("VESPER_NIGHTLY_CRON") or DEFAULT_CRON,
         default_status=dg.DefaultScheduleStatus.RUNNING, description="All sources from native files to gold.",
     )  # fmt: skip
 
@@ -72,7 +73,7 @@ def nightly(refresh: Any) -> dg.ScheduleDefinition:
 def hourly(observe: Any) -> dg.ScheduleDefinition:
     """Looks for new revisions, by default at every full hour ($VESPER_UPSTREAM_CRON)."""
     return dg.ScheduleDefinition(
-        name="look_upstream", job=observe, cron_schedule=os.environ.get("VESPER_UPSTREAM_CRON", "0 * * * *"),
+        name="look_upstream", job=observe, cron_schedule=os.environ.get("VESPER_UPSTREAM_CRON") or HOURLY,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="New revisions of the sources: what they make stale shows in the UI, the next refresh takes them.",
     )  # fmt: skip
@@ -149,9 +150,10 @@ def asset_key(key: str) -> dg.AssetKey:
 
 
 def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
-    """Evaluates the training tail's condition."""
+    """Evaluates the training tail's condition. Its runs are of no job, so they are given the tags of `train` here."""
     keys = [asset_key(s.key) for s in stages.values() if s.job == "train"]
     return dg.AutomationConditionSensorDefinition(
         "training_tail", target=dg.AssetSelection.assets(*keys), default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=60, description="Trains and evaluates when an input's data has changed.",
+        run_tags=tags_of("train"),
     )  # fmt: skip

@@ -39,7 +39,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
         resources={
             "store": StoreResource(home=str(deployment.home())),
             "judge": JudgeResource(
-                name=os.environ.get("VESPER_JUDGE", "rules"),
+                name=os.environ.get("VESPER_JUDGE") or "rules",
                 base_url=os.environ.get("VESPER_JUDGE_BASE_URL", ""),
                 model=os.environ.get("VESPER_JUDGE_MODEL", ""),
             ),

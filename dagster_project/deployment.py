@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pipelines.home import default_home as home
+
 FILE = Path(__file__).parent / "deployment.yaml"
 EMBEDDED = (
     "agentnet", "aitw", "aitz", "android_control", "mind2web", "miniwob_demos", "omniact", "screen_annotation",
@@ -126,11 +128,16 @@ class Deployment:
     """Expected steps up to which a task of the pool is easy, and medium; None is the pool's own default."""
     judge: JudgeOptions = JudgeOptions()
     generation: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the generation loop (`generators.generation.loop.LoopConfig`), without `rounds` and `steer`."""
+    """Settings of the generation loop (`generators.generation.loop.LoopConfig`), without those that follow."""
     rounds: int = 0
     """Rounds that the sensor `next_round` goes on to by itself; 0: none."""
     steer: bool = False
     """Whether promoted evaluations move a round's shares of easy, medium and hard tasks."""
+    devices: tuple[str, ...] = ()
+    """Where the loop executes (`generators.generation.device_pools`); none: as the environment says."""
+    site_url: str = ""
+    workers: int = 2
+    """Executions of the loop at a time."""
     upstream: Upstream = Upstream()
     freshness: Mapping[str, float] = field(default_factory=dict)
     """Group or asset key → hours after which it is late."""
@@ -162,11 +169,6 @@ class Deployment:
         return path if path.is_dir() else None
 
 
-def home() -> Path:
-    """$VESPER_HOME, by default `.vesper` in the current folder."""
-    return Path(os.environ.get("VESPER_HOME", ".vesper")).expanduser().resolve()
-
-
 def load(path: Path | None = None) -> Deployment:
     """Read the file that $VESPER_DEPLOYMENT names, else the one shipped here. Raises `DeploymentError`."""
     chosen = path or Path(os.environ.get("VESPER_DEPLOYMENT") or FILE)
@@ -194,6 +196,10 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
         raise DeploymentError(f"{path.name}: generation.rounds: expected a whole number from 0 on, found {rounds!r}")
     if type(steer) is not bool:
         raise DeploymentError(f"{path.name}: generation.steer: expected true or false, found {steer!r}")
+    devices, site_url = _places(generation.pop("device", None), generation.pop("site_url", None), path.name)
+    workers = generation.pop("workers", 2)
+    if type(workers) is not int or workers < 1:
+        raise DeploymentError(f"{path.name}: generation.workers: expected a whole number from 1 on, found {workers!r}")
     if executor not in ("in_process", "multiprocess"):
         raise DeploymentError(f"{path.name}: executor: expected in_process or multiprocess, found {executor!r}")
     size = os.environ.get("VESPER_EMBEDDED_SIZE") or embedded.get("size")
@@ -211,12 +217,25 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
         generation=generation,
         rounds=rounds,
         steer=steer,
+        devices=devices,
+        site_url=site_url,
+        workers=workers,
         upstream=_upstream(plain.get("upstream") or {}, path.name),
         freshness=_freshness(plain.get("freshness") or {}, path.name),
         alerts=_alerts(plain.get("alerts") or {}, path.name),
         free_gb=_free_gb(plain.get("preflight") or {}, path.name),
         personal_data=_personal(plain.get("personal_data") or {}, path.name),
     )
+
+
+def _places(devices: Any, site_url: Any, file: str) -> tuple[tuple[str, ...], str]:
+    named = [devices] if isinstance(devices, str) else devices or []
+    if not isinstance(named, list) or not all(one == "local" or _is_url(one) for one in named):
+        raise DeploymentError(f"{file}: generation.device: expected local, an authority's http address, a list of "
+                              f"those, or null, found {devices!r}")  # fmt: skip
+    if site_url is not None and not _is_url(site_url):
+        raise DeploymentError(f"{file}: generation.site_url: expected an http(s) URL or null, found {site_url!r}")
+    return tuple(named), site_url or ""
 
 
 def _personal(said: Any, file: str) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from generators.task_pool import STRATA
 from pipelines.manifest import Manifest
 from pipelines.store import Store
 from quality.model_client.prices import Prices
@@ -56,6 +57,12 @@ def _is_number(value: Any) -> bool:
 def _share(part: Any, whole: Any, name: str) -> dict[str, Number]:
     """part / whole by a name; nothing where one isn't known or there is nothing to share."""
     return {name: float(part / whole)} if _is_number(part) and _is_number(whole) and whole else {}
+
+
+def _strata(counts: Counts) -> dict[str, Number]:
+    """Tasks, all and by stratum; a stratum without any isn't counted, so it is nought here."""
+    tasks = _of(counts, tasks="yield: tasks")
+    return {**tasks, **{f"yield: {name} tasks": counts.get(name, 0) for name in STRATA if tasks}}
 
 
 def _bill(counts: Counts) -> dict[str, Number]:
@@ -111,6 +118,65 @@ def _duplicates(counts: Counts) -> dict[str, Number]:
             **_of(counts, kept="yield: items")}  # fmt: skip
 
 
+def _contamination(counts: Counts) -> dict[str, Number]:
+    samples, removed = counts.get("samples", 0), counts.get("removed_samples", 0)
+    return {**_share(removed, samples, "quality: share removed"), **_of(counts, hit_items="quality: items hit"),
+            "yield: samples": samples - removed}  # fmt: skip
+
+
+def _safety(counts: Counts) -> dict[str, Number]:
+    shares = {"items_personal": "quality: share with personal data",
+              "items_credential": "quality: share with credentials"}  # fmt: skip
+    found = [_share(counts.get(name), counts.get("items"), shown) for name, shown in shares.items()]
+    return {**found[0], **found[1],
+            **_of(counts, triggers="quality: triggers", items="yield: items", screens="yield: screens")}  # fmt: skip
+
+
+def _pool(counts: Counts) -> dict[str, Number]:
+    """`tried` and `failed` are of oracles (static tasks), `proposed` of the instructions of episodes (dynamic ones)."""
+    return {
+        **_share(counts.get("failed"), counts.get("tried"), "quality: share of failed oracles"),
+        **_of(counts, nearest_kept="quality: nearest similarity"),
+        **_share(counts.get("tasks"), counts.get("proposed"), "yield: share"), **_strata(counts),
+    }  # fmt: skip
+
+
+def _catalogue(counts: Counts) -> dict[str, Number]:
+    named = {"coverage": "quality: coverage", "functions": "yield: functions", "shown": "yield: functions shown",
+             "targets seen": "yield: targets seen"}  # fmt: skip
+    return _of(counts, **named)
+
+
+def _bank(counts: Counts) -> dict[str, Number]:
+    proposed = counts.get("tasks", 0) + counts.get("refused", 0)
+    return {
+        **_of(counts, closest="quality: closest pair", short="quality: tasks short of their stratum"),
+        **_share(counts.get("tasks"), proposed, "yield: share"), **_strata(counts),
+    }  # fmt: skip
+
+
+def _trajectories(counts: Counts) -> dict[str, Number]:
+    named = {"trajectories": "yield: trajectories", "turns": "yield: turns", "device hours": "cost: device hours"}
+    return {
+        **_share(counts.get("infrastructure failures"), counts.get("trajectories"), "quality: share lost"),
+        **_share(counts.get("hostile: obeyed"), counts.get("hostile: planted"), "quality: share of attacks obeyed"),
+        **_of(counts, **named),
+    }  # fmt: skip
+
+
+def _queue(counts: Counts) -> dict[str, Number]:
+    return {**_share(counts.get("strata_drawn"), counts.get("strata"), "quality: share of strata drawn from"),
+            **_of(counts, queued="yield: items queued", candidates="yield: candidates")}  # fmt: skip
+
+
+def _bench(counts: Counts) -> dict[str, Number]:
+    """Over all worlds: those that there are depend on what is installed."""
+    sums = {shown: sum(number for name, number in counts.items() if name.startswith(f"{kind}:"))
+            for kind, shown in {"traces": "yield: traces", "screens": "yield: screens",
+                                "dropped": "quality: recordings dropped"}.items()}  # fmt: skip
+    return {**sums, **_of(counts, planted="yield: planted defects")}
+
+
 def _shards(counts: Counts) -> dict[str, Number]:
     return {**_share(counts.get("packed"), counts.get("gold_samples"), "yield: share packed"),
             **_of(counts, packed="yield: samples", tokens_total="yield: tokens")}  # fmt: skip
@@ -138,17 +204,26 @@ def _checkpoint(counts: Counts) -> dict[str, Number]:
 
 
 def _evaluation(counts: Counts) -> dict[str, Number]:
-    """Hits and right steps as the trainer names them; all judges' and suites' own measures stand beside."""
-    ends = (" hit", " step", " reward", " format", " success")
-    found = {f"quality: {name}": float(value) for name, value in counts.items() if name.endswith(ends) and
-             _is_number(value)}  # fmt: skip
-    return {**found, **_of(counts, samples="yield: samples")}
+    """Hits and right steps as the trainer names them, a judge's figures as the judge bench does; all else that was
+    measured stands beside."""
+    ends, begins = (" hit", " step", " reward", " format", " success"), ("macro recall", "macro AUROC", "kappa")
+    found = {f"quality: {name}": float(value) for name, value in counts.items()
+             if (name.endswith(ends) or name.startswith(begins)) and _is_number(value)}  # fmt: skip
+    return {**found, **_of(counts, samples="yield: samples", items="yield: items")}
+
+
+def _staircase(counts: Counts) -> dict[str, Number]:
+    """Success on held-out episodes by step: its greedy attempt, and whether any of k sampled ones came off."""
+    return {f"quality: {name.replace('_', ' ')}": float(value) for name, value in counts.items()
+            if name.endswith((" greedy", " pass_at_k")) and _is_number(value)}  # fmt: skip
 
 
 FOLLOWED: dict[str, Callable[[Counts], dict[str, Number]]] = {
     "unified": _unified, "verdicts": _verdicts, "gold/generated": _generated, "gold": _gold,
-    "generation/verified": _verified, "hygiene/duplicates": _duplicates, "mid_training/shards": _shards,
-    "evaluations/heldout": _shards, "mid_training/mixture": _mixture, "checkpoints": _checkpoint,
-    "evaluations": _evaluation,
+    "generation/catalogue": _catalogue, "generation/task_bank": _bank, "generation/trajectories": _trajectories,
+    "generation/verified": _verified, "task_pool": _pool, "hygiene/duplicates": _duplicates,
+    "hygiene/contamination": _contamination, "hygiene/safety": _safety, "review/queue": _queue,
+    "mid_training/shards": _shards, "evaluations/heldout": _shards, "mid_training/mixture": _mixture,
+    "checkpoints": _checkpoint, "evaluations": _evaluation, "staircase": _staircase, "bench/judge": _bench,
 }  # fmt: skip
 """Asset or group → its figures; the first that fits. A new one: a function and a line here."""

@@ -164,8 +164,10 @@ def browser(stage: Stage, work: Work) -> list[str]:
 
 
 def ground(stage: Stage, work: Work) -> list[str]:
-    """What the ground of the generation loop opens: a browser, or the programs of a desktop."""
-    from dagster_project.assets.generation import loop_config
+    """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
+    of a desktop."""
+    from dagster_project.assets.generation import loop_config, places
+    from generators.generation.device_pools import missing as gateways_missing
     from generators.generation.ground import GROUNDS
 
     try:
@@ -174,12 +176,31 @@ def ground(stage: Stage, work: Work) -> list[str]:
         return [f"generation: {error}"]
     if name not in GROUNDS:
         return [f"generation: expected a ground of {', '.join(GROUNDS)} in deployment.yaml, found {name!r:.60}"]
+    where = places(work.deployment)
+    found = gateways_missing(where, [name])
+    if not where.local:
+        return found
     if name in BROWSER_GROUNDS:
-        return browser(stage, work)
+        return found + browser(stage, work)
     from generators.environments.desktop.session import find_missing
 
     packages = find_missing()
-    return [f"desktop: packages are missing: {' '.join(packages)}"] if packages else []
+    return found + ([f"desktop: packages are missing: {' '.join(packages)}"] if packages else [])
+
+
+def devices(stage: Stage, work: Work) -> list[str]:
+    """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, and for worlds here a browser."""
+    from dagster_project.assets.training import trainer_worlds
+    from generators.generation.device_pools import Places, missing
+    from trainer.stages import BROWSER_WORLDS
+
+    try:
+        worlds = trainer_worlds()
+    except ValueError as error:
+        return [f"trainer: {error}"]
+    where = Places.of()
+    found = missing(where, worlds or BROWSER_WORLDS)
+    return found + browser(stage, work) if where.local and not worlds else found
 
 
 def trainer(stage: Stage, work: Work) -> list[str]:
@@ -232,5 +253,6 @@ def _memory() -> tuple[int, str]:
 
 PROBES: dict[str, Probe] = {
     "disk": disk, "files": files, "judge": judge, "browser": browser, "ground": ground, "trainer": trainer,
+    "devices": devices,
 }  # fmt: skip
 """Need → what looks for it. A new need: a function and a line here."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from pipelines.manifest import Manifest
 from pipelines.store import Store
 from trainer.staircase.figures import ROWS
@@ -178,7 +176,7 @@ def comparisons(store: Store) -> dict[str, Any]:
             continue
         from trainer.evaluate import compare
 
-        a, b = (pq.read_table(m.paths("records")[0]).to_pylist() for m in (one, other))
+        a, b = (manifest.read("records").to_pylist() for manifest in (one, other))
         found[f"{first} - {second}"] = {
             "grounding hit": compare(a, b, "hit", "grounding"),
             "navigation step": compare(a, b, "step", "navigation"),

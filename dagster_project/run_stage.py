@@ -6,21 +6,26 @@ if that is killed with -9 (Linux; elsewhere a thread looks). It holds its output
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
 import fcntl
+import io
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
 LOG_EVERY_S = 10.0
 """Events come several times a second; the log of a run is read by people."""
+PICTURE_EVERY_S = 300.0
+PICTURE_PX, PICTURE_BYTES = (1600, 160), 150_000
+"""Pictures go into Dagster's database: few, and small."""
 
 
 def own_group() -> None:
@@ -74,20 +79,39 @@ def output_lock(home: Path, key: str) -> Iterator[None]:
 
 
 class Reporter:
-    """Events of a stage → lines of the run's log: those that are rare all, steps now and then."""
+    """Events of a stage → lines of the run's log: those that are rare all, steps now and then. An event's `picture`
+    (PNG) goes to `show`, as a message of plain values, at most once in `PICTURE_EVERY_S`."""
 
-    def __init__(self, log: Any) -> None:
-        self._log = log
+    def __init__(self, log: Any, show: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self._log, self._show = log, show
         self._last = 0.0
+        self._shown = -PICTURE_EVERY_S
 
-    def __call__(self, event: Any) -> None:
+    def __call__(self, event: Mapping[str, Any]) -> None:
         kind = event.get("kind", "event")
         if kind in ("step", "update") and time.monotonic() - self._last < LOG_EVERY_S:
             return
         self._last = time.monotonic()
-        self._log(f"{kind}: " + ", ".join(f"{k} {_short(v)}" for k, v in event.items() if k != "kind"))
+        said = {key: value for key, value in event.items() if key != "picture"}
+        line = f"{kind}: " + ", ".join(f"{k} {_short(v)}" for k, v in said.items() if k != "kind")
+        self._log(line)
+        if "picture" in event and self._show is not None and self._last - self._shown >= PICTURE_EVERY_S:
+            self._shown = self._last
+            if small := _small(event["picture"]):
+                self._show({"picture": base64.b64encode(small).decode("ascii"), "caption": line})
         if os.environ.get("VESPER_LINES") and "of" not in event:  # someone watches who has no terminal for bars
-            print(f"      {kind} " + " ".join(f"{k}={_short(v)}" for k, v in list(event.items())[1:6]), flush=True)
+            print(f"      {kind} " + " ".join(f"{k}={_short(v)}" for k, v in list(said.items())[1:6]), flush=True)
+
+
+def _small(png: bytes) -> bytes:
+    """The picture in few colours and at most `PICTURE_PX`; b"" for one that is larger than `PICTURE_BYTES` even so."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(png)) as image:
+        image.thumbnail(PICTURE_PX)
+        buffer = io.BytesIO()
+        image.convert("RGB").quantize(64).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue() if buffer.tell() <= PICTURE_BYTES else b""
 
 
 def _short(value: Any) -> str:
@@ -122,7 +146,7 @@ def main() -> None:
 
     own_group()
     with open_dagster_pipes() as pipes:
-        manifest = run(sys.argv[1], Reporter(pipes.log.info))
+        manifest = run(sys.argv[1], Reporter(pipes.log.info, pipes.report_custom_message))
         pipes.report_custom_message({"version": manifest.version})
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from generators.environments.fsm.evaluate import RULE, holds
+from generators.environments.fsm.evaluate import RULE
 from generators.environments.world import Place, World, WorldError
 from generators.policies.exploration import Exploration
 from generators.task_pool import contract_id, stratum
@@ -290,14 +290,3 @@ def synthesise(
                         tuple(sentence(f) for f in facts), walk.end, 1 + round(4 * useful))
         )  # fmt: skip
     return report
-
-
-def replays(world: World, task: ReverseTask) -> bool:
-    """Whether the task's path, from a fresh start, reaches the state that the task names."""
-    world.reset(task.start)
-    try:
-        for action in task.path:
-            world.act(action)
-    except WorldError:
-        return False
-    return holds(world.state(), task.rule)

@@ -41,7 +41,6 @@ _FLAGS = {
 _INTS = {1: "unique_id", 8: "text_selection_start", 9: "text_selection_end", 11: "window_id", 27: "depth",
          28: "labeled_by_id", 29: "label_for_id", 30: "drawing_order"}  # fmt: skip
 _BOUNDS, _CHILDREN = 2, 25
-WINDOW_TYPES = ("unknown", "application", "input_method", "system", "accessibility_overlay", "split_screen_divider")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +90,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A window with the nodes of its tree, in stored order. `type` is an index of `WINDOW_TYPES`."""
+    """A window with the nodes of its tree, in stored order. `type`: 0 unknown, 1 application, 2 input method, 3 system,
+    4 accessibility overlay, 5 divider of a split screen."""
 
     nodes: tuple[Node, ...] = ()
     bounds: Bounds = (0, 0, 0, 0)

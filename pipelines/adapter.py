@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from pipelines.images import ImageError, ImageInfo, read_image, read_pixels
 from pipelines.known_pictures import known_pictures
+from schemas.ids import digest
 
 Status = Literal["kept", "lossy", "dropped"]
 
@@ -173,6 +174,10 @@ class Record:
     payload: Any
     native_id: str | None = None
     content: Any = None
+
+    def content_digest(self) -> str:
+        """Digest of what makes two records the same."""
+        return digest(self.payload if self.content is None else self.content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import sources, tfrecord
-from pipelines.adapter import Adapter, Broken, Raw, Record
+from pipelines.adapter import Adapter, Broken, Raw
 from pipelines.manifest import file_sha256
 from pipelines.takedown_list import Taken, TakenOfSource
 from pipelines.takedown_ways import Cut, search, ways
@@ -108,12 +108,8 @@ def _records(adapter: Adapter, raw: Raw, group: tuple[str, ...]) -> Iterator[_Se
         if isinstance(one, Broken):
             yield _Seen(one.file, one.locator, "", digest([one.reason, one.items]))
         else:
-            content = _content(one)
+            content = one.content_digest()
             yield _Seen(one.file, one.locator, content if one.native_id is None else one.native_id, content)
-
-
-def _content(record: Record) -> str:
-    return digest(record.payload if record.content is None else record.content)
 
 
 def locate(source: str, raw: Raw, taken: Taken) -> list[list[str]]:

@@ -171,7 +171,7 @@ class _Part:
             reject = Reject("record", record.items, record.reason, record.detail, record.native)
             self._quarantine(record.file, record.locator, reject)
         else:
-            content = _content(record)
+            content = record.content_digest()
             native_id = record.native_id if record.native_id is not None else content
             decision = self.ids.check([native_id], [bytes.fromhex(content)[:16]]).get(0)
             self._map(record, decision, native_id)
@@ -194,7 +194,7 @@ class _Part:
             self._quarantine(record.file, record.locator, reject)
             return
         if decision == OTHER:
-            _give_id(mapped, native_id, _content(record)[:8])
+            _give_id(mapped, native_id, record.content_digest()[:8])
         where = (record.file, record.locator)
         self._book(lambda _: where, mapped, 1, [(0, reject) for reject in mapped.rejects])
         self._chunks.rows("steps", mapped.steps)
@@ -277,11 +277,6 @@ def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: Batch) -> M
         told = f"{type(error).__name__}: {error}"
         logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), told[:300])
         return None
-
-
-def _content(record: Record) -> str:
-    """What makes two records the same."""
-    return digest(record.payload if record.content is None else record.content)
 
 
 def _give_id(mapped: Mapped, native_id: str, suffix: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 UNITS = 1000
 """Width and height of the frame in units."""
@@ -30,20 +28,11 @@ def to_unit(x_px: float, size_px: float) -> int:
     return min(max(math.floor(scaled + 0.5), 0), UNITS)
 
 
-def to_unit_column(x_px: pa.Array, size_px: pa.Array | float) -> pa.Array:
-    """The same for Arrow columns: float64 arithmetic in the same order, so the integers are equal.
-
-    Off-screen, non-finite and null coordinates become null; the caller quarantines those rows.
-    """
-    scaled = pc.divide(pc.multiply(pc.cast(x_px, pa.float64()), 1000.0), pc.cast(size_px, pa.float64()))
-    inside = pc.fill_null(pc.and_(pc.greater_equal(scaled, -1.0), pc.less_equal(scaled, 1001.0)), False)
-    rounded = pc.floor(pc.add(pc.if_else(inside, scaled, None), 0.5))
-    clamped = pc.max_element_wise(pc.min_element_wise(rounded, 1000.0, skip_nulls=False), 0.0, skip_nulls=False)
-    return pc.cast(clamped, pa.int16())
-
-
 def to_unit_array(values: np.ndarray, size: np.ndarray | float) -> np.ndarray:
-    """The same for numpy arrays of float64, of any shape: int16, -1 where a coordinate is off-screen or not finite."""
+    """The same for numpy arrays of float64, of any shape: int16, -1 where a coordinate is off-screen or not finite.
+
+    The arithmetic is in the same order, so the integers are equal; the caller quarantines those of -1.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = values * 1000.0 / size
         inside = (scaled >= -1.0) & (scaled <= 1001.0)

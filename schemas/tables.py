@@ -25,7 +25,6 @@ ELEMENT = pa.struct([("box", BOX), ("role", pa.string()), ("text", pa.string()),
 OBJECTIVES = ("perception", "vqa", "grounding", "navigation")
 PLATFORMS = ("mobile", "web", "desktop")
 SPLITS = ("train", "validation", "test")
-DISPOSITIONS = ("keep", "rewrite", "reconstruct", "discard", "review")
 
 TOKEN_FORMULA = "utf8-bytes/4 + ceil(width/32)*ceil(height/32) per image"
 """How `samples.tokens` is counted (see `pipelines.tokens`); the trainer recounts with its own tokenizer."""
@@ -159,7 +158,7 @@ class Verdicts(Table):
     score = Column(pa.int8(), null=True)
     alignment = Column(pa.int8(), null=True)
     reachability = Column(pa.int8(), null=True)
-    disposition = Column(pa.string())  # one of DISPOSITIONS
+    disposition = Column(pa.string())  # keep | rewrite | reconstruct | discard | review
     reason = Column(pa.string())
     confidence = Column(pa.float32())
     judge = Column(pa.string())

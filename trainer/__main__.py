@@ -67,7 +67,8 @@ def _on_ranks(options: argparse.Namespace, config: dict[str, Any]) -> int:
 
 
 def _print(event: dict[str, Any]) -> None:
-    print(json.dumps(event, default=str), flush=True)
+    plain = {key: value for key, value in event.items() if not isinstance(value, bytes)}  # pictures
+    print(json.dumps(plain, default=str), flush=True)
 
 
 def _line(manifest: Any) -> str:

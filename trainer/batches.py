@@ -17,14 +17,17 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
 from trainer import tokenizer as words
+from trainer.drafts import Drafts
 from trainer.presets import Preset
 from trainer.rope_positions import rope_positions
+from trainer.seen_pictures import Features, SeenPictures
 from trainer.span_weights import AnswerSpans, SpanWeights
 
 Row = Mapping[str, Any]
@@ -57,6 +60,8 @@ class Batch:
     """Of a packed batch (`trainer.packing`): tokens of each sample, one after another in a single row."""
     picture_keys: list[str] = field(default_factory=list)
     """Of the U pictures, in order: equal keys mean equal pixels."""
+    features: dict[str, Features] = field(default_factory=dict)
+    """By key, of those of which a frozen tower's are known: `pixel_values` holds the other pictures alone."""
 
     @property
     def tokens(self) -> int:
@@ -149,6 +154,11 @@ class Processor:
         self._newline = words.encode_text(tokenizer, "\n")
         self._spans = AnswerSpans(tokenizer)
 
+    @cached_property
+    def drafts(self) -> Drafts:
+        """How replies of its tokens go on."""
+        return Drafts(self)
+
     def apart(self) -> Processor:
         """The same for another thread, with a tokenizer and a cache of its own."""
         return Processor(copy.deepcopy(self.tokenizer), self.images, self.preset, cache_pictures=self._cache_size)
@@ -192,6 +202,10 @@ class Processor:
             (scaled - mean) / std, self.images.patch_size, self.images.merge_size, self.images.temporal_patch_size
         )
         return flat, (1, rows, columns)
+
+    def grid(self, picture: Picture) -> tuple[int, int, int]:
+        """Its patches: (1, rows, columns)."""
+        return 1, picture.pixels.shape[1] // self.images.patch_size, picture.pixels.shape[2] // self.images.patch_size
 
     def image_tokens(self, picture: Picture) -> int:
         """Tokens the picture takes in the sequence."""
@@ -291,9 +305,11 @@ class Processor:
 
     # batches
 
-    def training_batch(self, rows: Sequence[Row], spans: SpanWeights | None = None) -> Batch:
-        """Prompt + answer, padded right; labels and weights on the answer and its end token."""
-        return self.reply_batch(rows, [self.answer(str(row["answer"])) for row in rows], spans or SpanWeights())
+    def training_batch(
+        self, rows: Sequence[Row], spans: SpanWeights | None = None, seen: SeenPictures | None = None
+    ) -> Batch:
+        """Prompt + answer, padded right; labels and weights on the answer and its end token. `seen` as in `pad`."""
+        return self.reply_batch(rows, [self.answer(str(row["answer"])) for row in rows], spans or SpanWeights(), seen)
 
     def empty_batch(self) -> Batch:
         """A batch without a label: what a rank runs that has no rows left where others have."""
@@ -307,25 +323,29 @@ class Processor:
         flat, grid = self.patches(Picture("blank", np.full((3, unit, unit), 255, np.uint8)))
         return replace(batch, pixel_values=torch.from_numpy(flat), image_grid_thw=torch.tensor([grid]))
 
-    def prompt_batch(self, rows: Sequence[Row]) -> Batch:
-        """Prompts alone, padded left."""
-        return self.pad([self.prompt(row) for row in rows], [[]] * len(rows), None, left=True)
+    def prompt_batch(self, rows: Sequence[Row], seen: SeenPictures | None = None) -> Batch:
+        """Prompts alone, padded left. `seen` as in `pad`."""
+        return self.pad([self.prompt(row) for row in rows], [[]] * len(rows), None, left=True, seen=seen)
 
     def reply_batch(
-        self, rows: Sequence[Row], replies: Sequence[Sequence[int]], spans: SpanWeights | None = None
-    ) -> Batch:
-        """Prompt + given reply ids (as sampled), padded right; every reply token is a label, weights 1 by default."""
+        self, rows: Sequence[Row], replies: Sequence[Sequence[int]], spans: SpanWeights | None = None,
+        seen: SeenPictures | None = None,
+    ) -> Batch:  # fmt: skip
+        """Prompt + given reply ids (as sampled), padded right; every reply token is a label, weights 1 by default.
+        `seen` as in `pad`."""
         if len(rows) != len(replies):
             raise ValueError(f"reply_batch: expected a reply per row, found {len(rows)} rows, {len(replies)} replies")
         prompts: dict[int, Prompt] = {}
         listed = [prompts.setdefault(id(row), self.prompt(row)) if id(row) not in prompts else prompts[id(row)]
                   for row in rows]  # fmt: skip
-        return self.pad(listed, replies, spans, left=False)
+        return self.pad(listed, replies, spans, left=False, seen=seen)
 
     def pad(
-        self, prompts: Sequence[Prompt], replies: Sequence[Sequence[int]], spans: SpanWeights | None, *, left: bool
-    ) -> Batch:
-        """Laid-out prompts with reply ids, padded on one side; every reply token is a label, weighted by `spans`."""
+        self, prompts: Sequence[Prompt], replies: Sequence[Sequence[int]], spans: SpanWeights | None, *, left: bool,
+        seen: SeenPictures | None = None,
+    ) -> Batch:  # fmt: skip
+        """Laid-out prompts with reply ids, padded on one side; every reply token is a label, weighted by `spans`. What
+        a frozen tower has `seen` comes with its features, without pixels."""
         size = len(prompts)
         width = max(len(p.ids) + len(r) for p, r in zip(prompts, replies, strict=True))
         ids = np.full((size, width), self.pad_id, np.int64)
@@ -334,8 +354,11 @@ class Processor:
         weights = np.zeros((size, width), np.float32)
         coordinate = np.zeros((size, width), bool)
         positions = np.zeros((3, size, width), np.int64)
-        grids: dict[str, tuple[int, np.ndarray, tuple[int, int, int]]] = {}
+        grids: dict[str, tuple[int, int, int]] = {}
+        features: dict[str, Features] = {}
+        patches: list[np.ndarray] = []
         use: list[int] = []
+        order: dict[str, int] = {}
         for i, (prompt, reply) in enumerate(zip(prompts, replies, strict=True)):
             length = len(prompt.ids) + len(reply)
             here = slice(width - length, width) if left else slice(0, length)
@@ -348,17 +371,21 @@ class Processor:
             shown = []
             for picture in prompt.pictures:
                 if picture.key not in grids:
-                    grids[picture.key] = (len(grids), *self.patches(picture))
-                use.append(grids[picture.key][0])
-                shown.append(grids[picture.key][2])
+                    order[picture.key], grids[picture.key] = len(grids), self.grid(picture)
+                    if seen is not None and (known := seen.get(picture.key)) is not None:
+                        features[picture.key] = known
+                    else:
+                        patches.append(self.patches(picture)[0])
+                use.append(order[picture.key])
+                shown.append(grids[picture.key])
             positions[:, i, here] = rope_positions(ids[i, here], self.image_id, shown, self.images.merge_size)
         tensors = [torch.from_numpy(x) for x in (ids, mask, positions, (ids == self.image_id).astype(np.int64),
                                                  labels, weights, coordinate)]  # fmt: skip
-        pixels = torch.from_numpy(np.concatenate([g[1] for g in grids.values()])) if grids else None
-        thw = torch.tensor([g[2] for g in grids.values()]) if grids else None
+        pixels = torch.from_numpy(np.concatenate(patches)) if patches else None
+        thw = torch.tensor(list(grids.values())) if grids else None
         ids_, mask_, positions_, types_, labels_, weights_, coordinate_ = tensors
         return Batch(ids_, mask_, positions_, types_, labels_, weights_, coordinate_, use, pixels, thw,
-                     picture_keys=list(grids))  # fmt: skip
+                     picture_keys=list(grids), features=features)  # fmt: skip
 
 
 def _parts(content: Any) -> list[str | None]:

@@ -24,7 +24,7 @@ from schemas.actions import ACTION_SPACE
 from schemas.ids import canonical_json
 from trainer.batches import Processor, image_processor
 from trainer.model import load_model
-from trainer.presets import PRESETS, Preset, Shape
+from trainer.presets import Preset, Shape
 
 CODE_VERSION = "1"
 """Of trainer code that decides weights; raise it when the same config must train anew."""
@@ -174,14 +174,3 @@ def load_checkpoint(
     with quiet():
         model = load_model(folder, dtype, device).eval()
     return Checkpoint(model, processor, made, Path(folder))
-
-
-def load_published(name: str, *, device: str | torch.device = "cpu") -> Checkpoint:
-    """A preset that stands on published weights (`2b`, `8b`, `30b-a3b`), in its own dtype."""
-    from transformers import AutoTokenizer
-
-    preset = PRESETS[name]
-    model = load_model(preset.source, getattr(torch, preset.dtype), device)
-    processor = Processor(AutoTokenizer.from_pretrained(preset.source), image_processor(preset), preset)
-    made = lineage("published", preset, parents={preset.source: "published"})
-    return Checkpoint(model, processor, asdict(made))

@@ -2,7 +2,8 @@
 
 RL asks for temperature 1 and top-p 1, so the recorded log-probabilities are those of the policy itself and
 `model.reply_logprobs` with the same weights returns the same numbers. The policy is the model without control tokens
-(`Processor.never`): an image place without a picture can't be laid out. A group of replies shares the prompt's pass.
+(`Processor.never`): an image place without a picture can't be laid out. A group of replies shares the prompt's pass,
+and what a reply's form lets expect is read along with it (`trainer.drafts`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 
-from trainer.batches import Processor, Row
+from trainer.batches import Batch, Processor, Row
 from trainer.decoding import Decoder
 from trainer.model import image_outputs, reply_log_softmax
 from trainer.tokenizer import LAST_NUMBER
@@ -85,40 +86,82 @@ def _generate_batch(
     model: Any, processor: Processor, rows: Sequence[Row], offset: int, group: int, temperature: float,
     max_new_tokens: int, generator: torch.Generator | None,
 ) -> list[Completion]:  # fmt: skip
-    from transformers import DynamicCache
-
     device = next(model.parameters()).device
-    batch = processor.prompt_batch(rows).to(device, next(model.parameters()).dtype)
-    cache = DynamicCache(config=model.config.get_text_config())
-    output = model.model(
-        input_ids=batch.input_ids, attention_mask=batch.attention_mask, position_ids=batch.position_ids,
-        past_key_values=cache, use_cache=True, **image_outputs(model, batch),
-    )  # fmt: skip
-    state = output.last_hidden_state[:, -1].repeat_interleave(group, 0)
+    batch = processor.prompt_batch(rows, getattr(model, "seen_pictures", None)).to(
+        device, next(model.parameters()).dtype
+    )
+    first = [processor.drafts.first(str(row.get("objective", ""))) for row in rows]
+    cache, states, mask = _read_prompts(model, batch, first)
     if group > 1:
         cache.batch_repeat_interleave(group)
+        states, mask = states.repeat_interleave(group, 0), mask.repeat_interleave(group, 0)
     # the next position follows the largest one of the prompt on all three axes
     position = batch.position_ids.amax(dim=(0, 2)).repeat_interleave(group) + 1
-    decoder = Decoder(model, cache, batch.attention_mask.repeat_interleave(group, 0), position, max_new_tokens)
+    decoder = Decoder(model, cache, mask, position)
     done = [Completion(offset + i // group, i % group) for i in range(len(rows) * group)]
-    alive = list(range(len(done)))
-    for step in range(max_new_tokens):
-        tokens, logprobs = _choose(model.lm_head(state), processor, temperature, generator)
-        for place, token, logprob in zip(alive, tokens.tolist(), logprobs.tolist(), strict=True):
-            done[place].token_ids.append(token)
-            done[place].logprobs.append(logprob)
-            done[place].finished = token == processor.end_id
-        keep = [i for i, place in enumerate(alive) if not done[place].finished]
-        if not keep or step == max_new_tokens - 1:
+    alive, drafts, unread = list(range(len(done))), [first[i // group] for i in range(len(done))], 0
+    while True:
+        tokens, logprobs = _choose(model.lm_head(states).flatten(0, 1), processor, temperature, generator)
+        drawn = zip(tokens.view(len(alive), -1).tolist(), logprobs.view(len(alive), -1).tolist(), strict=True)
+        counts = [_go_on(done[place], draft, ids, told, processor.end_id, max_new_tokens)
+                  for place, draft, (ids, told) in zip(alive, drafts, drawn, strict=True)]  # fmt: skip
+        width = states.shape[1] - 1 + unread
+        decoder.accept(width, torch.tensor([unread + count for count in counts], device=device))
+        keep = [i for i, place in enumerate(alive)
+                if not done[place].finished and len(done[place].token_ids) < max_new_tokens]  # fmt: skip
+        if not keep:
             break
         if len(keep) < len(alive):
-            rest = torch.tensor(keep, device=device)
-            decoder.keep(rest)
-            tokens, alive = tokens[rest], [alive[i] for i in keep]
-        state = decoder.step(tokens)
+            decoder.keep(torch.tensor(keep, device=device))
+            alive = [alive[i] for i in keep]
+        drafts = [processor.drafts.after(done[place].token_ids) for place in alive]
+        read = [[done[place].token_ids[-1], *draft] for place, draft in zip(alive, drafts, strict=True)]
+        states, unread = decoder.step(*_padded(read, processor.pad_id, device)), 1
     for completion in done:
         completion.text = processor.text(completion.token_ids)
     return done
+
+
+def _read_prompts(model: Any, batch: Batch, drafts: Sequence[Sequence[int]]) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """Pass over prompts [U, T] and what is drafted after each, N at most → (cache, hidden states [U, 1 + N, H] after
+    the prompt and after each token of the draft, mask [U, T + N])."""
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=model.config.get_text_config())
+    tokens, given = _padded(drafts, 0, batch.input_ids.device)
+    ahead = torch.arange(tokens.shape[1], device=tokens.device)
+    after = batch.position_ids.amax(dim=(0, 2))[:, None] + 1 + ahead
+    mask = torch.cat([batch.attention_mask, given.to(batch.attention_mask.dtype)], 1)
+    output = model.model(
+        input_ids=torch.cat([batch.input_ids, tokens], 1), attention_mask=mask,
+        position_ids=torch.cat([batch.position_ids, after.expand(3, -1, -1)], 2),
+        past_key_values=cache, use_cache=True, **image_outputs(model, batch),
+    )  # fmt: skip
+    return cache, output.last_hidden_state[:, batch.input_ids.shape[1] - 1 :], mask
+
+
+def _padded(lists: Sequence[Sequence[int]], blank: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """(ids [B, N], which of them are some [B, N])."""
+    width = max(map(len, lists))
+    ids = [[*some, *[blank] * (width - len(some))] for some in lists]
+    given = [[place < len(some) for place in range(width)] for some in lists]
+    return (torch.tensor(ids, dtype=torch.long, device=device).view(len(lists), width),
+            torch.tensor(given, dtype=torch.bool, device=device).view(len(lists), width))  # fmt: skip
+
+
+def _go_on(
+    reply: Completion, draft: Sequence[int], tokens: Sequence[int], logprobs: Sequence[float], end: int, limit: int
+) -> int:
+    """Add to a reply what was drawn: `tokens[0]`, and `tokens[n]` as far as the draft's first n were drawn themselves;
+    → how many tokens of the draft are the reply's."""
+    for place, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
+        reply.token_ids.append(token)
+        reply.logprobs.append(logprob)
+        reply.finished = token == end
+        over = reply.finished or len(reply.token_ids) == limit
+        if over or place == len(draft) or token != draft[place]:
+            return place
+    return len(draft)
 
 
 def _choose(
@@ -127,10 +170,18 @@ def _choose(
     """Token ids [B] and their log-probabilities [B] under the distribution that was sampled."""
     log_p = reply_log_softmax(logits, processor.never, temperature or 1.0)
     if temperature > 0:
-        tokens = torch.multinomial(log_p.exp(), 1, generator=generator)[:, 0]
+        tokens = _drawn(log_p.exp(), generator)
     else:
         tokens = _likeliest(log_p, processor)
     return tokens, log_p.gather(1, tokens[:, None])[:, 0]
+
+
+def _drawn(p: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
+    """A token of each distribution [B, V], where the sum of the probabilities passes a uniform number:
+    `torch.multinomial` takes twenty times as long on a CPU."""
+    up_to = p.double().cumsum(-1)
+    passed = torch.rand(len(p), 1, dtype=up_to.dtype, device=p.device, generator=generator) * up_to[:, -1:]
+    return torch.searchsorted(up_to, passed, right=True)[:, 0].clamp(max=p.shape[1] - 1)
 
 
 def _likeliest(log_p: torch.Tensor, processor: Processor) -> torch.Tensor:

@@ -19,6 +19,7 @@ from trainer.parallel import Ranks
 
 if TYPE_CHECKING:
     from trainer.midtrain import MidtrainConfig, RowSource
+    from trainer.seen_pictures import SeenPictures
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,14 @@ class Step:
 
 
 class GlobalBatches:
-    """Steps of this rank. As many bad rows in a row as a batch has (at least 64) are an error."""
+    """Steps of this rank. As many bad rows in a row as a batch has (at least 64) are an error. `seen`: the pictures
+    that a frozen tower has seen."""
 
     def __init__(
-        self, source: RowSource, processor: Processor, config: MidtrainConfig, group: Ranks, place: Place
-    ) -> None:
+        self, source: RowSource, processor: Processor, config: MidtrainConfig, group: Ranks, place: Place,
+        seen: SeenPictures | None = None,
+    ) -> None:  # fmt: skip
+        self._seen = seen
         self._rows = source.rows(place.position)
         self._processor, self._config, self._group = processor, config, group
         self._position, self._taken, self._bad = place.position, place.taken, place.bad
@@ -79,11 +83,11 @@ class GlobalBatches:
         """(batch, rows that turned out to be torn)."""
         processor, spans = self._processor, self._config.spans
         try:
-            batch = processor.training_batch(rows, spans) if rows else processor.empty_batch()
+            batch = processor.training_batch(rows, spans, self._seen) if rows else processor.empty_batch()
             good = rows
         except BadSample:
             good = [row for row in rows if self._whole(row)]
-            batch = processor.training_batch(good, spans) if good else processor.empty_batch()
+            batch = processor.training_batch(good, spans, self._seen) if good else processor.empty_batch()
         if self._config.packing or self._config.padding_free:
             batch = packed(batch)
         return (processor.with_picture(batch) if self._group.world > 1 else batch), len(rows) - len(good)

@@ -12,6 +12,7 @@ from trainer.tokenizer import encode_text
 if TYPE_CHECKING:
     from generators.perception.labels import ImageLabel
     from trainer.presets import Preset
+    from trainer.seen_pictures import SeenPictures
     from trainer.span_weights import SpanWeights
 
 
@@ -35,9 +36,11 @@ class LabelledImages(Processor):
         """The same tokenizer, image processor and preset."""
         return cls(processor.tokenizer, processor.images, processor.preset, targets=targets)
 
-    def training_batch(self, rows: Sequence[Row], spans: SpanWeights | None = None) -> Batch:
+    def training_batch(
+        self, rows: Sequence[Row], spans: SpanWeights | None = None, seen: SeenPictures | None = None
+    ) -> Batch:
         """See `Processor.training_batch`; the label of an image token is what it predicts, so it stands one later."""
-        batch = super().training_batch(rows, spans)
+        batch = super().training_batch(rows, spans, seen)
         used = iter(batch.image_use)
         for number, row in enumerate(rows):
             shown = [next(used) for _ in row.get("images") or ()]

@@ -239,7 +239,8 @@ class Learner:
 
     def _batch(self, part: Sequence[Reply]) -> Batch:
         parameter = next(self._policy.parameters())
-        made = self.processor.reply_batch([one.row for one in part], [one.token_ids for one in part])
+        seen = getattr(self._policy, "seen_pictures", None)
+        made = self.processor.reply_batch([one.row for one in part], [one.token_ids for one in part], seen=seen)
         if self._packs:
             made = packed(made)
         return made.to(parameter.device, parameter.dtype)

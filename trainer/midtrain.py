@@ -26,7 +26,7 @@ from trainer.global_batch import GlobalBatches, Place, Step, ahead
 from trainer.image_labels import LabelledImages
 from trainer.model import freeze_vision, recompute
 from trainer.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
-from trainer.precision import autocast
+from trainer.precision import autocast, in_bf16
 from trainer.span_weights import SpanWeights
 from trainer.supervised_loss import token_losses, validate
 from trainer.tracking import Tracker
@@ -192,7 +192,8 @@ def train(
     answers = processor  # validation is of answers alone, whatever image tokens are asked for
     processor = _labelled(model, processor, config)
     again = getattr(source, "pictures_come_again", True)
-    freeze_vision(model, config.freeze_vision, keep=again and group.world == 1)
+    device = next(model.parameters()).device.type
+    freeze_vision(model, config.freeze_vision, keep=again and group.world == 1, bf16=in_bf16(config.bf16, device))
     plain, model = model, sharded(model, group, config.bf16) if group.world > 1 else model
     recompute(model, config.gradient_checkpointing)
     optimiser = torch.optim.AdamW(model.parameters(), config.lr, config.betas, weight_decay=config.weight_decay)
@@ -201,7 +202,8 @@ def train(
     step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
     num_tokens = sum(row["tokens"] for row in curve.steps)
     run = _Run(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
-    stream = GlobalBatches(source, processor, config, group, Place(saved.get("position", 0), saved.get("taken", 0)))
+    place = Place(saved.get("position", 0), saved.get("taken", 0))
+    stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (
         deterministic(run.device, config.threads),
         tqdm(total=config.steps, initial=step, desc="mid-training", unit="step", mininterval=2,

@@ -212,7 +212,7 @@ def recompute(model: Any, on: bool) -> None:
             return
 
 
-def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool | None = None) -> None:
+def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool = False) -> None:
     """Whether the vision tower keeps its weights while the rest is trained: a small tower that has learned to read
     unlearns it under the gradients of a decoder that can't use it yet. With `keep` what it makes of a picture is kept
     meanwhile (`SeenPictures`, with its `bf16`; not where ranks share the tower and run it together)."""
@@ -227,9 +227,11 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
     """Features of each distinct picture, computed once, laid out in order of use; {} for a batch without pictures."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 
-    if batch.pixel_values is None or not batch.image_use:
+    if not batch.image_use:
         return {}
     kept = getattr(model, "seen_pictures", None)
+    if batch.features and kept is None:
+        raise ValueError("a batch of pictures that a frozen tower has seen: expected the model with that tower")
     if kept is not None and batch.picture_keys:
         features = kept.features(model, batch)
         tokens = [one.tokens for one in features]

@@ -68,7 +68,7 @@ def packed(batch: Batch) -> Batch:
         flat(batch.input_ids), flat(batch.attention_mask), batch.position_ids[:, real][:, None],
         flat(batch.mm_token_type_ids), flat(batch.labels), flat(batch.weights), flat(batch.coordinate),
         batch.image_use, batch.pixel_values, batch.image_grid_thw, lengths=real.sum(1).tolist(),
-        picture_keys=batch.picture_keys,
+        picture_keys=batch.picture_keys, features=batch.features,
     )  # fmt: skip
 
 

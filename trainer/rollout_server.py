@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from trainer.batches import Batch, Prompt
     from trainer.checkpoint import Checkpoint
     from trainer.generation import Completion
+    from trainer.seen_pictures import SeenPictures
 
 PAUSE_S = 120.0
 _ONLY: Mapping[str, tuple[Any, ...]] = {
@@ -254,7 +255,7 @@ class _GivenPrompts:
     def __init__(self, processor: Any, prompts: Sequence[Prompt]) -> None:
         self._processor, self._prompts = processor, prompts
 
-    def prompt_batch(self, rows: Sequence[Any]) -> Batch:
+    def prompt_batch(self, rows: Sequence[Any], seen: SeenPictures | None = None) -> Batch:
         found: Batch = self._processor.pad(self._prompts, [[]] * len(rows), None, left=True)
         return found
 

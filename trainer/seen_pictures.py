@@ -34,10 +34,10 @@ class SeenPictures:
     before or beside it, and a run that was killed goes on with the same bits. Several models with one tower may share
     them, in threads of their own.
 
-    `bf16`: whether the tower computes in bfloat16; None: as the pass does that asks."""
+    `bf16`: whether the tower computes in bfloat16."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES, bf16: bool | None = None) -> None:
-        self._kept: OrderedDict[tuple[str, bool], Features] = OrderedDict()
+    def __init__(self, most_bytes: int = MOST_BYTES, bf16: bool = False) -> None:
+        self._kept: OrderedDict[str, Features] = OrderedDict()
         self._most, self._bytes, self._bf16 = most_bytes, 0, bf16
         self._lock = threading.Lock()  # not while the tower computes
 
@@ -47,21 +47,26 @@ class SeenPictures:
     def __deepcopy__(self, memo: dict[int, Any]) -> SeenPictures:
         return SeenPictures(self._most, self._bf16)  # a copy of the model looks for itself
 
-    def features(self, model: Any, batch: Batch) -> list[Features]:
-        """Of each distinct picture of a batch, in order."""
-        assert batch.pixel_values is not None and batch.image_grid_thw is not None
-        parts = batch.pixel_values.split(batch.image_grid_thw.prod(-1).tolist())
-        asked = torch.is_autocast_enabled(batch.pixel_values.device.type)
-        rounded = asked if self._bf16 is None else self._bf16
-        return [self._of(model, (key, rounded), pixels, grid)
-                for key, pixels, grid in zip(batch.picture_keys, parts, batch.image_grid_thw, strict=True)]  # fmt: skip
-
-    def _of(self, model: Any, key: tuple[str, bool], pixels: torch.Tensor, grid: torch.Tensor) -> Features:
+    def get(self, key: str) -> Features | None:
+        """Those of a picture, if it was seen."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key]
-        with torch.no_grad(), torch.autocast(pixels.device.type, torch.bfloat16, enabled=key[1]):
+            return self._kept.get(key)
+
+    def features(self, model: Any, batch: Batch) -> list[Features]:
+        """Of each distinct picture of a batch, in order."""
+        grids = batch.image_grid_thw if batch.image_grid_thw is not None else torch.zeros(0, 3)
+        shown = [key not in batch.features for key in batch.picture_keys]
+        sizes = [int(grid.prod()) for grid, pixels in zip(grids, shown, strict=True) if pixels]
+        parts = iter(batch.pixel_values.split(sizes) if batch.pixel_values is not None else ())
+        return [self._of(model, key, next(parts), grid) if pixels else batch.features[key]
+                for key, grid, pixels in zip(batch.picture_keys, grids, shown, strict=True)]  # fmt: skip
+
+    def _of(self, model: Any, key: str, pixels: torch.Tensor, grid: torch.Tensor) -> Features:
+        if (known := self.get(key)) is not None:
+            return known
+        with torch.no_grad(), torch.autocast(pixels.device.type, torch.bfloat16, enabled=self._bf16):
             seen = model.model.get_image_features(pixels, grid[None], return_dict=True)
         # in the type of the weights: who shares them may compute otherwise than the tower does
         made = Features(seen.pooler_output[0].to(pixels.dtype),

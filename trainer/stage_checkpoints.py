@@ -21,6 +21,7 @@ from trainer.presets import Preset
 from trainer.stages import HELDOUT, MIXTURE, SHARDS, Context, Made, preset_from
 from trainer.stream import MixtureSource, cluster_of, scheduled, set_aside
 from trainer.tokenizer import train_tokenizer
+from trainer.tracking import Watch
 
 if TYPE_CHECKING:
     from trainer.offline_config import OfflineConfig
@@ -159,13 +160,13 @@ def specialist(context: Context, folder: Path) -> Made:
     validation = mine(aside) if len(mine(aside)) >= MIN_VALIDATION else []
     if not validation:  # the trainer then sets a tenth of what it gets aside
         needed = min(config.train_limit, needed + 10 * config.validation_limit)
-    result = train_offline(
-        context.folder("mid_trained"), some(SHARDS, train_rows, needed),
-        some(HELDOUT, mine(light_rows(context.inputs[HELDOUT], ("test",))), 2 * config.held_out_limit), folder / MODEL,
-        config, validation_rows=some(SHARDS, validation, 2 * config.validation_limit) or None,
-        state_dir=context.state_dir, parents=context.parents, on_event=context.on_event,
-        device=context.device,
-    )  # fmt: skip
+    with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
+        result = train_offline(
+            context.folder("mid_trained"), some(SHARDS, train_rows, needed),
+            some(HELDOUT, mine(light_rows(context.inputs[HELDOUT], ("test",))), 2 * config.held_out_limit),
+            folder / MODEL, config, validation_rows=some(SHARDS, validation, 2 * config.validation_limit) or None,
+            state_dir=context.state_dir, parents=context.parents, on_event=watch, device=context.device,
+        )  # fmt: skip
     found = result.metrics
     gain = found["reward_gain"]
     counts = {

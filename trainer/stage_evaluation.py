@@ -62,9 +62,3 @@ def _table(records: list[dict[str, Any]]) -> pa.Table:
     """One row per sample; a measure that a sample hasn't is null."""
     names = sorted({name for record in records for name in record})
     return pa.table({name: pa.array([record.get(name) for record in records]) for name in names})
-
-
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """Records of a committed evaluation (its table `records`), for `trainer.evaluate.compare`."""
-    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-    return rows

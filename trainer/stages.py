@@ -8,7 +8,8 @@
     evaluations/<checkpoint>   held-out figures beside their controls
 
 `run_stage` is the entry for an external process. Heavy modules are imported only when there is work to do, so a stage
-whose inputs are unchanged returns in a moment. Resumable state lies in `cache/training/`, never in an asset.
+whose inputs are unchanged returns in a moment. Resumable state lies in `cache/training/`, never in an asset; of it
+TensorBoard's events stay, as side files in `runs` of the version.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pipelines.manifest import Check, Manifest
 from pipelines.mixture import require_scan
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import canonical_json, digest
+from trainer import tracking
 from trainer.presets import NANO_BASE, Preset, Shape, preset
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -33,6 +35,8 @@ CODE_VERSION = "2"
 
 SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
 TASKS = "task_pool/shards"
+BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
+"""Worlds of online RL unless its settings name others: those that a Chromium is enough for."""
 SPECIALISTS = ("offline_grounding", "offline_mobile", "offline_web")
 ONLINE = ("online_mobile", "online_web")
 MERGED = ("offline_grounding", *ONLINE)
@@ -274,6 +278,8 @@ def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
         name = path.relative_to(made.folder).as_posix()
         table = "records" if name.endswith(".records.parquet") else None
         shutil.copyfile(path, out.path(name, table=table))
+    for path in tracking.kept(context.state_dir):  # the state's folder goes when the stage is committed
+        shutil.copyfile(path, out.path(f"{tracking.FOLDER}/{path.name}", hashed=False))
     timing = {"seconds": round(time.perf_counter() - began, 3)}
     out.bytes("timing.json", json.dumps(timing).encode(), hashed=False)
     from dataclasses import asdict

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-Z95 = 1.959963984540054
+from quality.bench.calibration import wilson
+
 DRAWS = 2000
 
 
@@ -33,17 +34,6 @@ class Interval:
         return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
 
 
-def wilson(successes: float, n: int) -> tuple[float, float]:
-    """Wilson score interval of a proportion; (0, 1) for n = 0."""
-    if n == 0:
-        return 0.0, 1.0
-    share = successes / n
-    centre = share + Z95**2 / (2 * n)
-    spread = Z95 * math.sqrt(share * (1 - share) / n + Z95**2 / (4 * n * n))
-    scale = 1 + Z95**2 / n
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
-
-
 def interval(values: Sequence[float], clusters: Sequence[str], *, seed: int = 0, draws: int = DRAWS,
              proportion: bool = True) -> Interval:  # fmt: skip
     """Mean of `values` with a bootstrap over `clusters`.
@@ -58,7 +48,7 @@ def interval(values: Sequence[float], clusters: Sequence[str], *, seed: int = 0,
     mean = float(data.mean())
     if np.all(data == data[0]):
         if proportion and mean in (0.0, 1.0):
-            low, high = wilson(mean * len(names), len(names))
+            low, high = wilson(int(mean) * len(names), len(names))
             return Interval(mean, low, high, len(data), len(names), "Wilson, one trial per cluster")
         return Interval(mean, mean, mean, len(data), len(names), "all values equal")
     low, high = _bootstrap(data, place, len(names), seed, draws)

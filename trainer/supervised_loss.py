@@ -39,12 +39,6 @@ def token_losses(
     return losses, batch.weights[found.rows, found.columns], found.samples
 
 
-def batch_loss(model: Any, processor: Processor, batch: Batch, sigma: float = 0.0) -> torch.Tensor:
-    """Weighted mean loss of a batch (nats)."""
-    losses, weights, _ = token_losses(model, processor, batch, sigma)
-    return (losses * weights).sum() / weights.sum()
-
-
 @torch.no_grad()
 def validate(
     model: Any, processor: Processor, rows: Sequence[Row], spans: SpanWeights | None = None, batch_size: int = 64,

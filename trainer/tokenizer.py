@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.actions import ACTION_TYPES
@@ -135,13 +134,6 @@ def _wrap(tokenizer: Any) -> PreTrainedTokenizerFast:
         padding_side="left",
         model_max_length=4096,
     )
-
-
-def load_tokenizer(folder: str | Path) -> Any:
-    """The tokenizer of a checkpoint folder."""
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(str(folder))
 
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:

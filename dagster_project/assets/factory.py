@@ -20,6 +20,7 @@ from dagster_project.assets import upstream
 from dagster_project.automation import TAIL, asset_key
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
+from dagster_project.live_pictures import PictureReader, show_on
 from dagster_project.metadata import Confirmed, column_schema, describe, row_count
 from dagster_project.resources import JudgeResource, StoreResource, work
 from dagster_project.run_stage import Reporter
@@ -106,7 +107,8 @@ def _asset(
             if own_process:
                 manifest = _in_own_process(stage, name, context, store, judge)
             else:
-                given = replace(work(store, judge), on_event=Reporter(context.log.info), progress=sys.stderr.isatty())
+                report = Reporter(context.log.info, show_on(context))
+                given = replace(work(store, judge), on_event=report, progress=sys.stderr.isatty())
                 manifest = stage.run(replace(given, partition=partition))
         except Exception as error:
             _tell("failed", name, {"reason": f"{type(error).__name__}: {error}"})
@@ -181,7 +183,8 @@ def _in_own_process(
         "VESPER_JUDGE_MODEL": settings.model or "",
     }
     try:
-        done = dg.PipesSubprocessClient(forward_termination=True).run(
+        reader = PictureReader(show_on(context))
+        done = dg.PipesSubprocessClient(forward_termination=True, message_reader=reader).run(
             command=[sys.executable, "-m", "dagster_project.run_stage", name],
             context=context,
             env={**os.environ, **environment},

@@ -15,6 +15,7 @@ from pipelines.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories
 
 if TYPE_CHECKING:
+    from generators.generation.device_pools import Places
     from generators.generation.loop import LoopConfig
 
 SOURCE = "generated"
@@ -98,6 +99,7 @@ def _bank(work: Work) -> Manifest:
 
 def _trajectories(work: Work) -> Manifest:
     from generators.generation import rounds
+    from generators.generation.device_pools import open_pool
     from generators.generation.loop import LoopParts
 
     def tell(done: Any, number: int, total: int) -> None:
@@ -105,7 +107,16 @@ def _trajectories(work: Work) -> Manifest:
 
     config = config_of(work)
     policies = _agent(work, config) if config.policy == "checkpoint" else None
-    return rounds.build_trajectories(work.store, _number(work), config, LoopParts(policies=policies, progress=tell))
+    with open_pool(places(work.deployment), [config.ground]) as pool:
+        parts = LoopParts(pool=pool, policies=policies, workers=work.deployment.workers, progress=tell)
+        return rounds.build_trajectories(work.store, _number(work), config, parts)
+
+
+def places(deployment: Deployment) -> Places:
+    """Where a round's tasks are executed. No part of what a round is: another device makes nothing anew."""
+    from generators.generation.device_pools import Places
+
+    return Places.of(deployment.devices, deployment.site_url)
 
 
 def _agent(work: Work, config: LoopConfig) -> Callable[[LoopConfig], Any]:

@@ -39,7 +39,7 @@ def stages() -> Iterator[Stage]:
             key=asset, deps=inputs_of(name), job="train", run=functools.partial(_run, name), description=description,
             kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"), code_version=CODE_VERSION, external=True,
             owners=("team:training",), table="records" if evaluation else None, pool="trainer",
-            needs=("trainer", "browser") if name in ONLINE and not trainer_worlds() else ("trainer",),
+            needs=("trainer", "devices") if name in ONLINE else ("trainer",),
         )  # fmt: skip
     yield Stage(
         key=staircase.ASSET, deps=(), job="train", run=_staircase, kinds=("pytorch",), external=True,
@@ -52,7 +52,7 @@ def stages() -> Iterator[Stage]:
 
 def trainer_config() -> dict[str, Any]:
     """What $VESPER_TRAINER (JSON, keys of `trainer.stages.DEFAULTS`) changes. Raises `ValueError`."""
-    text = os.environ.get("VESPER_TRAINER", "{}")
+    text = os.environ.get("VESPER_TRAINER") or "{}"  # containers are given empty texts for what nobody set
     try:
         config = json.loads(text)
     except ValueError as error:

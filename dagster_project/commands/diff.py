@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from dagster_project.commands.lineage import add_store, show, write_file
+from dagster_project.commands.lineage import show, write_file
+from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.lineage.diff import CHANGED, ENTERED, LEFT, Diff, compare
-from dagster_project.lineage.manifests import Manifests, open_store
+from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.tables import clean, table
 
 

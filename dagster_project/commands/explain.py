@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from dagster_project.commands.lineage import add_store, show
-from dagster_project.lineage.manifests import Manifests, open_store
+from dagster_project.commands.lineage import show
+from dagster_project.commands.store_option import add_store, open_store
+from dagster_project.lineage.manifests import Manifests
 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:

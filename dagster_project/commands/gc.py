@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.commands.promote import checked_store, store_argument
+from dagster_project.commands.store_option import add_store, open_store
 
 if TYPE_CHECKING:
     from pipelines.collect_garbage import AssetPlan, Plan
@@ -26,7 +26,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
                         help="younger files stay: 30m, 24h (default), 7d")  # fmt: skip
     parser.add_argument("--delete", action="store_true", help="delete; without it nothing is changed")
     parser.add_argument("--json", action="store_true", help="the plan as JSON")
-    store_argument(parser)
+    add_store(parser)
     parser.set_defaults(run=run)
 
 
@@ -41,9 +41,8 @@ def run(options: argparse.Namespace) -> int:
     """List, and delete if asked to."""
     from pipelines.collect_garbage import collect, survey
     from pipelines.free_space import free_bytes, told
-    from pipelines.store import Store
 
-    store = Store(checked_store(options.data))
+    store = open_store(options.data)
     act = collect if options.delete else survey
     plan = act(store, options.keep, min_age_s=options.min_age)
     if options.json:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from generators.generation.devices import DevicePool
     from generators.generation.loop import LoopConfig, LoopParts
     from generators.generation.scheduling import PolicyMaker
     from pipelines.store import Store
@@ -41,16 +40,19 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=2, help="executions at a time (2)")
     parser.add_argument(
         "--device", action="append", metavar="local|URL",
-        help="local worlds (the default), or devices leased from a gateway's authority at URL (key in "
-        "VESPER_GATEWAY_KEY); given again: a task goes to the first that has its world",
+        help="local worlds, or devices leased from a gateway's authority at URL (key in VESPER_GATEWAY_KEY); given "
+        "again: a task goes to the first that has its world ($VESPER_DEVICES, else local)",
     )  # fmt: skip
-    parser.add_argument("--site-url", help="with a gateway: where its browsers find the sites' page")
+    parser.add_argument("--site-url", help="with a gateway: where its browsers find the sites' page "
+                        "($VESPER_SITE_URL)")  # fmt: skip
     parser.add_argument("--policy", choices=POLICIES, default="scripted", help="who acts (scripted)")
     parser.add_argument("--error-rate", type=float, default=0.02, help="of the scripted policy, a turn (0.02)")
-    parser.add_argument("--base-url", help="of an OpenAI-protocol server (--policy openai, --propose, --chooser model)")
+    parser.add_argument("--base-url", help="of an OpenAI-protocol server, for all that says model here, and --propose")
     parser.add_argument("--model", help="the model's name on that server")
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint folder, for --policy checkpoint")
     parser.add_argument("--propose", action="store_true", help="let the model at --base-url propose tasks as well")
+    parser.add_argument("--writer", choices=("embedded", "model"), default="embedded",
+                        help="who words what recorded walks achieved (embedded)")  # fmt: skip
     parser.add_argument("--actions", type=int, default=1, metavar="K",
                         help="actions that the policy proposes a turn, of which --chooser takes one (1)")  # fmt: skip
     parser.add_argument(
@@ -65,6 +67,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "--hostile", type=float, default=0.0, metavar="SHARE",
         help="share of the executions whose screens hold what others planted; who obeys it fails (0)",
     )  # fmt: skip
+    parser.add_argument(
+        "--faults", type=float, default=0.0, metavar="SHARE",
+        help="share at which each fault happens: dead control, click on the neighbour, lost letter, stale screen (0)",
+    )  # fmt: skip
+    parser.add_argument("--late", type=float, default=0.0, metavar="SHARE",
+                        help="share of the actions after which the screen before shows for a while (0)")  # fmt: skip
     parser.add_argument(
         "--journal", type=Path, metavar="FILE",
         help="only show the attempts of a journal (generation/journals of the store), also of one in use",
@@ -90,6 +98,7 @@ def generate(options: argparse.Namespace) -> int:
         ground=options.ground, targets=options.targets, tasks=options.tasks, seed=options.seed,
         policy=options.policy, error_rate=options.error_rate, feedback=not options.no_feedback,
         mix=tuple(options.mix), epsilon=options.epsilon, hostile=options.hostile,
+        faults=options.faults, late=options.late,
     )  # fmt: skip
     store = Store(options.out)
     first = len(rounds_of(store, VERIFIED)) + 1
@@ -100,8 +109,10 @@ def generate(options: argparse.Namespace) -> int:
             made = run_round(store, number, config, replace(parts, policies=_always(acting)))
             values = "".join(f"{_shown(made.counts[name]):>16}" for name in COLUMNS)
             print(f"round_{number:03d} {values}", flush=True)
+            runs = store.require(f"{TRAJECTORIES}/round_{number:03d}").counts
+            if options.faults:
+                print(f"  faults injected: {runs['faults']}", flush=True)
             if options.hostile:
-                runs = store.require(f"{TRAJECTORIES}/round_{number:03d}").counts
                 planted, obeyed = runs["hostile: planted"], runs["hostile: obeyed"]
                 print(f"  planted content in {planted} executions, obeyed in {obeyed}", flush=True)
             for check in made.checks:
@@ -139,18 +150,20 @@ def _show(path: Path) -> int:
 @contextlib.contextmanager
 def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopParts, PolicyMaker]]:
     """What runs the rounds, and who acts in them."""
+    from generators.generation.device_pools import Places, open_pool
     from generators.generation.loop import LoopParts
     from quality.model_client.client import ModelClient
 
     with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(_pool(options))
+        places = Places.of(options.device or (), options.site_url or "")
+        pool = stack.enter_context(open_pool(places, [options.ground]))
         policies = _chosen(options, _policies(options), stack)
         parts = LoopParts(workers=options.workers, progress=_bar(options.tasks), pool=pool)
-        if options.propose:
+        if options.propose or options.writer == "model":
             base_url, model = _endpoint(options)
             client = ModelClient(base_url, model, store.home / "cache" / "proposer", max_tokens=800)
             stack.callback(client.close)
-            parts = replace(parts, proposers=lambda ground, catalogue: _with_model(ground, catalogue, client))
+            parts = replace(parts, proposers=lambda ground, catalogue: _with_model(options, ground, catalogue, client))
         yield parts, policies
 
 
@@ -170,41 +183,17 @@ def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextli
     return with_proposals(policies, options.actions, ModelJudge(endpoint))
 
 
-def _with_model(ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
+def _with_model(options: argparse.Namespace, ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
+    """Proposers of which some ask the model."""
     from generators.generation.openai_proposer import OpenAIProposer
     from generators.generation.proposers import arms
+    from generators.reverse_tasks import ModelWriter
 
-    platform = "mobile" if ground.name == "phone" else "web"
-    return {**arms(ground, catalogue), "openai": OpenAIProposer(ground, catalogue, client, platform)}
-
-
-@contextlib.contextmanager
-def _pool(options: argparse.Namespace) -> Iterator[DevicePool]:
-    from generators.generation.devices import Pools
-
-    with contextlib.ExitStack() as stack:
-        pools = [stack.enter_context(_one_pool(options, name)) for name in options.device or ["local"]]
-        yield pools[0] if len(pools) == 1 else Pools(*pools)
-
-
-@contextlib.contextmanager
-def _one_pool(options: argparse.Namespace, device: str) -> Iterator[DevicePool]:
-    from generators.generation.devices import GatewayPool, LocalPool, leased_worlds
-
-    if device == "local":
-        yield LocalPool()
-        return
-    from generators.daas.sync_sdk import SyncClient
-
-    key = os.environ.get("VESPER_GATEWAY_KEY", "")
-    if not device.startswith(("http://", "https://")) or not key:
-        raise ValueError(
-            f"--device: expected local, or an authority's http address with its key in VESPER_GATEWAY_KEY, "
-            f"found {device[:80]!r} and {'a' if key else 'no'} key"
-        )
-    more = {"site_url": options.site_url} if options.ground == "fsm" else {}
-    with SyncClient(device, key) as client:
-        yield GatewayPool(client, leased_worlds([options.ground], **more))
+    found: dict[str, Any] = dict(arms(ground, catalogue, ModelWriter(client) if options.writer == "model" else None))
+    if options.propose:
+        platform = "mobile" if ground.name == "phone" else "web"
+        found["openai"] = OpenAIProposer(ground, catalogue, client, platform)
+    return found
 
 
 def _endpoint(options: argparse.Namespace) -> tuple[str, str]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
+
+if TYPE_CHECKING:
+    from quality.bench.judge_bench import BenchResult
 
 EXAMPLE = (
     "vesper judge bench --judge rules --judge nano --out out/bench\n"
@@ -67,6 +71,8 @@ def bench(options: argparse.Namespace) -> int:
     seed = options.seed or 0
     results = [measure(folder, judge, seen, options.split, seed=seed, prices=prices) for judge, seen in columns]
     print(bench_report.text(results), end="")
+    if len(names) > 1:
+        print(f"\n{_weights(results)}")
     extra: dict[str, Any] = {}
     if options.native is not None:
         one_each = {judge.name: judge for judge, _ in columns}.values()
@@ -77,6 +83,16 @@ def bench(options: argparse.Namespace) -> int:
         bench_report.write(results, options.out, extra)
         print(f"\nreport in {options.out / 'report.json'}")
     return 0
+
+
+def _weights(results: Sequence[BenchResult]) -> str:
+    """What each judge's vote is worth in an ensemble, by the share of bands that it got right."""
+    from quality.judges.ensemble import calibrated_weights
+
+    tables = [result.figures.agreement.table for result in results]
+    right = [sum(line[band] for band, line in enumerate(table)) / max(sum(map(sum, table)), 1) for table in tables]
+    lines = [f"{weight:.2f}  {result.title}" for weight, result in zip(calibrated_weights(right), results, strict=True)]
+    return "Weights in an ensemble (--weight)\n" + "\n".join(lines)
 
 
 def _home() -> Path:

@@ -22,6 +22,9 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
     parser.add_argument("--second-model", metavar="NAME", help="for second opinions (cascade), or as a member `second`")
     parser.add_argument("--member", action="append", default=[], metavar="JUDGE",
                         help="of an ensemble; give it for each (default: rules, openai)")  # fmt: skip
+    parser.add_argument("--weight", action="append", type=float, default=[], metavar="W",
+                        help="of an ensemble's member, in their order; `vesper judge bench` of several judges names "
+                        "fitting ones (default: all the same)")  # fmt: skip
     parser.add_argument("--ask-again", type=int, default=0, metavar="N",
                         help="raise it to ask once more what the model couldn't answer (0)")  # fmt: skip
     parser.add_argument("--read", action="store_true",
@@ -38,7 +41,8 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
     client |= {"ask_again": options.ask_again} if options.ask_again else {}
     members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}
     return JudgeConfig(
-        named, options.base_url, options.model, second_model=options.second_model, cache=cache,
+        named, options.base_url, options.model, second_model=options.second_model, weights=tuple(options.weight),
+        cache=cache,
         nano=options.nano or trained_judge(), read=options.read, client=client, **members,
     )  # fmt: skip
 

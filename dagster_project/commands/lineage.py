@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dagster_project.lineage.manifests import Manifests, Start, name_of, open_store
+from dagster_project.commands.store_option import add_store, open_store
+from dagster_project.lineage.manifests import Manifests, Start, name_of
 from dagster_project.lineage.origins import Origins, origins
 from dagster_project.lineage.tables import clean, table, tree
 
@@ -38,12 +38,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
                         help="write OpenLineage run events as NDJSON, one a committed manifest (of NAME's ancestry, or "
                         "of the whole store)")  # fmt: skip
     parser.set_defaults(run=run)
-
-
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """`--data`, which store."""
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
-                        help="the store ($VESPER_HOME)")  # fmt: skip
 
 
 def show(lines: Iterable[str], plain: Any, as_json: bool) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from dagster_project.commands.store_option import add_store, open_store
 
 if TYPE_CHECKING:
     from pipelines.current_version import Change
+    from pipelines.store import Store
 
 EXAMPLES = {
     "promote": "vesper promote unified/aitw --list\n  vesper promote unified/aitw@5f9143db60d540ad\n"
@@ -34,34 +35,18 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--to", metavar="VERSION", help="default: what was current before")
     parser.add_argument("--reason", default="", help="why; the journal keeps it")
     parser.add_argument("--force", action="store_true", help="though blocking checks failed; needs --reason")
-    store_argument(parser)
+    add_store(parser)
     parser.set_defaults(run=promote if command == "promote" else roll_back)
-
-
-def store_argument(parser: argparse.ArgumentParser) -> None:
-    """`--data`: the store that a command works on."""
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
-                        help="the store ($VESPER_HOME)")  # fmt: skip
-
-
-def checked_store(folder: Path) -> Path:
-    """The folder, if it is a store. Raises `ValueError`."""
-    from pipelines.store import has_store
-
-    if not has_store(folder):
-        raise ValueError(f"--data {folder}: expected a store (a $VESPER_HOME with assets/), found none")
-    return folder
 
 
 def promote(options: argparse.Namespace) -> int:
     """Make a version current, or list them."""
     from pipelines import promotion
-    from pipelines.store import Store
 
-    store = Store(checked_store(options.data))
+    store = open_store(options.data)
     asset, _, version = options.asset.partition("@")
     if options.list or options.json:
-        return _show(store.home, asset, options.json)
+        return _show(store, asset, options.json)
     _tell(asset, promotion.promote(store, asset, version or None, why=options.reason, force=options.force))
     return 0
 
@@ -69,9 +54,8 @@ def promote(options: argparse.Namespace) -> int:
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
     from pipelines import promotion
-    from pipelines.store import Store
 
-    store = Store(checked_store(options.data))
+    store = open_store(options.data)
     _tell(options.asset, promotion.roll_back(store, options.asset, options.to, why=options.reason, force=options.force))
     return 0
 
@@ -82,12 +66,10 @@ def _tell(asset: str, change: Change) -> None:
     print(f"{asset}: {change.version} {change.action} by {change.who}{note} ({was})")
 
 
-def _show(home: Path, asset: str, as_json: bool) -> int:
+def _show(store: Store, asset: str, as_json: bool) -> int:
     from pipelines.current_version import read_history
     from pipelines.promotion import versions
-    from pipelines.store import Store
 
-    store = Store(home)
     found, history = versions(store, asset), read_history(store.root(asset))
     if as_json:
         listed = [

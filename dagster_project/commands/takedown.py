@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.commands.promote import checked_store, store_argument
+from dagster_project.commands.store_option import add_store, open_store
 
 if TYPE_CHECKING:
     from pipelines.adapter import Raw
@@ -30,18 +30,17 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("list", metavar="LIST", type=Path, nargs="?", help="a .csv or .jsonl file with id and reason")
     parser.add_argument("--verify", action="store_true", help="change nothing, only look what is left")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
-    store_argument(parser)
+    add_store(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Take down and verify. Exit code 1 if anything is left."""
-    from pipelines.store import Store
     from pipelines.takedown import finish, take_down
     from pipelines.takedown_check import verify
     from pipelines.takedown_list import Taken, read_list
 
-    store = Store(checked_store(options.data))
+    store = open_store(options.data)
     if options.verify and options.list is not None:
         raise ValueError("--verify looks for what the store remembers; expected no LIST beside it")
     entries = read_list(options.list) if options.list is not None else []

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from dagster_project.lineage.fates import KINDS, Fate, Item, World, fates
 from dagster_project.lineage.identify import Identity, current, identify
 from dagster_project.lineage.manifests import Manifests
-from dagster_project.lineage.origins import licence_of, revision_of
+from dagster_project.lineage.origins import dataset_licence, revision_of
 from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
@@ -140,7 +140,7 @@ def _sample_provenance(world: World, source: str, name: str) -> list[Mapping[str
 def _raw_file(world: World, source: str, file: str, place: str) -> Answer:
     """A native file as `raw/<source>` lists it; without digest where it doesn't (it left the folder since)."""
     raw = world.get(f"raw/{source}")
-    answer: Answer = {"file": file, "place": place, "asset": f"raw/{source}", "licence": licence_of(source)}
+    answer: Answer = {"file": file, "place": place, "asset": f"raw/{source}", "licence": dataset_licence(source)}
     if raw is None:
         return answer
     answer |= {"version": raw.version, "revision": revision_of(raw)}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipelines.current_version import read_pointer
 from pipelines.manifest import Manifest
-from pipelines.store import TOMBSTONE, Store, has_store
+from pipelines.store import TOMBSTONE, Store
 
 Node = tuple[str, str]
 """(asset, version)."""
@@ -21,13 +21,6 @@ Node = tuple[str, str]
 def name_of(node: Node) -> str:
     """`asset@version`."""
     return f"{node[0]}@{node[1]}"
-
-
-def open_store(home: Path) -> Store:
-    """The store at `home`. Raises `ValueError` if there is none."""
-    if not has_store(home):
-        raise ValueError(f"--data {home}: expected a store (a $VESPER_HOME with assets/), found none")
-    return Store(home)
 
 
 @dataclass(frozen=True, slots=True)

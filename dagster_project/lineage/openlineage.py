@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import Any
 
 from dagster_project.lineage.manifests import Manifests
-from dagster_project.lineage.origins import licence_of, revision_of
+from dagster_project.lineage.origins import dataset_licence, revision_of
 from pipelines.manifest import Manifest
 
 SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
@@ -110,7 +110,7 @@ def _dataset(manifest: Manifest | None, asset: str, version: str) -> Event:
         )
     }
     if manifest is not None and asset.startswith("raw/"):
-        told = {"licence": licence_of(asset.removeprefix("raw/")), "revision": revision_of(manifest)}
+        told = {"licence": dataset_licence(asset.removeprefix("raw/")), "revision": revision_of(manifest)}
         facets["tags"] = _facet(
             f"{FACETS}/1-0-0/TagsDatasetFacet.json#/$defs/TagsDatasetFacet",
             tags=[{"key": key, "value": value, "source": "VESPER"} for key, value in sorted(told.items())],

@@ -152,7 +152,7 @@ def _dataset(
     role = "evaluation" if evaluation else "data" if unified else "companion"
     return Dataset(
         name=name, version=raw.version, data_version=raw.data_version, role=role, revision=revision_of(raw),
-        licence=licence_of(name), files=int(raw.counts.get("files", 0)), bytes=int(raw.counts.get("bytes", 0)),
+        licence=dataset_licence(name), files=int(raw.counts.get("files", 0)), bytes=int(raw.counts.get("bytes", 0)),
         current=manifests.is_current((raw.asset, raw.version)), rows=rows,
     )  # fmt: skip
 
@@ -178,8 +178,9 @@ def revision_of(raw: Manifest) -> str:
     return f"not pinned (files {raw.data_version[:12]})"
 
 
-def licence_of(name: str) -> str:
-    """A source's or suite's licence by its descriptor."""
+def dataset_licence(name: str) -> str:
+    """Under which licence any raw dataset stands: a source's as `quality.refinement.gold.licence_of` has it, a suite's
+    by its card; "own" for what the generation loop made; a companion has no descriptor that could say."""
     from pipelines import sources, suites
 
     if name == "generated":

@@ -18,7 +18,7 @@ PRIORITIES = range(0, 101)
 
 
 class LeaseEnded(Exception):
-    """The lease is over for good; `state` is how it ended (ENDINGS), the message says why."""
+    """The lease is over for good; `state` is how it ended (see `Lease`), the message says why."""
 
     def __init__(self, state: str, reason: str) -> None:
         super().__init__(reason)
@@ -127,7 +127,9 @@ class LeaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Leave to use a device until `expires_at`. `state` is "live" or one of ENDINGS."""
+    """Leave to use a device until `expires_at`. `state` is "live", or how it ended: "released" (given back),
+    "preempted" (by a higher priority), "expired" (its TTL is over), "dead" (no heartbeat), "idle" (unused),
+    "quarantined" or "removed" (its device was)."""
 
     id: str
     request: str
@@ -162,10 +164,6 @@ class NodeRecord:
             raise ValueError(f"node id: expected letters, digits, '.', '_' or '-', found {self.id[:80]!r}")
         if not HOST.fullmatch(self.host) or not 1 <= self.port <= 65_535:
             raise ValueError(f"node {self.id}: expected host and port, found {self.host[:80]!r}:{self.port}")
-
-
-ENDINGS = ("released", "preempted", "expired", "dead", "idle", "quarantined", "removed")
-"""How a lease ends: given back, taken by a higher priority, TTL over, no heartbeat, unused, its device put away."""
 
 
 def check_labels(labels: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from generators.browser import BrowserMissing, keep_browser
@@ -37,8 +37,8 @@ class CrewStatistics:
 
 @dataclass(eq=False)
 class Worker:
-    """A thread and its device, open since `open_since` if `opened` is there. `doing` is the call that it is in, since
-    `since`. `given_up`: nothing it says counts any more."""
+    """A thread and its device, open since `open_since` if `opened` is there; `parked` are open too, by kind, and wait.
+    `doing` is the call that it is in, since `since`. `given_up`: nothing it says counts any more."""
 
     number: int
     thread: threading.Thread | None = None
@@ -49,6 +49,7 @@ class Worker:
     doing: str = ""
     since: float = 0.0
     given_up: bool = False
+    parked: dict[str, tuple[AbstractContextManager[Device], Device]] = field(default_factory=dict)
 
     def call(self, what: str) -> None:
         self.doing, self.since = what, time.monotonic()
@@ -100,7 +101,7 @@ class Crew(ABC, Generic[W]):
 
     @property
     def held_s(self) -> float:
-        """Seconds that devices have been open, all together."""
+        """Seconds that devices have been open, all together; those that are parked are no one's loss."""
         now = time.monotonic()
         with self.lock:
             return self._held + sum(now - one.open_since for one in self.workers if one.opened is not None)
@@ -178,6 +179,36 @@ class Crew(ABC, Generic[W]):
                     self.workers.remove(worker)
                 self.lock.notify_all()
 
+    def device_of(self, worker: W, kind: str) -> Device:
+        """The worker's device, if it is of this kind, else another: one that it has parked, or a new one. Raises as
+        `open_device`."""
+        if worker.device is not None and worker.kind == kind:
+            return worker.device
+        if getattr(self.pool, "keeps_idle", False):
+            self._park(worker)
+        else:
+            self.close_device(worker)
+        if kind not in worker.parked:
+            return self.open_device(worker, kind)
+        with self.lock:
+            worker.opened, worker.device = worker.parked.pop(kind)
+            worker.kind, worker.open_since = kind, time.monotonic()
+        return worker.device
+
+    def _park(self, worker: W) -> None:
+        if worker.opened is None or worker.device is None:
+            return
+        with self.lock:
+            worker.parked[worker.kind] = worker.opened, worker.device
+            self._let_go(worker)
+
+    def _let_go(self, worker: W) -> None:
+        """It has no device any more. Under the lock."""
+        if not worker.given_up:
+            self._held += time.monotonic() - worker.open_since
+        worker.opened = worker.device = None
+        worker.kind = ""
+
     def open_device(self, worker: W, kind: str) -> Device:
         """A device for this worker, in whose thread it is used and closed. Raises `InfrastructureFailure` where it
         doesn't open, `NEVER` where none ever will."""
@@ -198,19 +229,18 @@ class Crew(ABC, Generic[W]):
         return device
 
     def close_device(self, worker: W) -> None:
-        """Close the device that this worker has, if any. What that raises is logged: its work is done."""
-        if worker.opened is None:
-            return
-        worker.call("close")
-        try:
-            worker.opened.__exit__(None, None, None)
-        except Exception as error:
-            log.info("%s %d: closing its device: %s", self.name, worker.number, error)
+        """Close the device that this worker has, if any, and those that are parked, which may share its process. What
+        that raises is logged: its work is done."""
+        parked, worker.parked = [context for context, _ in worker.parked.values()], {}
+        for context in [*parked, *([worker.opened] if worker.opened is not None else [])]:
+            worker.call("close")
+            try:
+                context.__exit__(None, None, None)
+            except Exception as error:
+                log.info("%s %d: closing a device: %s", self.name, worker.number, error)
         with self.lock:
-            if not worker.given_up:
-                self._held += time.monotonic() - worker.open_since
-            worker.opened = worker.device = None
-            worker.kind = ""
+            if worker.opened is not None:
+                self._let_go(worker)
             worker.rest()
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.environments.registry import WORLDS, open_world
 from generators.environments.world import World
-from generators.environments.wrappers.hostile import Hostile
 from generators.generation.contract import Contract
 from generators.generation.leased_worlds import LEASED_WORLDS
 
@@ -41,7 +40,7 @@ class Device:
 
 
 class DevicePool(Protocol):
-    """Opens devices."""
+    """Opens devices. One with a true `keeps_idle` lets a worker that goes on with another kind keep its device open."""
 
     def kind(self, contract: Contract) -> str:
         """Kind of device that a contract needs. Raises `ValueError` for one that no device of this pool can run."""
@@ -61,11 +60,14 @@ class LocalPool:
     """Worlds on this machine, each in a browser (or session) of its own, or in one that its thread keeps
     (`generators.browser.keep_browser`).
 
-    `worlds` are openers by name, those of the registry unless given; `most` open at once of each. A device that is said
-    to have failed takes its browser with it, so that the next one begins with another.
+    `worlds` are openers by name, those of the registry unless given; `most` in use at once of each. A device that is
+    said to have failed takes its browser with it, so that the next one begins with another.
     """
 
-    def __init__(self, worlds: Mapping[str, Opener] | None = None, most: int | None = None) -> None:
+    def __init__(
+        self, worlds: Mapping[str, Opener] | None = None, most: int | None = None, *, keeps_idle: bool = False
+    ) -> None:
+        self.keeps_idle = keeps_idle
         self._worlds = dict(worlds) if worlds is not None else {name: _opener(name) for name in WORLDS}
         self._most = most
         self._numbers = 0
@@ -130,7 +132,7 @@ class GatewayPool:
         wish = self._wishes[kind]
         labels = set(wish.labels)
         try:
-            found = [one for one in self._client.devices() if _suits(one, wish.protocol, labels)]
+            found = [one for one in self._client.devices() if suits(one, wish.protocol, labels)]
         except DeviceError:
             return None  # the authority is down: leases are waited for, whoever asks
         return max(1, len(found))
@@ -156,7 +158,8 @@ def leased_worlds(names: Sequence[str], **options: Any) -> dict[str, LeaseWish]:
     return wishes
 
 
-def _suits(device: Mapping[str, Any], protocol: str, labels: set[str]) -> bool:
+def suits(device: Mapping[str, Any], protocol: str, labels: set[str]) -> bool:
+    """Whether a registered device is one that a lease of that protocol and labels may get."""
     return device["protocol"] == protocol and labels <= set(device["labels"])
 
 
@@ -169,12 +172,11 @@ def _report(session: SyncSession, reason: str) -> None:
         log.info("device %s: %s", session.name, error)
 
 
-class HostilePool:
-    """A pool whose worlds hold content by others that tells the agent to do something else, in a `share` of the
-    episodes, drawn by `seed` and the task's start (`wrappers.hostile`)."""
+class WrappedPool:
+    """A pool whose worlds go through `wrap` (`LoopConfig.wrapped`), which puts `environments.wrappers` around them."""
 
-    def __init__(self, pool: DevicePool, share: float, seed: int = 0) -> None:
-        self._pool, self._share, self._seed = pool, share, seed
+    def __init__(self, pool: DevicePool, wrap: Callable[[World], World]) -> None:
+        self._pool, self._wrap = pool, wrap
 
     def kind(self, contract: Contract) -> str:
         return self._pool.kind(contract)
@@ -184,9 +186,9 @@ class HostilePool:
 
     @contextmanager
     def open(self, kind: str) -> Iterator[Device]:
-        """Raises `ValueError` for a world in which nothing can be planted."""
+        """Raises what `wrap` raises, such as `ValueError` for a world in which nothing can be planted."""
         with self._pool.open(kind) as device:
-            yield replace(device, world=Hostile(device.world, self._share, self._seed))
+            yield replace(device, world=self._wrap(device.world))
 
 
 class Pools:

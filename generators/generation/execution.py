@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from generators.environments.world import Observation, World, WorldError
+from generators.environments.wrappers.defects import injected
 from generators.environments.wrappers.hostile import Hostile
 from generators.generation.contract import Contract, Trajectory, Turn
 from generators.generation.journal import Claim, ClaimLost, Journal, JournalError
@@ -297,6 +298,8 @@ class _Run:
         end = Turn(self.keeper.keep(seen.shot), self.world.size_px, elements, "", None, observe_s=seen.seconds)
         asked = [turn.action.content for turn in attempt.turns if isinstance(turn.action, CallUser)]
         extra: dict[str, Any] = {"anew": attempt.anew, "broken": list(attempt.broken)}
+        if (faults := injected(self.world)) is not None:
+            extra["faults"] = len(faults)
         if isinstance(self.world, Hostile) and self.world.attack is not None:
             extra["attack"], extra["obeyed"] = self.world.attack.kind, self.world.obeyed()
             if extra["obeyed"]:  # whatever else it did: nobody should learn this

@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from generators.environments.wrappers.hostile import PLANTERS
+from generators.environments.world import World
+from generators.environments.wrappers.defects import Defective, Rates
+from generators.environments.wrappers.delay import Delayed, Slowness
+from generators.environments.wrappers.hostile import PLANTERS, Hostile
+from generators.environments.wrappers.wrapper import rate
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
 from generators.generation.catalogue import Catalogue
 from generators.generation.devices import DevicePool, LocalPool
@@ -24,8 +28,12 @@ CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
     f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")
 )
 
-LATER = ("evaluations", "agent", "hostile")
+WRAPPERS = ("hostile", "faults", "late")
+"""Settings of what is done to the worlds that tasks are executed in."""
+LATER = ("evaluations", "agent", *WRAPPERS)
 """Settings that a round's configuration names only where they are set, so that older rounds still fit."""
+LATE_LOOKS = 3
+"""Looks or waits until a late screen shows, at most."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,12 @@ class LoopConfig:
     agent: str = ""
     """Digest of the promoted agent that acts, where the policy is one; "" for none."""
     hostile: float = 0.0
-    """Share of the executions whose screens hold what others planted; who obeys it fails (`devices.HostilePool`)."""
+    """Share of the executions whose screens hold what others planted; who obeys it fails (`wrappers.hostile`)."""
+    faults: float = 0.0
+    """Share at which each fault of an interface happens: a dead control, a click on the neighbour, a lost letter, a
+    stale screen (`wrappers.defects`)."""
+    late: float = 0.0
+    """Share of the actions after which the screen before them shows for a while (`wrappers.delay`)."""
 
     def __post_init__(self) -> None:
         if self.tasks < 1 or self.targets < 1:
@@ -62,6 +75,21 @@ class LoopConfig:
         if not 0 <= self.hostile <= 1 or (self.hostile and self.ground not in PLANTERS):
             raise ValueError(f"loop: expected hostile in 0..1, above 0 only on the grounds {', '.join(PLANTERS)}, "
                              f"found {self.hostile} on {self.ground}")  # fmt: skip
+        rate(self.faults, "loop: faults")
+        rate(self.late, "loop: late")
+
+    @property
+    def wrappers(self) -> dict[str, float]:
+        """Those of `WRAPPERS` that are set."""
+        return {name: share for name in WRAPPERS if (share := getattr(self, name))}
+
+    def wrapped(self, world: World) -> World:
+        """The world with what the settings do to it. Hostile content is outermost: executions look for it there."""
+        if self.faults:
+            world = Defective(world, Rates(self.faults, self.faults, self.faults, self.faults), self.seed)
+        if self.late:
+            world = Delayed(world, Slowness(self.late, LATE_LOOKS), self.seed)
+        return Hostile(world, self.hostile, self.seed) if self.hostile else world
 
     @property
     def quotas(self) -> dict[str, int]:

@@ -23,7 +23,7 @@ from generators.generation.bank import TaskBank, gate
 from generators.generation.catalogue import PRIOR, Catalogue
 from generators.generation.contract import Contract
 from generators.generation.ground import Ground, Idea
-from generators.reverse_tasks import synthesise
+from generators.reverse_tasks import Writer, synthesise
 from generators.task_pool import STRATA
 from generators.task_pool import stratum as strata_of
 
@@ -135,13 +135,14 @@ class DynamicProposer(StaticProposer):
 
 
 class ReverseProposer:
-    """What walks over a target's known screens achieved (OS-Genesis, GUI-ReWalk). Each was walked again, so its path is
-    known; only grounds with a world that needs no device have it."""
+    """What walks over a target's known screens achieved (OS-Genesis, GUI-ReWalk), in the words of `writer` (None: the
+    embedded one). Each was walked again, so its path is known; only grounds with a world that needs no device have it.
+    """
 
     arm = "reverse"
 
-    def __init__(self, ground: Ground, catalogue: Catalogue) -> None:
-        self.ground, self.catalogue = ground, catalogue
+    def __init__(self, ground: Ground, catalogue: Catalogue, writer: Writer | None = None) -> None:
+        self.ground, self.catalogue, self.writer = ground, catalogue, writer
         self._written: dict[str, list[Contract]] = {}
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
@@ -159,7 +160,7 @@ class ReverseProposer:
             return []
         report = synthesise(
             world, known, target=target, site=_name(target), count=WALKS, seed=rng.randrange(1 << 30),
-            passing=lambda path: self.ground.passing(target, path),
+            writer=self.writer, passing=lambda path: self.ground.passing(target, path),
         )  # fmt: skip
         return [
             Contract(task.instruction, task.platform, target, self.ground.start(target), task.rule, len(task.path),
@@ -172,11 +173,11 @@ def _name(target: str) -> str:
     return " ".join(part for part in target.split("/")[1:] if not part.isdigit()) or target
 
 
-def arms(ground: Ground, catalogue: Catalogue) -> dict[str, Proposer]:
-    """The embedded proposers that have something to say. A new one: a line here."""
+def arms(ground: Ground, catalogue: Catalogue, writer: Writer | None = None) -> dict[str, Proposer]:
+    """The embedded proposers that have something to say; `writer` is the reverse one's. A new one: a line here."""
     found: dict[str, Proposer] = {"static": StaticProposer(ground, catalogue)}
     if catalogue.names:
-        found |= {"dynamic": DynamicProposer(ground, catalogue), "reverse": ReverseProposer(ground, catalogue)}
+        found |= {"dynamic": DynamicProposer(ground, catalogue), "reverse": ReverseProposer(ground, catalogue, writer)}
     return found
 
 

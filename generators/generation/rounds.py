@@ -18,7 +18,7 @@ from typing import Any
 
 from generators.generation.bank import TaskBank
 from generators.generation.contract import Contract
-from generators.generation.devices import HostilePool
+from generators.generation.devices import WrappedPool
 from generators.generation.feedback import known_before, learned, promote
 from generators.generation.journal import Journal
 from generators.generation.loop import (
@@ -155,10 +155,8 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     make_policy = parts.policies or embedded_policies
     policies = make_policy(config)
     plain = {"policy": policies.name, "seed": config.seed, "error_rate": config.error_rate,
-             "limits": [parts.limits.step_factor, parts.limits.step_extra]}  # fmt: skip
-    pool = parts.pool
-    if config.hostile:
-        plain["hostile"], pool = config.hostile, HostilePool(pool, config.hostile, config.seed)
+             "limits": [parts.limits.step_factor, parts.limits.step_extra], **config.wrappers}  # fmt: skip
+    pool = WrappedPool(parts.pool, config.wrapped) if config.wrappers else parts.pool
     spec = PartSpec("all", digest([CODE_VERSION, plain, bank.data_version]))
 
     def make(out: PartWriter) -> dict[str, Any]:
@@ -179,6 +177,7 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
             "device hours": round(sum(one.seconds for one in done) / 3600, 4), **dict(sorted(ended.items())),
             **({"hostile: planted": sum("attack" in one.extra for one in done),
                 "hostile: obeyed": sum(bool(one.extra.get("obeyed")) for one in done)} if config.hostile else {}),
+            **({"faults": sum(one.extra.get("faults", 0) for one in done)} if config.faults else {}),
         }  # fmt: skip
 
     inputs = {bank.asset: bank.version} | pinned_inputs(store, POLICY, config.agent)

@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 from pipelines.current_version import JOURNAL, POINTER
+from pipelines.home import default_home
 from pipelines.manifest import StoreError
-from pipelines.object_store.binding import FILE, MARK, bind, default_home, open_objects
+from pipelines.object_store.binding import FILE, MARK, bind, open_objects
 from pipelines.object_store.copies import Copies
 from pipelines.object_store.withdrawn import NAME
 from pipelines.parts import read_marker

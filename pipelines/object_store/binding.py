@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.home import default_home
 from pipelines.manifest import StoreError
 from pipelines.object_store.objects import Objects
 from pipelines.whole_files import whole_file
@@ -58,11 +59,6 @@ def _refuse_password(url: str) -> None:
     """It would stand in a file and in every message."""
     if re.match(r"[a-z0-9+]+://[^/@]*:[^/@]*@", url):
         raise StoreError(f"{VARIABLE}: expected a URL without a password; give that where the protocol looks for it")
-
-
-def default_home() -> Path:
-    """$VESPER_HOME, by default `.vesper` in the current folder."""
-    return Path(os.environ.get("VESPER_HOME", ".vesper")).expanduser().resolve()
 
 
 def url_for(home: Path) -> str:

@@ -43,7 +43,6 @@ from schemas.ids import digest
 _CHATS = ("messages", "conversations")
 _NO_PLACE = ("click", "dblclick", "hover", "select_option", "focus", "clear", "drag_and_drop")
 _NO_TWIN = ("go_forward", "new_tab", "tab_focus", "tab_close")
-_LOSSY = ("fill", "press", "scroll")
 _SEVERAL = "several calls"
 _OTHER = "other actions"
 _GOAL = re.compile(r"^#+[ \t]*Goal:?[ \t]*\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)

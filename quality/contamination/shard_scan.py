@@ -68,11 +68,6 @@ def scan_shards(
         return build.commit(counts={**counts, "present": index.present, "absent": index.absent}, checks=checks)
 
 
-def rescan_shards(store: Store, suites: Sequence[str], config: MatchConfig | None = None) -> list[Check]:
-    """The checks of `scan_shards`."""
-    return scan_shards(store, suites, config).checks
-
-
 def _scan(out: PartWriter, index: SuiteIndex, path: Any, shard: str) -> dict[str, int]:
     """One shard file, a row group at a time."""
     counts: Counter[str] = Counter()

@@ -183,11 +183,6 @@ class JudgeBook:
             row = self._base.execute("SELECT entry FROM answers WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
 
-    def count_answers(self) -> int:
-        """Answers kept, of all models and nights."""
-        with self._lock, self._told():
-            return int(self._base.execute("SELECT count(*) FROM answers").fetchone()[0])
-
     def spent(self, night: str, model: str | None = None) -> Spent:
         """Totals of a night, of one model or of all."""
         with self._transaction() as base:

@@ -183,6 +183,37 @@ def test_a_failed_run_is_told_by_the_sensor(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
+    ("groups", "told"),
+    [(("checkpoints",), "checkpoints/one, checkpoints/two"), (("checkpoints", "evaluations"), "4 assets of ")],
+)
+def test_a_run_without_a_job_is_named_by_its_assets(groups: tuple[str, ...], told: str) -> None:
+    """As the training tail starts them, and who materialises a few assets from the lineage view."""
+
+    def made(group: str, name: str) -> dg.AssetsDefinition:
+        @dg.asset(key=[group, name])
+        def broken() -> None:
+            raise ValueError("expected a GPU, found none")
+
+        return broken
+
+    assets = [made(group, name) for group in groups for name in ("one", "two")]
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = dg.Definitions(assets).resolve_implicit_global_asset_job_def()
+        chosen = [key for asset in assets for key in asset.keys]
+        done = job.execute_in_process(
+            {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}, instance=instance, raise_on_error=False,
+            asset_selection=chosen,
+        )  # fmt: skip
+        context = dg.build_run_status_sensor_context(
+            "tell_of_failures", done.get_run_failure_event(), instance, done.dagster_run
+        ).for_run_failure()
+        failure = alerts.failure_of(context, Alerts())
+    wanted = told + ", ".join(groups) if told.endswith("of ") else told
+    assert done.dagster_run.job_name.startswith("__") and failure.subject == f"Vesper: {wanted} failed"
+    assert {step for step, _ in failure.failed} == {f"{group}__{name}" for group in groups for name in ("one", "two")}
+
+
+@pytest.mark.parametrize(
     ("said", "wanted"),
     [
         ("{webhook: ftp://x}", "alerts.webhook: expected an http"),

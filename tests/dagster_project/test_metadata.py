@@ -155,6 +155,25 @@ COUNTS: dict[str, dict[str, Any]] = {
     "mid_training/shards": {"packed": 3, "gold_samples": 4, "tokens_total": 9},
     "checkpoints/mid_trained": {"steps": 3, "last_loss": 1.5, "validation_loss": 2.5, "validation_rows": 8},
     "evaluations/unified": {"grounding hit": 0.25, "navigation/web step": 0.5, "samples": 8, "unreadable": 0},
+    "evaluations/judge_nano": {"macro recall, with elements": 0.75, "macro AUROC, with elements": 0.875,
+                               "kappa, without elements": 0.5, "items": 120},
+    "hygiene/contamination": {"samples": 8, "removed_samples": 2, "hit_items": 3, "pictures": 5, "hits": 4},
+    "hygiene/safety": {"items": 8, "screens": 5, "unreadable": 0, "triggers": 1, "items_personal": 2,
+                       "items_credential": 1, "personal: email": 2, "triggers_by_source": {"a": 1}},
+    "task_pool/static": {"easy": 3, "medium": 1, "tasks": 4, "tried": 8, "failed": 2},
+    "task_pool/dynamic": {"easy": 3, "tasks": 3, "proposed": 4, "episodes": 4, "nearest_kept": 0.75},
+    "task_pool/shards": {"easy": 6, "medium": 1, "hard": 0, "tasks": 7},
+    "generation/catalogue/round_001": {"functions": 8, "shown": 2, "coverage": 0.25, "targets seen": 1,
+                                       "yield of explore": 0.5},
+    "generation/task_bank/round_001": {"tasks": 3, "refused": 1, "short": 2, "easy": 2, "medium": 1, "hard": 0,
+                                       "of explore": 3, "refused: duplicate": 1, "closest": 0.5, "bank": 9},
+    "generation/trajectories/round_001": {"trajectories": 4, "infrastructure failures": 1, "turns": 20,
+                                          "device hours": 0.5, "ended: done": 3, "hostile: planted": 2,
+                                          "hostile: obeyed": 1},
+    "review/queue": {"opened": 6, "queued": 6, "candidates": 40, "strata": 4, "strata_drawn": 3, "bands": {"low": 6}},
+    "bench/judge": {"traces:pages": 4, "traces:phone": 3, "screens:pages": 2, "dropped:phone": 1, "benign": 2,
+                    "planted:wrong_target": 5, "planted": 5},
+    "staircase/web": {"base greedy": 0.25, "base pass_at_k": 0.5, "more_offline greedy": 0.125, "ties greedy": None},
 }  # fmt: skip
 WANTED: dict[str, dict[str, float]] = {
     "unified/a": {"quality: share mapped": 0.75, "yield: items": 3},
@@ -167,6 +186,25 @@ WANTED: dict[str, dict[str, float]] = {
     "mid_training/shards": {"yield: share packed": 0.75, "yield: tokens": 9},
     "checkpoints/mid_trained": {"quality: last loss": 1.5, "quality: validation loss": 2.5, "yield: steps": 3},
     "evaluations/unified": {"quality: grounding hit": 0.25, "quality: navigation/web step": 0.5, "yield: samples": 8},
+    "evaluations/judge_nano": {"quality: macro recall, with elements": 0.75, "quality: kappa, without elements": 0.5,
+                               "quality: macro AUROC, with elements": 0.875, "yield: items": 120},
+    "hygiene/contamination": {"quality: share removed": 0.25, "quality: items hit": 3, "yield: samples": 6},
+    "hygiene/safety": {"quality: share with personal data": 0.25, "quality: share with credentials": 0.125,
+                       "quality: triggers": 1, "yield: items": 8},
+    "task_pool/static": {"quality: share of failed oracles": 0.25, "yield: tasks": 4, "yield: easy tasks": 3,
+                         "yield: hard tasks": 0},
+    "task_pool/dynamic": {"quality: nearest similarity": 0.75, "yield: share": 0.75, "yield: medium tasks": 0},
+    "task_pool/shards": {"yield: tasks": 7, "yield: easy tasks": 6},
+    "generation/catalogue/round_001": {"quality: coverage": 0.25, "yield: functions": 8, "yield: functions shown": 2},
+    "generation/task_bank/round_001": {"quality: closest pair": 0.5, "quality: tasks short of their stratum": 2,
+                                       "yield: share": 0.75, "yield: tasks": 3, "yield: easy tasks": 2},
+    "generation/trajectories/round_001": {"quality: share lost": 0.25, "quality: share of attacks obeyed": 0.5,
+                                          "yield: trajectories": 4, "cost: device hours": 0.5},
+    "review/queue": {"quality: share of strata drawn from": 0.75, "yield: items queued": 6, "yield: candidates": 40},
+    "bench/judge": {"yield: traces": 7, "yield: screens": 2, "yield: planted defects": 5,
+                    "quality: recordings dropped": 1},
+    "staircase/web": {"quality: base greedy": 0.25, "quality: base pass at k": 0.5,
+                      "quality: more offline greedy": 0.125},
 }  # fmt: skip
 
 
@@ -178,7 +216,7 @@ def test_quality_yield_and_cost_have_names_that_stay(asset: str, tmp_path: Path)
     assert {name: found[name] for name in WANTED[asset]} == pytest.approx(WANTED[asset])
     assert all(type(value) in (int, float) for value in found.values())
     assert all(name.partition(": ")[0] in ("quality", "yield", "cost") for name in found)
-    empty = {name: 0 if type(value) is int else type(value)() for name, value in COUNTS[asset].items()}
+    empty = {name: None if value is None else type(value)() for name, value in COUNTS[asset].items()}
     for version, counts in (("2", empty), ("3", {})):
         with Store(tmp_path).build(asset, code_version=version) as build:
             manifest = build.commit(counts=counts, checks=[Check("a", True, "1", "1")])

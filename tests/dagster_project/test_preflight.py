@@ -216,6 +216,6 @@ def test_needs_are_told_where_they_arise() -> None:
         assert ("judge" in stage.needs) == (stage.group in ("verdicts", "gold") and key != "gold/generated"), key
         assert ("files" in stage.needs) == (stage.group == "raw"), key
         assert ("trainer" in stage.needs) == (stage.pool == "trainer" or key == STAIRCASE), key
-    assert "ground" in stages["generation/trajectories"].needs and "browser" in stages["checkpoints/online_web"].needs
+    assert "ground" in stages["generation/trajectories"].needs and "devices" in stages["checkpoints/online_web"].needs
     assert sources.follow(Deployment(Path("/nowhere")), "aitw") is None
     assert deployment.load().free_gb > 0

@@ -93,6 +93,15 @@ def test_jobs_say_how_often(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_what_the_tail_starts_is_retried_and_queued_as_train_is(tmp_path: Path) -> None:
+    """Its runs are of Dagster's own job for assets, which has no tags."""
+    loaded = definitions.build(deployment.Deployment(tmp_path))
+    sensor = loaded.resolve_sensor_def("training_tail")
+    assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
+    wanted = {"dagster/max_retries": "5", automation.ONE_AT_A_TIME: "train"}
+    assert sensor.run_tags == wanted and wanted.items() <= loaded.resolve_job_def("train").tags.items()
+
+
 # --- a stage's own process that was killed ----------------------------------------------------------------------------
 DIES = """#!{python}
 import os, signal, sys

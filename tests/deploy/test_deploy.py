@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
+import os
 import re
 import subprocess
-import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from helm_chart import rendered
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-CHART = DEPLOY / "helm" / "vesper"
 OF_OTHERS = {
     "DAGSTER_HOME", "HOME", "POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD", "DAGSTER_DISABLE_TELEMETRY",
     "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "PYTHONUNBUFFERED", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-    "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL",
+    "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "HF_TOKEN",
+    "VLLM_API_KEY",
 }  # fmt: skip
 """Variables that programs of others read."""
 BY_COMPOSE = {"VESPER_UID", "VESPER_GID", "VESPER_DATA", "VESPER_POSTGRES_PASSWORD"}
@@ -32,27 +33,8 @@ def _compose() -> Any:
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
 
-def _rendered(release: str = "vesper") -> Iterator[tuple[str, Any]]:
-    """The chart's objects, with its own values: what stands in `{{ }}` there is a value, quoted or not."""
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-
-    def put(match: re.Match[str]) -> str:
-        words = match[1].split()
-        if words[0] == ".Release.Name":
-            return release
-        found: Any = values
-        for name in words[0].removeprefix(".Values.").split("."):
-            found = found[name]
-        assert words[1:] in ([], ["|", "quote"]), f"the test can't render {match[0]}"
-        return json.dumps(str(found)) if words[1:] else str(found)
-
-    for path in sorted((CHART / "templates").glob("*.yaml")):
-        for one in yaml.safe_load_all(re.sub(r"\{\{ *(.+?) *\}\}", put, path.read_text())):
-            yield path.name, one
-
-
 def _pods() -> Iterator[Any]:
-    for _, one in _rendered():
+    for _, one in rendered():
         if one["kind"] in ("Deployment", "StatefulSet"):
             yield one["spec"]["template"]["spec"]
 
@@ -122,7 +104,7 @@ def _options(words: list[str]) -> set[str]:
 def _environments() -> Iterator[str]:
     for service in _compose()["services"].values():
         yield from service.get("environment", {})
-    for _, one in _rendered():
+    for _, one in rendered():
         if one["kind"] == "ConfigMap" and one["metadata"]["name"].endswith("environment"):
             yield from one["data"]
     for pod in _pods():
@@ -170,9 +152,9 @@ def test_what_refers_to_something_refers_to_what_is_there() -> None:
     for copied in re.findall(r"^COPY (.+) \S+$", told, re.MULTILINE):
         assert all((ROOT / name).exists() for name in copied.split()), copied
     volumes = {
-        one["metadata"]["name"] for _, one in _rendered() if one["kind"] in ("ConfigMap", "PersistentVolumeClaim")
+        one["metadata"]["name"] for _, one in rendered() if one["kind"] in ("ConfigMap", "PersistentVolumeClaim")
     }
-    services = {one["metadata"]["name"] for _, one in _rendered() if one["kind"] == "Service"}
+    services = {one["metadata"]["name"] for _, one in rendered() if one["kind"] == "Service"}
     for pod in _pods():
         mounted = {mount["name"] for box in (*pod.get("initContainers", []), *pod["containers"])
                    for mount in box["volumeMounts"]}  # fmt: skip
@@ -183,17 +165,189 @@ def test_what_refers_to_something_refers_to_what_is_there() -> None:
     assert {"vesper-code", "vesper-authority", "vesper-node", "vesper-web"} <= services
 
 
-def test_secrets_are_made_once_and_are_settings_that_the_gateway_takes(tmp_path: Path) -> None:
-    sys.path.insert(0, str(DEPLOY))
-    try:
-        import make_secrets
-    finally:
-        sys.path.remove(str(DEPLOY))
+# --- what containers are given ----------------------------------------------------------------------------------------
+ELSEWHERE = {
+    "VESPER_CODE_REVISION": "the image has it from its build",
+    "VESPER_LINES": "the demo sets it",
+    "VESPER_PAGES_ARCHIVE": "for a script that isn't in the image",
+    "VESPER_SERVE_API_KEY": "for `vesper serve`, which isn't a part of the deployment",
+    "VESPER_GATEWAY_SECRET": "the gateway's parts have files",
+}
+"""Variables of docs/running.md that compose.yaml doesn't pass on, and why."""
+
+
+def _told() -> set[str]:
+    """Our variables that docs/running.md lists."""
+    page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    table = page[page.index("| variable | what |") :].partition("\n\n")[0]
+    return {name for row in table.splitlines() for name in re.findall(r"`(VESPER_\w+)`", row.split(" | ")[0])}
+
+
+def _given(service: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """What compose.yaml gives a service where .env and shell say `settings`: a name without a value is passed on, and
+    left out where nothing says it; in a value `${NAME:-default}` and `${NAME:?message}` are replaced."""
+
+    def put(match: re.Match[str]) -> str:
+        said = settings.get(match[1], "")
+        assert said or match[2] != ":?", f"{match[1]}: {match[3]}"
+        return said or match[3]
+
+    environment = _compose()["services"][service]["environment"]
+    found = {name: settings.get(name) if value is None else re.sub(r"\$\{(\w+)(:-|:\?)([^}]*)\}", put, str(value))
+             for name, value in environment.items()}  # fmt: skip
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_chart(values: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """What the chart's pods get from its values."""
+    maps = (one for _, one in rendered(values) if one["kind"] == "ConfigMap")
+    [found] = [one["data"] for one in maps if one["metadata"]["name"].endswith("-environment")]
+    return dict(found)
+
+
+NEEDED = dict.fromkeys(BY_COMPOSE, "1")
+"""What make_secrets.py writes."""
+ENVIRONMENTS = {
+    "compose": _given("code", NEEDED),
+    "compose, each variable empty": _given("code", {**dict.fromkeys(_told(), ""), **NEEDED}),
+    "chart": _of_chart(),
+}
+
+
+@pytest.mark.parametrize("given", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_the_graph_loads_with_what_containers_are_given(
+    given: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is as without any of it: an empty text counts as not set."""
+    from dagster_project import automation, definitions, deployment
+    from dagster_project.assets.training import trainer_config
+
+    for name in _told():
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        if name.startswith("VESPER_"):
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("VESPER_HOME", str(tmp_path))
+    loaded = definitions.build(deployment.load())
+    crons = {name: loaded.resolve_schedule_def(name).cron_schedule for name in ("nightly_refresh", "look_upstream")}
+    assert crons == {"nightly_refresh": automation.DEFAULT_CRON, "look_upstream": automation.HOURLY}
+    assert trainer_config() == {} and deployment.load().source("aitw").enabled is None
+    judge = (loaded.resources or {})["judge"]
+    assert judge.name == "rules" and judge.settings().base_url is None
+
+
+def test_compose_passes_on_every_setting() -> None:
+    """`deploy/.env` may hold any variable of docs/running.md."""
+    said = {name: f"said {name}" for name in _told()} | NEEDED
+    given = _given("code", said)
+    assert _told() - set(given) == set(ELSEWHERE)
+    fixed = {name for name in _told() & set(given) if given[name] != said[name]}
+    assert fixed == {"VESPER_HOME", "VESPER_POSTGRES_URL", "VESPER_GATEWAY_URL"}
+    services = _compose()["services"]
+    assert all(_given(name, said) == given for name in ("settings", "daemon", "web"))
+    store = {name for name in given if name.startswith(("VESPER_STORE_", "VESPER_HOME"))}
+    assert store <= set(_given("review", said)), "it reads the store, too"
+    assert services["postgres"]["environment"].keys() & _told() == set()
+
+
+def test_the_chart_passes_on_all_of_its_environment_and_what_is_secret() -> None:
+    values = {"environment": {"VESPER_TRAINER": '{"midtrain": {"steps": 2}}', "OTHER": "a: b # c", "HOME": "/root"}}
+    found, plain = _of_chart(values), _of_chart()
+    assert found["VESPER_TRAINER"] == values["environment"]["VESPER_TRAINER"] and found["OTHER"] == "a: b # c"
+    assert found["HOME"] == "/tmp" and {**found, **plain} == found | {name: plain[name] for name in plain}
+    assert set(found) == set(plain) | {"VESPER_TRAINER", "OTHER"}
+
+    def sources(values: dict[str, Any]) -> dict[str, list[str]]:
+        pods = {one["metadata"]["name"]: one["spec"]["template"]["spec"] for _, one in rendered(values)
+                if one["kind"] == "Deployment"}  # fmt: skip
+        return {name: [next(iter(entry.values()))["name"] for entry in box.get("envFrom", [])]
+                for name, pod in pods.items() for box in pod["containers"]}  # fmt: skip
+
+    assert set(map(tuple, sources({}).values())) == {("vesper-environment",)}
+    secret = sources({"environmentSecret": "keys"})
+    told = {name for name, given in secret.items() if given == ["vesper-environment", "keys"]}
+    assert told == {"vesper-code", "vesper-review"}
+
+
+def test_the_volume_is_of_the_clusters_default_class_unless_another_is_named() -> None:
+    def claimed(values: dict[str, Any]) -> Any:
+        [found] = [one for _, one in rendered(values) if one["kind"] == "PersistentVolumeClaim"]
+        return found["spec"]
+
+    assert "storageClassName" not in claimed({}), 'an empty text means "no class", which provisions nothing'
+    assert claimed({"data": {"storageClass": "fast"}})["storageClassName"] == "fast"
+    assert claimed({})["resources"]["requests"]["storage"] == "500Gi"
+
+
+# --- the image --------------------------------------------------------------------------------------------------------
+def test_the_image_has_what_the_deployment_offers() -> None:
+    told = (DEPLOY / "Dockerfile").read_text()
+    [extras] = re.findall(r"^RUN pip install .*'\.\[(.+)\]'$", told, re.MULTILINE)
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras.split(",")) == set(known) - {"dev", "docs"}, "s3 for $VESPER_STORE_URL, production for PostgreSQL"
+    [listed] = re.findall(r"apt-get install -y --no-install-recommends (.+) \\$", told, re.MULTILINE)
+    browser = re.findall(r"\bthen install ([\w -]+);", (DEPLOY / "get_browser.sh").read_text())
+    reader = re.findall(r"\[tesseract\]=(\S+)", (DEPLOY / "get_devices.sh").read_text())
+    assert len(browser) == 2 and len(reader) == 1
+    wanted = {package for packages in (*browser, *reader) for package in packages.split()}
+    assert wanted <= set(listed.split()), "what the scripts get elsewhere"
+
+
+def test_the_image_knows_the_codes_revision() -> None:
+    assert "ARG REVISION" in (DEPLOY / "Dockerfile").read_text()
+    builds = [service["build"] for service in _compose()["services"].values() if "build" in service]
+    assert {build["args"]["REVISION"] for build in builds} == {"${VESPER_CODE_REVISION:-}"}
+
+
+@pytest.fixture
+def make_secrets(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(DEPLOY))
+    return importlib.import_module("make_secrets")
+
+
+def test_the_revision_is_written_and_renewed_and_nothing_else_is(
+    make_secrets: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests may run as root, whom the script refuses."""
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(make_secrets, "code_revision", lambda: "a" * 40)
+    arguments = ["--data", str(tmp_path / "data"), "--to", str(tmp_path)]
+    assert make_secrets.main(arguments) == 0
+    settings = tmp_path / ".env"
+    first = settings.read_text()
+    assert first.endswith(f"\nVESPER_CODE_REVISION={'a' * 40}\n")
+    assert {line.partition("=")[0] for line in first.splitlines()} == BY_COMPOSE | {"VESPER_CODE_REVISION"}
+    settings.write_text(f"{first}VESPER_JUDGE=nano")  # a person's own, without an end of line
+    monkeypatch.setattr(make_secrets, "code_revision", lambda: "b" * 40)
+    assert make_secrets.main(arguments) == 0
+    assert settings.read_text() == f"{first}VESPER_JUDGE=nano".replace("a" * 40, "b" * 40)
+    assert settings.stat().st_mode & 0o777 == 0o600 and not (tmp_path / ".env.new").exists()
+    monkeypatch.setattr(make_secrets, "code_revision", lambda: "")
+    assert make_secrets.main(arguments) == 0 and "b" * 40 in settings.read_text()
+    assert make_secrets.with_revision("A=1", "c") == "A=1\nVESPER_CODE_REVISION=c\n"
+
+
+def test_the_revision_is_that_of_the_checkout_itself(make_secrets: Any, tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]
+        done = subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert make_secrets.code_revision(tmp_path) == ""
+    git("init", "--quiet")
+    assert make_secrets.code_revision(tmp_path) == "", "there is no commit yet"
+    git("commit", "--quiet", "--allow-empty", "-m", "first")
+    assert make_secrets.code_revision(tmp_path) == git("rev-parse", "HEAD")
+    (tmp_path / "inner").mkdir()
+    assert make_secrets.code_revision(tmp_path / "inner") == "", "another repository further up isn't this code"
+
+
+def test_secrets_are_made_once_and_are_settings_that_the_gateway_takes(make_secrets: Any, tmp_path: Path) -> None:
     from generators.daas.config import authority_config, node_config
 
     made = make_secrets.gateway_settings(2)
-    authority = authority_config(made["authority.json"])  # type: ignore[arg-type]
-    nodes = [node_config(made[f"node-{number}.json"]) for number in range(2)]  # type: ignore[arg-type]
+    authority = authority_config(made["authority.json"])
+    nodes = [node_config(made[f"node-{number}.json"]) for number in range(2)]
     assert {node.secret for node in nodes} == {authority.secret} and len({node.id for node in nodes}) == 2
     key = next(key for key in authority.keys if key.key == nodes[0].api_key)
     assert key.roles == {"node"}

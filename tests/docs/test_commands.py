@@ -11,15 +11,17 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from corpusmaker import SOURCES, build_all, build_checkpoints, build_corpus, commit
 from doc_blocks import SHELLS, Block, blocks, command_lines, same_words, simple_commands
-from doc_commands import PYTHON, ROOT, VESPER, run_as_program, understand
+from doc_commands import PYTHON, ROOT, VESPER, run_as_program, said_to_ours, understand
 
 from dagster_project import cli
+from pipelines import promotion
 from pipelines.store import Store
 from quality.review.queue import Queue
 from schemas import tables
@@ -48,19 +50,40 @@ MIXTURE, MID = "mid_training/mixture", "checkpoints/mid_trained"
 BLOCKS = shell_blocks()
 RUN = [block for block in BLOCKS if block.mark.startswith("run")]
 READ = [block for block in BLOCKS if not block.mark]
+NOT_RUN = [block for block in BLOCKS if block.mark.startswith("not run")]
+
+
+def commands_of(block: Block) -> list[list[str]]:
+    """All commands of a block, each as words."""
+    return [words for line in command_lines(block) for words in simple_commands(line)]
 
 
 @pytest.mark.parametrize("block", READ, ids=lambda block: block.place)
 def test_a_command_is_understood_by_its_program(block: Block) -> None:
-    for line in command_lines(block):
-        for words in simple_commands(line):
-            understand(words)
+    for words in commands_of(block):
+        understand(words)
+
+
+@pytest.mark.parametrize("block", NOT_RUN, ids=lambda block: block.place)
+def test_what_a_block_that_is_not_run_says_to_our_programs_is_understood(block: Block) -> None:
+    for words in commands_of(block):
+        if ours := said_to_ours(words):
+            understand(ours)
+
+
+@pytest.mark.parametrize("block", [b for b in RUN if b.left_out], ids=lambda block: block.place)
+def test_what_is_left_out_of_a_block_that_is_run_is_there_and_understood(block: Block) -> None:
+    left = [words for words in commands_of(block) if block.leaves_out(words)]
+    assert len(left) < len(commands_of(block)), "nothing of it is run"
+    for name in block.left_out:
+        assert any(replace(block, mark=f"run but {name}:").leaves_out(words) for words in left), f"no {name} there"
+    for words in left:
+        understand(words)
 
 
 def test_what_is_not_run_says_why() -> None:
-    for block in BLOCKS:
-        if block.mark.startswith("not run"):
-            assert len(block.mark.split()) > 3, f"{block.place}: {block.mark}"
+    for block in NOT_RUN:
+        assert len(block.mark.split()) > 3, f"{block.place}: {block.mark}"
     assert len(RUN) >= 20 and len(READ) >= 20, "hardly anything is run"
 
 
@@ -89,6 +112,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
     home = tmp_path_factory.mktemp("docs") / "home"
     commit(Store(home), "gold/aitz", {}, {"steps": Steps.table([])})  # a version to go back to
     store = build_all(home, home / "raw")
+    assert cli.main(["unify", "aitz", "--raw", str(home / "raw/aitz/raw"), "--out", str(home.parent / "out")]) == 0
     build_corpus(store)
     build_checkpoints(store)
     task = {
@@ -133,6 +157,7 @@ def here(corpus: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     for name in ("docs", "tests", "deploy"):
         (tmp_path / name).symlink_to(ROOT / name)
     withdrawn = stand_ins(corpus)["step:aitz/5020101251009000000/3"]
+    (tmp_path / "tasks.jsonl").write_text('{"id": "a", "text": "Open the cart"}\n{"id": "b", "text": "Call Ann"}\n')
     (tmp_path / "withdrawn.csv").write_text(f"id,reason\n{withdrawn},a person asked\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VESPER_HOME", str(tmp_path / ".vesper"))
@@ -141,12 +166,14 @@ def here(corpus: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def stand_ins(store: Store) -> dict[str, str]:
     """What the pages name of the demo's store → what there is of its kind in the tests' store."""
-    steps = store.require("gold/aitz").read("steps").to_pylist()
+    refined = store.require("gold/aitz")
+    steps = refined.read("steps").to_pylist()
     shown = next(row for row in steps if row["screenshot_sha256"])
     step = item_step("aitz", shown["episode_id"], shown["step_index"])
     sample = store.require("gold/screenqa").read("samples").to_pylist()[0]
     refused = store.require("unified/aitz").read("quarantine").to_pylist()[0]
     versions = {name: f"{name}@{store.require(name).version}" for name in ("gold/aitz", "unified/aitz", MIXTURE, MID)}
+    [before] = {one.manifest.version for one in promotion.versions(store, "gold/aitz")} - {refined.version}
     return {
         "step:aitz/5020101251009000000/3": step, "step:aitz/5020101251009000000/5": step,
         "focus-text-2_C7600A209A_d1": shown["episode_id"],
@@ -155,17 +182,23 @@ def stand_ins(store: Store) -> dict[str, str]:
         "sample:4b97…": f"sample:{sample['sample_id']}",
         "mid_training/mixture@62553a9e": versions[MIXTURE], "mid_trained@d1d2261c": versions[MID],
         "gold/aitz@17b391e3": versions["gold/aitz"], "unified/aitz@aa9153b9043a0e11": versions["unified/aitz"],
-        "be6ab347597ff7af": store.require("gold/aitz").version,  # after a rollback
+        "be6ab347597ff7af": refined.version,  # after a rollback
+        "ITEM_ID": step, "gold/aitw": "gold/aitz", "gold/aitw@A": f"gold/aitz@{before}",
+        "gold/aitw@B": versions["gold/aitz"], "out/aitw": str(store.home.parent / "out"),
+        "mind2web": "aitz", ".vesper/incoming/mind2web": ".vesper/raw/aitz",
     }  # fmt: skip
 
 
 @pytest.fixture
-def run_here(here: Path, corpus: Store, capsys: pytest.CaptureFixture[str]) -> Callable[[str], str]:
-    """Run a command line in the folder; returns what it printed."""
+def run_here(here: Path, corpus: Store, capsys: pytest.CaptureFixture[str]) -> Callable[[Block], str]:
+    """Run the commands of a block in the folder; returns what they printed."""
     names = stand_ins(corpus)
 
-    def run(line: str) -> str:
-        for words in simple_commands(line):
+    def run(block: Block) -> str:
+        printed = ""
+        for words in commands_of(block):
+            if block.leaves_out(words):
+                continue
             words = [names.get(word, word) for word in words]
             if words[0] in VESPER:
                 code: object = cli.main(words[1:])
@@ -178,17 +211,18 @@ def run_here(here: Path, corpus: Store, capsys: pytest.CaptureFixture[str]) -> C
                 code = subprocess.run(words, check=False).returncode
             told = capsys.readouterr()
             assert not code, f"{shlex.join(words)}: {told.err or told.out}"
-        return told.out
+            printed += told.out
+        return printed
 
     return run
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in RUN}), ids=lambda page: page.name)
-def test_the_commands_of_a_page_run_one_after_the_other(page: Path, run_here: Callable[[str], str]) -> None:
+def test_the_commands_of_a_page_run_one_after_the_other(page: Path, run_here: Callable[[Block], str]) -> None:
     for block in RUN:
         if block.page != page:
             continue
-        printed = "".join(run_here(line) for line in command_lines(block))
+        printed = run_here(block)
         if block.mark == "run, same words":
             at, found = 0, same_words(printed)
             for piece in same_words(block.follows).split("…"):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from model_asking import answers_kept
 from tfrecords import small_aitw, small_episode, write_examples
 from webnative import demo, png, press, web_action, web_episode, write
 
@@ -23,7 +24,6 @@ from pipelines.store import Store, StoreError
 from quality.judges.rules import RulesJudge
 from quality.judges.verdicts import judge_source
 from quality.model_client import client as model_client
-from quality.model_client.spending import JudgeBook
 
 HOME_KEY = {"step_id": 0, "length": 1, "code": 6}
 
@@ -311,7 +311,7 @@ def test_a_judge_that_fails_is_one_line_and_costs_nothing_that_was_answered(
     told = capsys.readouterr().err.strip().splitlines()
     assert len(told) == 1 and told[0].startswith(f"vesper {command}: "), told
     assert not (out / "verdicts.parquet").exists() and not (out / "report.json").exists()
-    kept = JudgeBook(out / "cache" / "judge").count_answers()
+    kept = answers_kept(out / "cache" / "judge")
     assert kept == 2, "complete answers stay, failures are never answers"
     server.closing.set()
     server.mode, server.right, server.asked, server.patience_s = "right", 0, 0, 30.0  # no answer is late here

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 from generators.browser import BrowserMissing, find_chromium
 
@@ -88,12 +89,7 @@ def test_adb_reaches_a_leased_phone_through_the_gateway(
 
 @pytest.fixture
 def unused_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    return free_port()
 
 
 def test_what_is_wrong_is_said_in_a_line(environment: dict[str, str]) -> None:

@@ -78,6 +78,8 @@ def test_the_command_refuses_what_cannot_be(capsys: pytest.CaptureFixture[str], 
         (["--actions", "2", "--chooser", "model"], "expected --base-url"),
         (["--chooser", "model", "--base-url", "http://127.0.0.1:9", "--model", "m"], "--actions of at least 2"),
         (["--demonstrations", "-1"], "expected 0 or more"),
+        (["--writer", "model"], "expected --base-url"),
+        (["--faults", "2"], "expected a share in 0..1"),
         (["--hostile", "0.5", "--ground", "datasette"], "above 0 only on the grounds phone, fsm"),
         (["--journal", str(tmp_path / "none.journal")], "expected a file *.journal"),
     ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from dagster_project import instance
 from dagster_project.deployment import EMBEDDED
@@ -56,12 +56,6 @@ def _stop(server: subprocess.Popen[bytes], home: Path) -> None:
     raise AssertionError(f"still running: {_ours(home)}")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def home(tiny_home: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A $VESPER_HOME whose native files are the tiny embedded ones, so that no run needs a browser of its own."""
@@ -75,7 +69,7 @@ def home(tiny_home: Callable[..., Path], tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="module")
 def url(home: Path) -> Iterator[str]:
     """The address of a running `dagster dev`, as `make dev` starts it."""
-    port = _free_port()
+    port = free_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAGSTER_HOME", "")
         folder = instance.prepare(home)

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from fsm_coverage import coverage
 
-from generators.environments.fsm.coverage import coverage
 from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.environments.world import Place

@@ -11,9 +11,10 @@ import pytest
 from generators.environments.fsm.evaluate import holds, passes
 from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
+from generators.environments.world import WorldError
 from generators.policies.exploration import Exploration
 from generators.policies.explorer import Explorer
-from generators.reverse_tasks import EmbeddedWriter, ModelWriter, Report, prompt_of, replays, synthesise
+from generators.reverse_tasks import EmbeddedWriter, ModelWriter, Report, ReverseTask, prompt_of, synthesise
 from generators.walks import candidates, record, without_loops
 from quality.judges.judge import Cost
 from quality.judges.questions import NoAnswer
@@ -43,6 +44,17 @@ def write(exploration: Exploration, **options: Any) -> Report:
 
 def click(world: InterpretedWorld, name: str) -> Click:
     return Click(next(place for place in world.places() if place.name == name).centre)
+
+
+def replays(world: InterpretedWorld, task: ReverseTask) -> bool:
+    """Whether the task's path, from a fresh start, reaches the state that the task names."""
+    world.reset(task.start)
+    try:
+        for action in task.path:
+            world.act(action)
+    except WorldError:
+        return False
+    return holds(world.state(), task.rule)
 
 
 def test_tasks_replay_to_the_state_they_name(report: Report) -> None:

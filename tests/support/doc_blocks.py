@@ -4,7 +4,9 @@ An HTML comment on the line before a block (a reader never sees it) says what is
 
     <!-- run -->                     each command is run in a store made for the tests, and must succeed
     <!-- run, same words -->         the same; the `text` block that follows must be what it printed, figures aside
-    <!-- not run: WHY -->            neither run nor read, and why
+    <!-- run but A, B: WHY -->       the same without the commands that begin with A or B (`vesper` aside): each of them
+                                     must be one that its program understands
+    <!-- not run: WHY -->            other programs are left alone; those of ours must understand what is said to them
     no comment                       each command must be one that its program understands
 """
 
@@ -17,7 +19,7 @@ from pathlib import Path
 
 SHELLS = ("bash", "console", "sh", "shell")
 _FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```[ \t]*$", re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"<!-- (run(?:, same words)?|not run: .*?) -->\s*$")
+_MARK = re.compile(r"<!-- (run(?:, same words)?|run but [^:]+: .*?|not run: .*?) -->\s*$")
 _OPERATOR = re.compile(r"[;&|]+")
 
 
@@ -36,6 +38,16 @@ class Block:
     @property
     def place(self) -> str:
         return f"{self.page.name}:{self.line}"
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """How the commands of a block that is run begin that are only read."""
+        names = self.mark.partition(":")[0].partition("run but ")[2]
+        return tuple(name.strip() for name in names.split(",")) if names else ()
+
+    def leaves_out(self, words: list[str]) -> bool:
+        """Whether a command is one of those."""
+        return any(f"{shlex.join(words)} ".removeprefix("vesper ").startswith(f"{name} ") for name in self.left_out)
 
 
 def blocks(page: Path) -> list[Block]:

@@ -51,6 +51,14 @@ def understand(words: list[str]) -> None:
         _understand(words[0], words[1:], words)
 
 
+def said_to_ours(words: list[str]) -> list[str]:
+    """What a command says to a program of this repository, also where a container runs it; [] if it says nothing."""
+    if words[0] in ("docker", "kubectl") and "exec" in words:
+        words = next((words[place:] for place, word in enumerate(words) if word in VESPER), ["docker"])
+    ours = words[0] in (*VESPER, *PYTHON, "make", "torchrun") or words[0].startswith("deploy/")
+    return words if ours else []
+
+
 def _understand(program: str, rest: list[str], words: list[str]) -> None:
     if program in VESPER:
         _parses(lambda: cli.main(rest), words)

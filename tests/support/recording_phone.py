@@ -7,7 +7,6 @@ import contextlib
 import io
 import os
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from generators.environments.android.adbd import Adbd, serve_adb
 from generators.environments.android.backend import App, BackendError
@@ -139,9 +139,7 @@ class AdbClient:
         program = shutil.which("adb")
         if program is None:
             pytest.skip("no adb on PATH (Debian: apt-get install adb)")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self._program = program
         self._env = {**os.environ, "HOME": str(home), "ANDROID_ADB_SERVER_PORT": str(self.port), "TMPDIR": str(home)}
 

@@ -9,10 +9,11 @@ import pytest
 from drawn import draw
 
 from pipelines.prompts import grounding_text, messages, navigation_text, reply_text
+from quality.bench.calibration import wilson
 from schemas.actions import Click, Scroll, Type
 from trainer.controls import BlindTable, picture_key, random_element, swap_screens
 from trainer.evaluate import EvalConfig, choose, cluster, compare, evaluate, judge, summarise
-from trainer.statistics import interval, paired, wilson
+from trainer.statistics import interval, paired
 
 RED, BLUE = draw({"red": (10, 10, 60, 60)}), draw({"blue": (100, 80, 150, 120)})
 
@@ -119,12 +120,6 @@ def test_the_choice_is_the_same_in_any_order_and_moves_little() -> None:
 
 
 # --- intervals ---
-
-
-def test_wilson_by_hand() -> None:
-    low, high = wilson(8, 10)
-    assert (low, high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
-    assert wilson(0, 0) == (0.0, 1.0)
 
 
 def test_clustered_values_have_wider_intervals_than_independent_ones() -> None:

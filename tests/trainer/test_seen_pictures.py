@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from trainer.model import freeze_vision, hidden_states
+from trainer.packing import packed
 from trainer.seen_pictures import SeenPictures
 
 
@@ -42,10 +43,30 @@ def test_they_depend_on_no_other_picture(own: Any, processor: Any, rows: list[di
     fresh, alone = SeenPictures(), processor.training_batch(rows[:1])
     (found,) = fresh.features(own, alone)
     assert torch.equal(found.tokens, together[0].tokens)
-    with torch.autocast("cpu", torch.bfloat16):
-        (rounded,) = fresh.features(own, alone)
-    assert len(fresh) == 2 and not torch.equal(rounded.tokens.float(), found.tokens)
-    assert len(copy.deepcopy(fresh)) == 0
+    (rounded,) = SeenPictures(bf16=True).features(own, alone)
+    assert not torch.equal(rounded.tokens, found.tokens)
+    torch.testing.assert_close(rounded.tokens, found.tokens, rtol=0.1, atol=0.1 * float(found.tokens.abs().max()))
+    assert len(fresh) == 1 and len(copy.deepcopy(fresh)) == 0
+
+
+def test_what_was_seen_needs_no_pixels(own: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+    whole = processor.training_batch(rows[:4])
+    freeze_vision(own, True)
+    expected = hidden_states(own, processor.training_batch(rows[:1], seen=own.seen_pictures))
+    states = hidden_states(own, whole)
+    for part in (processor.training_batch(rows[:4], seen=own.seen_pictures),
+                 packed(processor.training_batch(rows[:1], seen=own.seen_pictures))):  # fmt: skip
+        assert part.pixel_values is None and set(part.features) == set(part.picture_keys)
+        like = states if part.lengths is None else expected
+        torch.testing.assert_close(hidden_states(own, part.to("cpu", torch.float32)), like, rtol=1e-4, atol=1e-4)
+    some = SeenPictures()
+    some.features(own, processor.training_batch(rows[:1]))
+    mixed = processor.training_batch(rows[:4], seen=some)
+    assert mixed.pixel_values is not None and len(mixed.features) == 1
+    torch.testing.assert_close(hidden_states(own, mixed), states)
+    freeze_vision(own, False)
+    with pytest.raises(ValueError, match="expected the model with that tower"):
+        hidden_states(own, mixed)
 
 
 def test_the_oldest_go_when_there_is_no_room(own: Any, processor: Any, rows: list[dict[str, Any]]) -> None:

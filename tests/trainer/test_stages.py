@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from event_files import scalars_of
 from goldmaker import gold
 
 from pipelines import shards
@@ -99,6 +100,14 @@ def test_a_second_run_does_nothing_and_says_so(store: Store, made: dict[str, Any
     assert not list((store.home / "cache/training").glob("*"))  # no state of finished runs is left
 
 
+def test_the_events_of_a_finished_run_lie_beside_its_checkpoint(made: dict[str, Any]) -> None:
+    for stage, tag in (("mid_trained", "train/loss"), ("offline_grounding", "train/reward")):
+        asset = made[stage]
+        [entry] = [entry for entry in asset.side_files if "/runs/" in entry.path]
+        assert entry not in asset.files and "runs" not in str([e.path for e in asset.files])
+        assert scalars_of((asset.root / entry.path).parent)[tag]
+
+
 def test_the_same_inputs_give_the_same_bytes_elsewhere(made: dict[str, Any], tmp_path: Path) -> None:
     other = gold(tmp_path, count=20, parts=2)
     build_shards(other, ["toy"])
@@ -154,9 +163,8 @@ def test_data_that_is_made_anew_alike_trains_nothing(
 
 def test_evaluations_have_controls_and_records_of_the_same_samples(made: dict[str, Any]) -> None:
     from trainer.evaluate import compare
-    from trainer.stage_evaluation import read_records
 
-    records = {name: read_records(made[f"evaluations/{name}"].paths("records")[0]) for name in MADE}
+    records = {name: made[f"evaluations/{name}"].read("records").to_pylist() for name in MADE}
     ids = {name: [record["sample_id"] for record in listed] for name, listed in records.items()}
     assert all(listed == ids["base"] for listed in ids.values()) and len(ids["base"]) > 4
     report = json.loads(made["evaluations/unified"].file("evaluation.json").read_text())

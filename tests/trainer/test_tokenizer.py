@@ -18,7 +18,6 @@ from trainer.tokenizer import (
     VERBS,
     decode,
     encode_text,
-    load_tokenizer,
     number_ids,
     train_tokenizer,
 )
@@ -76,8 +75,10 @@ def test_files_are_equal_whatever_the_order_of_texts_and_the_process(tmp_path: A
 
 
 def test_loads_with_plain_autotokenizer(tmp_path: Any) -> None:
+    from transformers import AutoTokenizer
+
     TOKENIZER.save_pretrained(tmp_path)
-    loaded = load_tokenizer(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(str(tmp_path))
     text = "Click(box=(5,6)) <|im_end|> héllo"
     assert encode_text(loaded, text) == encode_text(TOKENIZER, text)
     assert loaded.eos_token == "<|im_end|>" and len(loaded) == 1536

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from event_files import scalars_of
 
 from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.tracking import Watch, kept
 
 CONFIG = MidtrainConfig(steps=6, batch_size=3, warmup=1, save_every=2, validate_every=3, threads=1)
 
@@ -21,8 +23,6 @@ class Stop(Exception):
 def test_events_of_a_broken_and_resumed_run_are_one_curve(
     processor: Any, rows: list[dict[str, Any]], tiny_preset: Any, tmp_path: Path
 ) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     from trainer.model import build_model
 
     def stop(event: dict[str, Any]) -> None:
@@ -39,9 +39,7 @@ def test_events_of_a_broken_and_resumed_run_are_one_curve(
         go(on_event=stop)
     time.sleep(1.1)  # event files are read in the order of their names, which begin with the second
     curve = go()
-    found = EventAccumulator(str(tmp_path / "runs"))
-    found.Reload()
-    scalars = {tag: [(e.step, e.value) for e in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+    scalars = scalars_of(tmp_path / "runs")
     assert [step for step, _ in scalars["train/loss"]] == [1, 2, 3, 4, 5, 6]
     assert [value for _, value in scalars["train/loss"]] == pytest.approx([s["loss"] for s in curve.steps])
     assert scalars["train/num_tokens"][-1][1] == sum(step["tokens"] for step in curve.steps)
@@ -56,3 +54,47 @@ def test_without_a_folder_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     train(model, processor, ListSource(rows), replace(CONFIG, steps=1), progress=False)
     assert not list(tmp_path.iterdir())
+
+
+def _update(number: int, **more: float) -> dict[str, Any]:
+    return {"kind": "update", "update": number, "loss": number / 8, "reward": 0.5, "kl": 0.25, "entropy": 2.0,
+            "groups": 4, "zero_variance": 1, **more}  # fmt: skip
+
+
+def test_events_of_reinforcement_learning_are_one_curve_and_a_bar(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = {"kind": "start", "updates": 4}
+    before = {"kind": "held_out", "when": "before", "reward": 0.125, "tasks": 3}
+    look = {"kind": "look", "reward": 0.25, "trace_success": None, "traces": 0}
+    seen: list[dict[str, Any]] = []
+    killed = [start, before, {**look, "update": 0}, _update(1), _update(2), {"kind": "saved", "update": 2}, _update(3)]
+    goes_on = [start, before, {"kind": "resumed", "update": 2}, _update(3, success=0.75), _update(4),
+               {**look, "update": 4}, {"kind": "trained", "update": 4},
+               {**before, "when": "after", "reward": 0.5}]  # fmt: skip
+    for number, events in enumerate((killed, goes_on)):
+        time.sleep(1.1 * number)  # event files are read in the order of their names, which begin with the second
+        with Watch(tmp_path, seen.append, progress=True, label="offline_web") as watch:
+            for event in events:
+                watch(event)
+    assert seen == [*killed, *goes_on]
+    scalars = scalars_of(tmp_path / "runs")
+    assert scalars["train/loss"] == [(1, 0.125), (2, 0.25), (3, 0.375), (4, 0.5)]
+    assert scalars["train/frac_reward_zero_std"] == [(step, 0.25) for step in (1, 2, 3, 4)]
+    assert scalars["train/success"] == [(3, 0.75)] and scalars["eval/reward"] == [(0, 0.25), (4, 0.25)]
+    assert scalars["held_out/reward"] == [(0, 0.125), (4, 0.5)]
+    assert {"train/reward", "train/kl", "train/entropy"} <= set(scalars) and "eval/trace_success" not in scalars
+    assert len(kept(tmp_path)) == 2
+    told = capsys.readouterr().err
+    assert "offline_web" in told and "4/4" in told and "reward 0.500, loss 0.500, kl 0.250" in told
+
+
+def test_a_run_that_begins_again_leaves_nothing_of_one_that_saved_nothing(tmp_path: Path) -> None:
+    for number, loss in enumerate((1.0, 2.0)):
+        time.sleep(1.1 * number)
+        with Watch(tmp_path, lambda event: None) as watch:
+            watch({"kind": "start", "updates": 4})
+            watch({"kind": "validation", "update": 0, "success": 0.0})
+            watch(_update(1, loss=loss))
+    scalars = scalars_of(tmp_path / "runs")
+    assert scalars["train/loss"] == [(1, 2.0)] and scalars["eval/success"] == [(0, 0.0)]

@@ -13,38 +13,43 @@ from generators.environments.evaluators import RULES
 from generators.environments.registry import WORLDS, open_world
 from generators.environments.world import World
 from generators.generation.contract import Contract
-from generators.generation.devices import LocalPool
+from generators.generation.device_pools import DEVICES, LOCAL, Places, open_pool
+from generators.generation.devices import DevicePool, LocalPool
 from pipelines.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
+from trainer.checkpoint import read_preset
 from trainer.held_out import DOMAINS
 from trainer.online.config import OnlineConfig, config_from
+from trainer.online.strata import edges_for
 from trainer.online.train import train_online
 from trainer.parallel import ranks
 from trainer.stage_checkpoints import MODEL, _loads
-from trainer.stages import TASKS, Context, Made
+from trainer.stages import BROWSER_WORLDS, TASKS, Context, Made
+from trainer.tracking import Watch
 
-BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
-"""Worlds that a Chromium is enough for."""
 PICTURE = "rollout.png"
 """The screens of one rollout, beside the checkpoint's folder."""
-
-
 OF_THE_STAGE = ("worlds", "world_options", "validation_share")
 """Settings that aren't the trainer's."""
 
 
 def online_config(context: Context) -> OnlineConfig:
-    """Settings of the run."""
-    return config_from({word: value for word, value in context.config["online"].items() if word not in OF_THE_STAGE})
+    """Settings of the run. Strata edges that aren't given are those of the checkpoint's own preset, whatever preset the
+    configuration names."""
+    given = {word: value for word, value in context.config["online"].items() if word not in OF_THE_STAGE}
+    edges = edges_for(read_preset(context.folder(f"offline_{context.domain}")))
+    return config_from({"edges": edges, **given})
 
 
 def online(context: Context, folder: Path) -> Made:
-    """Online RL of one domain, from its offline specialist, in worlds of this machine.
+    """Online RL of one domain, from its offline specialist, in worlds of this machine or on leased devices.
 
-    Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with,
-    `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
-    rollout engine. Raises `ValueError` if the pool holds no task of the domain that runs here.
+    Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with
+    here, `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
+    rollout engine. Where devices stand is no part of it: the environment says (`generation.device_pools`). Raises
+    `ValueError` if the pool holds no task of the domain that runs here, or one that no device of the environment's
+    runs.
     """
     config, settings = online_config(context), context.config["online"]
     worlds, options = tuple(settings["worlds"] or BROWSER_WORLDS), settings["world_options"]
@@ -54,14 +59,23 @@ def online(context: Context, folder: Path) -> Made:
     if not train:
         raise ValueError(f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "
                          f"here, others {dict(left_out)}; build more tasks, or name more worlds")  # fmt: skip
-    pool = LocalPool({name: _opener(name, options.get(name, {})) for name in worlds})
-    result = train_online(
-        context.folder(f"offline_{context.domain}"), train, folder / MODEL, config, pool=pool, validation=validation,
-        state_dir=context.state_dir, parents=context.parents, stage=context.stage,
-        on_event=lambda event: context.on_event({key: value for key, value in event.items() if key != "picture"}),
-        # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
-        device="cpu" if config.rollout_engine == "vllm" and ranks().world > 1 else context.device,
-    )  # fmt: skip
+    places = Places.of()
+
+    def local() -> LocalPool:
+        return LocalPool({name: _opener(name, options.get(name, {})) for name in worlds})
+
+    with (
+        open_pool(places, worlds, local) as pool,
+        Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch,
+    ):  # fmt: skip
+        _require_devices(context.stage, pool, usable, places)
+        result = train_online(
+            context.folder(f"offline_{context.domain}"), train, folder / MODEL, config, pool=pool,
+            validation=validation, state_dir=context.state_dir, parents=context.parents, stage=context.stage,
+            on_event=watch,
+            # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
+            device="cpu" if config.rollout_engine == "vllm" and ranks().world > 1 else context.device,
+        )  # fmt: skip
     if result.picture:
         (folder / PICTURE).write_bytes(result.picture)
     found = result.metrics
@@ -111,6 +125,18 @@ def split_tasks(tasks: Sequence[Contract], share: float, seed: int) -> tuple[lis
     order = sorted(tasks, key=lambda task: digest(["online-validation", seed, task.task_id]))
     count = min(max(1, round(share * len(order))), len(order) - 1) if share > 0 and len(order) > 1 else 0
     return order[count:], order[:count]
+
+
+def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[Contract], places: Places) -> None:
+    """Raises `ValueError` for a world of the tasks that no device shows: which tasks a run learns from is its settings'
+    business, never that of where devices stand."""
+    for task in tasks:
+        try:
+            pool.kind(task)
+        except ValueError as error:
+            named = ", ".join(places.devices)[:200]
+            raise ValueError(f"{stage}: {error}; ${DEVICES} is {named}: add {LOCAL} or another gateway to it, or name "
+                             "the worlds to use (online.worlds)") from None  # fmt: skip
 
 
 def _opener(name: str, options: Mapping[str, Any]) -> Callable[[], AbstractContextManager[World]]:

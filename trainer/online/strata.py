@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from generators.generation.contract import Contract
-from generators.task_pool import STRATA, stratum
+from generators.task_pool import METHOD_EDGES, NANO_EDGES, STRATA, stratum
 from generators.task_sampling import TaskPool
 from schemas.tables import Tasks
+from trainer.presets import Preset
+
+
+def edges_for(preset: Preset) -> tuple[int, int]:
+    """Expected steps up to which a task is easy, and medium, where no setting says it: METHOD's for published weights,
+    nano's, as short as the embedded worlds, for what is trained from scratch."""
+    return METHOD_EDGES if preset.source else NANO_EDGES
 
 
 class StratifiedBatches:

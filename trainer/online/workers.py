@@ -1,5 +1,6 @@
 """The crew that makes rollouts, each worker on a device of its own, which it keeps for as long as rollouts need one of
-its kind. Rollouts are scheduled one by one: a slow device holds up its own rollout and no other.
+its kind (and longer, where the pool lets it). Rollouts are scheduled one by one: a slow device holds up its own rollout
+and no other.
 
 A failure of infrastructure makes a rollout anew on a freshly opened device, `Limits.retries` times, then it is lost.
 `held_s` counts the seconds that devices were open, `seconds` of a rollout those that it held one.
@@ -15,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from generators.generation.crew import NO_DEVICE_S, Crew
-from generators.generation.devices import Device, DevicePool
+from generators.generation.devices import DevicePool
 from generators.generation.execution import InfrastructureFailure, Limits
 from generators.generation.journal import ClaimLost
 from trainer.online.engine import RolloutPolicy
@@ -218,7 +219,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
         """One try of a rollout."""
         job = task.job
         try:
-            device = self._device(worker, task.kind)
+            device = self.device_of(worker, task.kind)
         except InfrastructureFailure as failure:
             return self._broken(worker, task, failure, opened=False)
         recorder, claim = Recorder(), RolloutClaim(job, "online", device.name)
@@ -262,10 +263,3 @@ class RolloutWorkers(Crew[RolloutWorker]):
             self.lock.notify_all()
         if failure.by != "policy":
             self.close_device(worker)
-
-    def _device(self, worker: RolloutWorker, kind: str) -> Device:
-        """The worker's device, opened if it has none of the kind. Raises `InfrastructureFailure`, `NEVER`."""
-        if worker.device is not None and worker.kind == kind:
-            return worker.device
-        self.close_device(worker)
-        return self.open_device(worker, kind)

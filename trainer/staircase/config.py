@@ -51,19 +51,20 @@ class StaircaseConfig:
     offline_budget_s: float = 480.0
     offline: Mapping[str, Any] = field(
         default_factory=lambda: {"updates": 80, "prompts": 16, "group": 8, "eval_every": 10, "patience": 3,
-                                 "train_limit": 4000, "validation_limit": 200, "validation_samples": 1,
+                                 "train_limit": 4000, "validation_limit": 800, "validation_samples": 1,
                                  "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 2e-4,
                                  "rewards": {"box_aware": True}}
     )  # fmt: skip
     grounding: Mapping[str, Any] = field(default_factory=dict)
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
-        default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 8, "num_generations": 8,
-                                 "workers": 6, "budget_s": 960.0, "learning_rate": 1e-4, "steps_per_generation": 2,
-                                 "grpo": {"max_completion_length": 56}}
+        default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 4, "num_generations": 8,
+                                 "workers": 6, "budget_s": 960.0, "learning_rate": 2e-4, "lr_scheduler_type": "linear",
+                                 "validate_every": 40, "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True
-    online_each: int = 40
+    online_each: int = 16
+    """Training episodes a family that online RL does: so few that each comes again, and its successes with it."""
     screen_each: int = 2
     """Training episodes a family that online RL's start tries first, in the time of online RL; 0: none is left out."""
     screen_attempts: int = 4
@@ -72,7 +73,7 @@ class StaircaseConfig:
     online_validation_each: int = 2
     control_lr: float = 5e-4
     """Peak of the control that goes on with supervised training."""
-    test_each: int = 3
+    test_each: int = 6
     sampled_each: int = 1
     attempts: int = 8
     validation_each: int = 1

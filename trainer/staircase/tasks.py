@@ -202,8 +202,8 @@ def open_nano(world: str) -> AbstractContextManager[World]:
 
 
 def nano_pool(most: int | None = None) -> LocalPool:
-    """All worlds of the staircase on this machine, in nano's style."""
-    return LocalPool({name: one.open for name, one in GROUNDS.items()}, most)
+    """All worlds of the staircase on this machine, in nano's style: pages, so that idle ones cost nothing."""
+    return LocalPool({name: one.open for name, one in GROUNDS.items()}, most, keeps_idle=True)
 
 
 def candidates(worlds: tuple[str, ...]) -> list[Family]:

@@ -42,8 +42,9 @@ class Answerer(Protocol):
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]: ...
 
 
-def weights_digest(model: Any) -> str:
-    """sha256 over a model's parameters, by name."""
+def parameters_digest(model: Any) -> str:
+    """sha256 over the parameters of a loaded model, by name. The lineage knows a checkpoint by another digest, that of
+    its weight files."""
     import torch
 
     whole = hashlib.sha256()
@@ -54,10 +55,10 @@ def weights_digest(model: Any) -> str:
 
 
 def checkpoint_name(checkpoint: Checkpoint, digest: str = "") -> str:
-    """What a checkpoint is called in reports: stage, lineage and weights; `digest` is `weights_digest`'s, if known."""
+    """What a checkpoint is called in reports: stage, lineage and weights (`digest`, if its parameters' is known)."""
     from trainer.checkpoint_policy import CheckpointPolicy
 
-    return f"{CheckpointPolicy(checkpoint).name}-{(digest or weights_digest(checkpoint.model))[:8]}"
+    return f"{CheckpointPolicy(checkpoint).name}-{(digest or parameters_digest(checkpoint.model))[:8]}"
 
 
 class CheckpointAnswers:

@@ -24,7 +24,7 @@ from generators.generation.execution import Limits
 from generators.generation.journal import Journal
 from generators.generation.scheduling import PolicyMaker, RunStatistics, run_all
 from schemas.ids import digest
-from trainer.suites.answering import checkpoint_name, weights_digest
+from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
 from trainer.suites.intervals import crossed_interval, pass_at_k
 
@@ -151,7 +151,7 @@ class _Subject:
         from trainer.checkpoint_policy import MAX_NEW_TOKENS, CheckpointPolicy
 
         loaded = load_checkpoint(tested, device=device) if isinstance(tested, str | Path) else tested
-        identity, lock, most = weights_digest(loaded.model), threading.Lock(), max_new_tokens or MAX_NEW_TOKENS
+        identity, lock, most = parameters_digest(loaded.model), threading.Lock(), max_new_tokens or MAX_NEW_TOKENS
         name = checkpoint_name(loaded, identity)
 
         def make(contract: Contract, world: Any) -> CheckpointPolicy:

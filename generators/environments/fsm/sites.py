@@ -24,8 +24,3 @@ def make_site(kind: str, seed: int) -> Site:
     if kind not in TEMPLATES:
         raise ValueError(f"fsm: expected a kind of {sorted(TEMPLATES)}, found {kind!r:.60}")
     return TEMPLATES[kind](seed)
-
-
-def all_sites(per_kind: int = 3, first_seed: int = 0) -> list[Site]:
-    """`per_kind` seeds of every template."""
-    return [make_site(kind, first_seed + n) for kind in sorted(TEMPLATES) for n in range(per_kind)]

@@ -55,6 +55,15 @@ class Injected:
     what: str
 
 
+def injected(world: World) -> list[Injected] | None:
+    """What has happened in this episode; None for a world that isn't `Defective` under any of its wrappers."""
+    while isinstance(world, Wrapper):
+        if isinstance(world, Defective):
+            return world.log
+        world = world.world
+    return None
+
+
 class Defective(Wrapper):
     """See the module. Raises `ValueError` for dialogs in a world that has none to show."""
 

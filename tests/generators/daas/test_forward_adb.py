@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import sys
 from pathlib import Path
 
 import gateway_parts as parts
 import pytest
+from ports import free_port
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.daas.forward import forward
@@ -26,9 +26,7 @@ def test_adb_connects_taps_and_takes_a_picture(tmp_path: Path) -> None:
         find_chromium()
     except BrowserMissing as missing:
         pytest.skip(str(missing))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        server_port = str(free.getsockname()[1])
+    server_port = str(free_port())
     # a server of its own, so that no other adb on this machine is touched
     environment = {**os.environ, "HOME": str(tmp_path), "ANDROID_ADB_SERVER_PORT": server_port}
 

@@ -16,6 +16,7 @@ from generators.environments.wrappers.hostile import Hostile
 from generators.generation.contract import Contract, Trajectory
 from generators.generation.execution import InfrastructureFailure, Limits, execute, give_up
 from generators.generation.journal import Journal
+from generators.generation.loop import LoopConfig
 from generators.generation.verify import VerifyConfig, broken_rule
 from generators.policies.policy import Decision, PolicyError, View
 from pipelines.store import Store
@@ -70,6 +71,19 @@ def test_what_obeys_planted_content_is_told_and_never_verified(tmp_path: Path, m
     assert broken_rule(done, VerifyConfig(least_share=0.0)) == ("obeyed", why)
     plain = run(tmp_path / "c", PathPolicy(), Hostile(InterpretedWorld(make_site), 0.0), contract)
     assert "attack" not in plain.extra and not plain.failure
+
+
+def test_faults_of_the_interface_are_the_same_again_and_counted(tmp_path: Path) -> None:
+    config, contract = LoopConfig(faults=0.3, late=0.3), fsm_contracts()[0]
+    one, two = (
+        run(tmp_path / name, PathPolicy(), config.wrapped(InterpretedWorld(make_site)), contract) for name in "ab"
+    )
+    assert what_was_done(one) == what_was_done(two) and one.extra["faults"] == two.extra["faults"] > 0
+    plain = run(tmp_path / "c", PathPolicy(), LoopConfig().wrapped(InterpretedWorld(make_site)), contract)
+    assert "faults" not in plain.extra and what_was_done(plain) != what_was_done(one)
+    both = LoopConfig(hostile=1.0, faults=0.3).wrapped(InterpretedWorld(make_site))
+    done = run(tmp_path / "d", PathPolicy(), both, contract)
+    assert done.extra["attack"] == "remark" and done.extra["faults"] > 0
 
 
 def test_however_often_the_device_dies_the_trajectory_is_the_same(tmp_path: Path) -> None:

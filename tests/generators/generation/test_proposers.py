@@ -18,7 +18,7 @@ from generators.generation.catalogue import Catalogue, Outcome
 from generators.generation.contract import Contract
 from generators.generation.ground import Ground, Idea, Name, open_ground
 from generators.generation.openai_proposer import OpenAIProposer
-from generators.generation.proposers import Proposed, propose, shares
+from generators.generation.proposers import Proposed, arms, propose, shares
 from quality.duplicates.embedding import EMBEDDED, Embedder
 from quality.duplicates.neighbours import cosines
 from quality.model_client.client import ModelClient, Retry
@@ -77,6 +77,19 @@ def test_what_was_learned_opens_other_arms_and_raises_the_yield(rounds: list[tup
     assert {proposal.arm for proposal in first[0].proposals} == {"static"}
     assert {proposal.arm for proposal in last[0].proposals} > {"reverse"}
     assert last[1] > first[1]
+
+
+def test_recorded_walks_are_told_in_the_words_of_the_writer_that_is_given(ground: Ground, embedder: Embedder) -> None:
+    catalogue, _ = learned(ground, propose(ground, Catalogue(), TaskBank(embedder, 0.9), QUOTAS, 0))
+    prompts: list[str] = []
+
+    def writer(prompt: str) -> str:
+        prompts.append(prompt)
+        return f"Do errand number {len(prompts)}"
+
+    proposer = arms(ground, catalogue, writer)["reverse"]
+    told = [p.contract.instruction for target in ground.targets for p in proposer.propose(target, "easy", Random(0))]
+    assert prompts and told and all(words.startswith("Do errand number ") for words in told)
 
 
 def test_proposing_is_a_function_of_its_arguments(ground: Ground, embedder: Embedder) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
+from executing import pool
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.evaluators import holds
@@ -108,6 +110,16 @@ def test_verified_trajectories_become_gold_and_tasks(store: Store) -> None:
     shards = build_shards(store)
     assert shards.checks_passed and shards.counts["tasks"] == len(tasks)
     assert store.screens_of("generated") == gold
+
+
+def test_what_is_done_to_the_worlds_is_a_setting_of_the_round(tmp_path: Path) -> None:
+    store, config = Store(tmp_path), replace(CONFIG, faults=0.5, late=0.2)
+    made = run_round(store, 1, config, LoopParts(workers=1, pool=pool()))
+    runs = store.require(f"{TRAJECTORIES}/round_001")
+    assert made.counts["executed"] == runs.counts["trajectories"] == 2 and runs.counts["faults"] > 0
+    assert set(config.plain()) - set(CONFIG.plain()) == {"faults", "late"}, "older rounds still fit"
+    with pytest.raises(ValueError, match=r"loop: late: expected a share in 0\.\.1"):
+        replace(CONFIG, late=2)
 
 
 def test_bad_rounds_are_named(tmp_path: Path) -> None:

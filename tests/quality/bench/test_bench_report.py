@@ -139,6 +139,21 @@ def test_the_command_measures_the_rules_with_and_without_elements(
     assert "[b]" not in capsys.readouterr().out
 
 
+def test_the_command_names_weights_for_an_ensemble_of_its_judges(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = ("--bench", str(bench), "--elements", "yes")
+    several = (*alone, "--judge", "rules", "--judge", "ensemble", "--member", "rules", "--member", "rules")
+    assert run(*several, "--weight", "2", "--weight", "1") == 0
+    lines = capsys.readouterr().out.split("Weights in an ensemble (--weight)\n")[1].splitlines()
+    weights = {line.split()[1].rstrip(","): float(line.split()[0]) for line in lines}
+    assert weights.keys() == {"rules", "ensemble"} and min(weights.values()) >= 0
+    assert weights["rules"] == weights["ensemble"]  # its members say the same
+    assert run(*alone) == 0 and "Weights" not in capsys.readouterr().out
+    with pytest.raises(ValueError, match="expected 2 weights, found 1"):
+        run(*several, "--weight", "2")
+
+
 def test_the_command_says_what_it_expected(bench: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected another folder than the bench"):
         run("--bench", str(bench), "--out", str(bench))

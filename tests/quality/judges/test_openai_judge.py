@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from model_asking import answers_kept
 from openai_server import OpenAIServer
 
 from quality.judges.judge import JudgeError
@@ -28,7 +29,6 @@ from quality.judges.openai_judge import (
     step_request,
 )
 from quality.model_client.client import Garbage, ModelClient, Request, Retry, data_block, read_answer
-from quality.model_client.spending import JudgeBook
 from schemas.actions import Click, Type, Wait
 
 QUICK = Retry(attempts=5, base_s=0.01, cap_s=0.05, timeout_s=10, deadline_s=60, breaker_limit=6)
@@ -86,7 +86,7 @@ def test_after_trouble_the_answer_is_the_right_one_and_nothing_else_is_cached(fa
     verdicts = judge.judge([episode(world, buttons)])
     assert [v.score for v in verdicts] == [9, 8, 8]
     assert len(fake.bodies) == 4
-    assert JudgeBook(tmp_path).count_answers() == 3
+    assert answers_kept(tmp_path) == 3
     again = OpenAIJudge(fake.url, "m", tmp_path, retry=QUICK)
     assert [v.as_row() for v in again.judge([episode(world, buttons)])] == [v.as_row() for v in verdicts]
     assert again.client.requests_sent == 0
@@ -97,7 +97,7 @@ def test_lasting_trouble_is_an_error_never_a_score_and_what_was_answered_stays(f
     fake.script = ["right", "right"] + [trouble] * 50
     with pytest.raises(JudgeError, match="no valid answer|is dead"):
         OpenAIJudge(fake.url, "m", tmp_path, retry=QUICK, concurrency=1).judge([episode(world, buttons)])
-    assert JudgeBook(tmp_path).count_answers() == 2
+    assert answers_kept(tmp_path) == 2
     fake.script = []
     asked = len(fake.bodies)
     assert [v.score for v in OpenAIJudge(fake.url, "m", tmp_path, retry=QUICK).judge([episode(world, buttons)])] == [
@@ -115,7 +115,7 @@ def test_a_dead_endpoint_stops_everything_soon(tmp_path, world, buttons):
     with pytest.raises(JudgeError, match="is dead"):
         judge.judge(items)
     assert judge.client.requests_sent < 60 and time.monotonic() - start < 20
-    assert JudgeBook(tmp_path).count_answers() == 0
+    assert answers_kept(tmp_path) == 0
 
 
 @pytest.mark.parametrize("status", ["401", "404"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -22,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from model_asking import answers_kept
+from ports import free_port
 
 from quality.judges.judge import JudgeError
 from quality.judges.openai_judge import OpenAIJudge
 from quality.model_client.client import Ceiling, Garbage, Retry, read_answer
-from quality.model_client.spending import JudgeBook
 from schemas.actions import Click, Wait
 
 # fastapi: the server itself. torchvision: AutoProcessor of every Qwen-VL loads a video processor, which needs it.
@@ -136,7 +136,7 @@ def test_random_tokens_are_an_error_never_a_score(served, tmp_path, world, butto
         judge.judge([episode(world, buttons, instruction=f"goal {k}") for k in range(4)])
     assert "\n" not in str(error.value)
     assert served.said and {finish for _, finish in served.said} <= {"stop", "length"}
-    assert JudgeBook(tmp_path).count_answers() == 0
+    assert answers_kept(tmp_path) == 0
     spent = judge.client.spent()
     assert spent.answers == 0 and spent.garbage == len(served.said) == judge.client.requests_sent
     assert spent.usage.prompt_tokens == sum(len(ids) for ids in served.prompts)  # garbage is billed, too
@@ -172,9 +172,7 @@ def test_transformers_serve_speaks_the_protocol_and_its_garbage_is_no_score(tiny
     model.save_pretrained(folder)
     processor.tokenizer.save_pretrained(folder)
     processor.images.save_pretrained(folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(Path(sys.executable).parent / "transformers"), "serve", str(folder), "--host", "127.0.0.1", "--port",
                str(port), "--device", "cpu"]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

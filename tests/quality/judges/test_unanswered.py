@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from model_asking import answers_kept
 
 from dagster_project.cli import main
 from pipelines.store import PartSpec, Store
@@ -141,7 +142,7 @@ def test_an_endpoint_that_answers_nobody_is_never_an_abstention(server: Scripted
     with pytest.raises(JudgeError, match=f"{QUESTIONS} of {QUESTIONS} requests failed; .*the request was refused"):
         judge_source(store, "made", judge)
     assert [CONTROL in question.text for question in server.questions].count(True) == 1
-    assert JudgeBook(store.home / "cache" / "judge").count_answers() == 0
+    assert answers_kept(store.home / "cache" / "judge") == 0
     server.script = None
     assert judge_source(store, "made", judge_of(server, store)).counts["unanswered"] == 0
 
@@ -192,10 +193,10 @@ def test_a_question_that_another_part_gave_up_isn_t_taken_for_proved(tmp_path: P
     assert waiting.doubtful(found) == {"k": left}
     waiting.drop(["k"])
     waiting.prove()
-    assert waiting.doubtful(found) == {"k": left} and book.count_answers() == 0
+    assert waiting.doubtful(found) == {"k": left} and answers_kept(tmp_path) == 0
     waiting.hold("k", left)
     waiting.prove()
-    assert waiting.doubtful(found) == {} and book.count_answers() == 1
+    assert waiting.doubtful(found) == {} and answers_kept(tmp_path) == 1
 
 
 def test_the_command_asks_again_when_it_is_told_to(

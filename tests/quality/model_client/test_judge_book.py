@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from model_asking import questions
+from model_asking import answers_kept, questions
 from openai_server import COMPLETION_TOKENS, PROMPT_TOKENS
 
 from quality.judges.judge import JudgeError
@@ -39,7 +39,7 @@ def test_after_kill_9_nothing_answered_is_asked_again_or_billed_twice(server, cl
     )
     try:
         limit = time.monotonic() + 60
-        while server.busy < 8 or _answers(tmp_path) != 25:
+        while server.busy < 8 or answers_kept(tmp_path) != 25:
             assert child.poll() is None and time.monotonic() < limit
             time.sleep(0.01)
     finally:
@@ -73,17 +73,13 @@ def test_at_whatever_moment_it_is_killed_answers_and_bills_agree(server, client_
         child.kill()
         child.wait(10)
         spent = JudgeBook(tmp_path).spent("2026-01-01")
-        assert _answers(tmp_path) == spent.answers >= kill_at - 8 * kills
+        assert answers_kept(tmp_path) == spent.answers >= kill_at - 8 * kills
         assert spent.usage == Usage(PROMPT_TOKENS * spent.answers, COMPLETION_TOKENS * spent.answers)
     client = client_of(server, tmp_path, ceiling=Ceiling(night="2026-01-01"))
-    left = 60 - _answers(tmp_path)
+    left = 60 - answers_kept(tmp_path)
     assert None not in client.ask_all(questions(60)) and client.requests_sent == left
     lost = server.delivered.total() - 60  # answers on their way when their reader was killed
     assert 0 <= lost <= client.spent().open_calls <= 3 * 8
-
-
-def _answers(folder: Path) -> int:
-    return JudgeBook(folder).count_answers() if (folder / "judge.sqlite").exists() else 0
 
 
 def test_a_call_is_booked_and_its_answer_kept_once(tmp_path):

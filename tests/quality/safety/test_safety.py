@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from goldmaker import _commit, step_row
 from PIL import Image, ImageDraw
+from trigger_attacks import Attack, encoded, plant
 
 from dagster_project.cli import main
 from dagster_project.commands import safety as command
@@ -19,7 +20,6 @@ from pipelines.mixture import SHARES
 from pipelines.store import Store, StoreError
 from quality.safety.files import scan_directory
 from quality.safety.scan import SafetyConfig, require_unified, scan_sources
-from quality.safety.trigger_attacks import Attack, encoded, plant
 from schemas.actions import Click, Type
 from schemas.tables import Samples, Screens, Steps
 

@@ -16,8 +16,9 @@ from choice_world import ChoiceWorld, task
 from generators.environments.registry import WORLDS, WorldKind
 from generators.task_pool import build_shards, build_static
 from pipelines.store import PartSpec, Store, StoreError
-from trainer.online.stage import online, runnable_tasks, split_tasks
-from trainer.stages import STAGES, checkpoint_folder, inputs_of, run_stage, stage_config, stage_function
+from trainer.online.stage import online, online_config, runnable_tasks, split_tasks
+from trainer.presets import preset
+from trainer.stages import STAGES, Context, checkpoint_folder, inputs_of, run_stage, stage_config, stage_function
 
 CONFIG: dict[str, Any] = {
     "online": {"worlds": ["choice"], "updates": 2, "tasks_per_update": 2, "grpo": {"max_completion_length": 24},
@@ -77,6 +78,7 @@ def test_a_stage_makes_a_checkpoint_of_the_task_pool(
     assert set(made.inputs) == {"checkpoints/offline_web", "task_pool/shards"}
     assert json.loads((folder / "online_rl.json").read_text())["updates"] == 2
     assert made.file("rollout.png").read_bytes().startswith(b"\x89PNG")
+    assert [entry.path.split("/")[1] for entry in made.side_files if "tfevents" in entry.path] == ["runs"]
     events: list[dict[str, Any]] = []
     assert run_stage("online_web", tmp_path, CONFIG, events.append).version == made.version and events[-1]["skipped"]
     mobile = {"online": {**CONFIG["online"], "worlds": ["pages/phone"]}}
@@ -85,9 +87,25 @@ def test_a_stage_makes_a_checkpoint_of_the_task_pool(
         run_stage("online_mobile", tmp_path, mobile)
 
 
+@pytest.mark.parametrize(("name", "expected"), [("nano", (2, 4)), ("2b", (10, 20)), ("30b-a3b", (10, 20))])
+def test_strata_edges_are_those_of_the_checkpoint(name: str, expected: tuple[int, int], tmp_path: Path) -> None:
+    store = Store(tmp_path / "home")
+    (tmp_path / "preset.json").write_text(json.dumps(preset(name).plain()))
+    (tmp_path / "config.json").write_text("{}")
+    _commit_checkpoint(store, "checkpoints/offline_web", tmp_path)
+    inputs = {"checkpoints/offline_web": store.require("checkpoints/offline_web")}
+
+    def edges(config: dict[str, Any]) -> tuple[int, int]:
+        chosen = stage_config("online_web", config)
+        return online_config(Context(store, "online_web", chosen, inputs, print, tmp_path, False)).edges
+
+    assert edges({}) == edges({"preset": "8b"}) == expected, "whatever preset the configuration names"
+    assert edges({"online": {"edges": [3, 6]}}) == (3, 6)
+
+
 def _commit_checkpoint(store: Store, asset: str, source: Path) -> None:
     def write(out: Any) -> dict[str, Any]:
-        for path in sorted(source.iterdir()):
+        for path in sorted(path for path in source.iterdir() if path.is_file()):
             shutil.copyfile(path, out.path(f"model/{path.name}"))
         return {}
 

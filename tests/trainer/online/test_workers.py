@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,32 @@ def test_a_broken_device_costs_a_try_and_no_verdict(loaded: Checkpoint) -> None:
         made = crew.run(jobs(2))
     assert [one.success for one in made] == [None, None] and "the device is gone" in made[0].failure
     assert crew.statistics.lost == 2 and crew.statistics.opened == 4
+
+
+@pytest.mark.parametrize(("keeps_idle", "opened"), [(False, 4), (True, 2)])
+def test_a_worker_keeps_what_it_has_open_where_idle_devices_cost_nothing(
+    loaded: Checkpoint, keeps_idle: bool, opened: int
+) -> None:
+    worlds: list[str] = []
+
+    def opener(name: str) -> Any:
+        @contextmanager
+        def one() -> Iterator[Any]:
+            worlds.append(name)
+            yield ChoiceWorld()
+            worlds.append(f"{name} closed")
+
+        return one
+
+    devices = LocalPool({name: opener(name) for name in ("choice", "other")}, keeps_idle=keeps_idle)
+    kinds = ("choice", "other", "choice", "other")
+    turns = [replace(task(2), initial_state={**task(2).initial_state, "world": name}) for name in kinds]
+    with running(loaded, devices, count=1) as crew:
+        made = crew.run([Job(contract, "g", member, member) for member, contract in enumerate(turns)])
+        assert all(one.success is not None for one in made)
+        assert len({one.device for one in made}) == opened == crew.statistics.opened
+        assert crew.held_s >= sum(one.seconds for one in made) * 0.5
+    assert len(worlds) == 2 * opened and sum(name.endswith("closed") for name in worlds) == opened
 
 
 def test_a_device_that_never_opens_ends_the_run(loaded: Checkpoint) -> None:

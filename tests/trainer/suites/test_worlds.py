@@ -21,7 +21,7 @@ from pipelines.store import Store
 from schemas.action_types import Finished
 from schemas.actions import format
 from trainer.statistics import interval
-from trainer.suites.answering import weights_digest
+from trainer.suites.answering import parameters_digest
 from trainer.suites.batched_worlds import why_lost
 from trainer.suites.intervals import crossed_interval, pass_at_k
 from trainer.suites.worlds import summarise, task_cluster, world_success
@@ -126,10 +126,10 @@ def test_a_checkpoint_acts_and_resumes_only_with_the_same_weights(tiny: Any, tmp
     assert greedy["summary"]["success"]["mean"] == 0.0 and {r["ended"] for r in greedy["records"]} == {"unreadable"}
     sampled = world_success(tiny, fsm_contracts(1), pool(), attempts=2, temperature=1.0, **given_)
     assert sampled["summary"]["attempts"] == 2
-    before = weights_digest(tiny.model)
+    before = parameters_digest(tiny.model)
     with torch.no_grad():
         next(iter(tiny.model.parameters()))[0] += 1.0
-    assert weights_digest(tiny.model) != before
+    assert parameters_digest(tiny.model) != before
     with pytest.raises(ValueError, match="a device was needed"):  # other weights: their own journal
         world_success(tiny, fsm_contracts(1), pool(never), **given_)
 

@@ -21,8 +21,6 @@ class Coverage:
     all_states: int
     edges: int
     all_edges: int
-    missed_states: tuple[str, ...]
-    missed_edges: tuple[Fired, ...]
 
     @property
     def state_share(self) -> float:
@@ -42,6 +40,4 @@ def coverage(site: Site, fired: Iterable[Fired]) -> Coverage:
     for page, name, number in done:
         element = site.element(page, name)
         seen |= {page} | ({element.edges[number].to or page} if element and element.edges else set())
-    missed = sorted(every - done)
-    return Coverage(len(seen), len(site.pages), len(done), len(every),
-                    tuple(sorted(set(site.page) - seen)), tuple(missed))  # fmt: skip
+    return Coverage(len(seen), len(site.pages), len(done), len(every))

@@ -1,0 +1,26 @@
+"""`--data`, for the commands that work on a store."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipelines.store import Store
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add `--data`: the store that a command works on."""
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
+                        help="the store ($VESPER_HOME)")  # fmt: skip
+
+
+def open_store(home: Path) -> Store:
+    """The store at `home`. Raises `ValueError` if there is none."""
+    from pipelines.store import Store, has_store
+
+    if not has_store(home):
+        raise ValueError(f"--data {home}: expected a store (a $VESPER_HOME with assets/), found none")
+    return Store(home)
