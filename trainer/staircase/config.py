@@ -43,7 +43,7 @@ class StaircaseConfig:
                                  "image_labels": True, "image_blocks": 2}
     )  # fmt: skip
     look_every: int = 250
-    look_each: int = 1
+    look_each: int = 2
     look_attempts: int = 2
     stop_at: float = 0.35
     window: tuple[float, float] = (0.2, 0.5)
@@ -59,7 +59,7 @@ class StaircaseConfig:
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 4, "num_generations": 8,
-                                 "workers": 6, "budget_s": 960.0, "learning_rate": 2e-4, "lr_scheduler_type": "linear",
+                                 "workers": 6, "budget_s": 720.0, "learning_rate": 2e-4, "lr_scheduler_type": "linear",
                                  "validate_every": 40, "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True

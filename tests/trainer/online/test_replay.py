@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from trainer.online.replay import ReplayBuffer
@@ -41,6 +42,8 @@ def test_only_the_last_live_successes_are_kept() -> None:
     assert again.to_plain() == buffer.to_plain() and again.fill([rollout("f", False)], "1") == buffer.fill(
         [rollout("f", False)], "1"
     )
+    again.add([replace(rollout("used", True), samples=())])  # nothing could be learned from it
+    assert again.to_plain() == buffer.to_plain()
     nothing = ReplayBuffer(0)
     nothing.add([rollout("a", True)])
     assert len(nothing) == 0

@@ -46,6 +46,15 @@ def test_it_learns_what_pays(start: Path, tmp_path: Path) -> None:
     assert made.timing["device_s"] > 0 and "seconds" not in json.dumps(made.metrics)
 
 
+def test_the_rate_falls_to_nothing_at_the_end(start: Path, tmp_path: Path) -> None:
+    config = settings(updates=4, learning_rate=1e-4, lr_scheduler_type="linear", warmup_steps=0)
+    curve = train(start, tmp_path / "out", config).metrics["curve"]
+    told = [(row["update"], row["learning_rate"]) for row in curve if "learning_rate" in row]
+    assert told and all(rate == pytest.approx(1e-4 * (5 - update) / 4) for update, rate in told)
+    with pytest.raises(ValueError, match="expected lr_scheduler_type to be one of constant, linear, found 'cosine'"):
+        settings(lr_scheduler_type="cosine")
+
+
 def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path) -> None:
     config = settings(save_every=2)
     whole = train(start, tmp_path / "whole", config)
