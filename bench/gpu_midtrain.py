@@ -86,9 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def model_of(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """(model with random weights, processor), made on `device`."""
-    from trainer.batches import Processor, image_processor
+    from trainer.batches import Processor
     from trainer.model import build_model
-    from trainer.presets import preset
+    from trainer.presets import image_processor, preset
     from trainer.published import random_base
     from trainer.tokenizer import train_tokenizer
 

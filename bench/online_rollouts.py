@@ -58,9 +58,9 @@ def _start(folder: Path) -> Path:
     from drawn import make_rows
 
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor, image_processor
+    from trainer.batches import Processor
     from trainer.model import build_model
-    from trainer.presets import Preset, Shape
+    from trainer.presets import Preset, Shape, image_processor
     from trainer.tokenizer import train_tokenizer
 
     shape = Shape(vocab_size=1400, hidden=32, layers=2, heads=1, kv_heads=1, intermediate=64, vision_hidden=32,

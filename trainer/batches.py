@@ -115,22 +115,6 @@ class Prompt:
     pictures: list[Picture]
 
 
-def image_processor(preset: Preset) -> Any:
-    """The Hugging Face image processor of a preset (PIL and numpy only)."""
-    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
-
-    shape = preset.shape
-    least = int(preset.max_pixels * (shape.enlarged_to if shape else 0.5))
-    return Qwen2VLImageProcessorPil(
-        patch_size=shape.patch if shape else 16,
-        temporal_patch_size=shape.temporal_patch if shape else 2,
-        merge_size=shape.merge if shape else 2,
-        size={"shortest_edge": least, "longest_edge": preset.max_pixels},
-        image_mean=[preset.image_mean] * 3,
-        image_std=[preset.image_std] * 3,
-    )
-
-
 class Processor:
     """Rows → batches, for one tokenizer and image processor.
 

@@ -22,9 +22,9 @@ import torch
 
 from schemas.actions import ACTION_SPACE
 from schemas.ids import canonical_json
-from trainer.batches import Processor, image_processor
+from trainer.batches import Processor
 from trainer.model import load_model
-from trainer.presets import Preset, Shape
+from trainer.presets import Preset, Shape, image_processor
 
 CODE_VERSION = "1"
 """Of trainer code that decides weights; raise it when the same config must train anew."""

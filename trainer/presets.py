@@ -133,3 +133,19 @@ def preset(name: str) -> Preset:
     if name not in PRESETS:
         raise ValueError(f"preset: expected one of {', '.join(PRESETS)}, found {name!r}")
     return PRESETS[name]
+
+
+def image_processor(wanted: Preset) -> Any:
+    """The Hugging Face image processor of a preset (PIL and numpy only)."""
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    shape = wanted.shape
+    least = int(wanted.max_pixels * (shape.enlarged_to if shape else 0.5))
+    return Qwen2VLImageProcessorPil(
+        patch_size=shape.patch if shape else 16,
+        temporal_patch_size=shape.temporal_patch if shape else 2,
+        merge_size=shape.merge if shape else 2,
+        size={"shortest_edge": least, "longest_edge": wanted.max_pixels},
+        image_mean=[wanted.image_mean] * 3,
+        image_std=[wanted.image_std] * 3,
+    )

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from trainer.batches import Processor, image_processor
+from trainer.batches import Processor
 from trainer.model import load_model, reduce_layers, speed_up
-from trainer.presets import PUBLISHED, Preset, preset
+from trainer.presets import PUBLISHED, Preset, image_processor, preset
 from trainer.tokenizer import IMAGE, SPECIAL, VIDEO, VISION_END, VISION_START
 
 

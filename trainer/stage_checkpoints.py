@@ -13,11 +13,11 @@ from pipelines.manifest import Check
 from pipelines.prompts import prompt_text
 from schemas.ids import canonical_json, digest
 from trainer import checkpoint as checkpoints
-from trainer.batches import Processor, image_processor
+from trainer.batches import Processor
 from trainer.data import light_rows, pick, with_pictures
 from trainer.midtrain import config_from, train
 from trainer.model import build_model, parameter_count
-from trainer.presets import Preset
+from trainer.presets import Preset, image_processor
 from trainer.stages import HELDOUT, MIXTURE, SHARDS, Context, Made, preset_from
 from trainer.stream import MixtureSource, cluster_of, scheduled, set_aside
 from trainer.tokenizer import train_tokenizer

@@ -49,7 +49,8 @@ def tiny_preset() -> Any:
 @pytest.fixture(scope="session")
 def processor(rows: list[dict[str, Any]], tiny_preset: Any) -> Any:
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor, image_processor
+    from trainer.batches import Processor
+    from trainer.presets import image_processor
     from trainer.tokenizer import train_tokenizer
 
     texts = [prompt_text(r["messages"]) for r in rows] + [r["answer"] for r in rows]

@@ -81,8 +81,9 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
     """Train one model in either form after the other; weights and curves go into the folder."""
     from safetensors.torch import save_file
 
-    from trainer.batches import Processor, image_processor
+    from trainer.batches import Processor
     from trainer.model import build_model
+    from trainer.presets import image_processor
     from trainer.tokenizer import train_tokenizer
 
     folder.mkdir(exist_ok=True)

@@ -49,9 +49,9 @@ def mixed_rows() -> list[dict[str, Any]]:
 
 
 def tiny_setup() -> tuple[Any, Any]:
-    from trainer.batches import Processor, image_processor
+    from trainer.batches import Processor
     from trainer.model import build_model
-    from trainer.presets import Shape, preset
+    from trainer.presets import Shape, image_processor, preset
     from trainer.tokenizer import train_tokenizer
 
     shape = Shape(vocab_size=1536, hidden=64, layers=2, heads=2, kv_heads=2, intermediate=128, vision_hidden=64,

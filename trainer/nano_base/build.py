@@ -66,9 +66,10 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     """Random weights, and a tokenizer of the curriculum's words and `texts`; kept in `work/0-random`."""
     from generators.perception.questions import LAYOUTS, LESSONS, WORLDS
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor, image_processor
+    from trainer.batches import Processor
     from trainer.checkpoint import lineage
     from trainer.model import build_model
+    from trainer.presets import image_processor
     from trainer.stages import preset_from
     from trainer.tokenizer import train_tokenizer
 

@@ -68,10 +68,10 @@ class Trainings:
         """The nano preset as it is built, its tokenizer learned on the training texts."""
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.batches import Processor, image_processor
+            from trainer.batches import Processor
             from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
             from trainer.model import build_model
-            from trainer.presets import Shape, preset
+            from trainer.presets import Shape, image_processor, preset
             from trainer.tokenizer import train_tokenizer
 
             if self.config.base:

@@ -40,9 +40,9 @@ def tiny() -> tuple[Any, Any]:
     """(model, processor) of the true Qwen3-VL architecture, random weights."""
     import torch
 
-    from trainer.batches import Processor, image_processor
+    from trainer.batches import Processor
     from trainer.model import build_model
-    from trainer.presets import Shape, preset
+    from trainer.presets import Shape, image_processor, preset
     from trainer.tokenizer import train_tokenizer
 
     torch.set_num_threads(1)

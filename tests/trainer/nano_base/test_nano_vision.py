@@ -33,9 +33,8 @@ def parts(drawings: Drawings) -> tuple[Any, FilledScreens]:
     from dataclasses import replace
 
     from generators.perception.vocabulary import COLOURS, SHAPES
-    from trainer.batches import image_processor
     from trainer.model import build_model
-    from trainer.presets import Shape, preset
+    from trainer.presets import Shape, image_processor, preset
     from trainer.tokenizer import train_tokenizer
 
     shape = Shape(vocab_size=1400, hidden=64, layers=1, heads=2, kv_heads=2, intermediate=32, vision_hidden=64,

@@ -24,7 +24,8 @@ def small() -> Any:
 @pytest.fixture(scope="session")
 def words(small: Any) -> Any:
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor, image_processor
+    from trainer.batches import Processor
+    from trainer.presets import image_processor
     from trainer.tokenizer import train_tokenizer
 
     rows = make_rows(16)
