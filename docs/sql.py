@@ -67,7 +67,7 @@ def main() -> int:
     """Print the views, or the answer to one question. Exit code 2 on bad input."""
     parser = argparse.ArgumentParser(description="SQL over the current versions of a store's tables.")
     parser.add_argument("sql", nargs="?", help="a question; without one the views are printed")
-    parser.add_argument("--data", type=Path, default=os.environ.get("VESPER_HOME", ".vesper"), help="the store")
+    parser.add_argument("--data", type=Path, default=os.environ.get("VESPER_HOME") or ".vesper", help="the store")
     options = parser.parse_args()
     try:
         statements = list(views(Path(options.data)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from pipelines.home import named_home
 
 EXAMPLES = """examples:
   vesper eval out/mid_trained --suite heldout --data .vesper
@@ -86,7 +87,7 @@ def _store(path: Path | None, needed: bool) -> Any:
     """The store named, else that of $VESPER_HOME if it is one. Raises `ValueError` where one is needed."""
     from pipelines.store import Store, has_store
 
-    home = path or Path(os.environ.get("VESPER_HOME", ".vesper"))
+    home = path or named_home()
     if has_store(home):
         return Store(home)
     if path is not None or needed:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pipelines.home import named_home
 
 if TYPE_CHECKING:
     from generators.generation.loop import LoopConfig, LoopParts
@@ -25,7 +26,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of `vesper generate`."""
     from generators.generation.ground import GROUNDS
 
-    home = Path(os.environ.get("VESPER_HOME", ".vesper"))
+    home = named_home()
     parser.epilog = f"example: {EXAMPLE}"
     parser.add_argument("--out", type=Path, default=home, help="the store ($VESPER_HOME); its rounds go on from there")
     parser.add_argument("--rounds", type=int, default=1, help="rounds to add (1)")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
+from pipelines.home import named_home
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -31,7 +31,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
     def action(name: str, told: str) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
-        sub.add_argument("--home", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
+        sub.add_argument("--home", type=Path, default=named_home(),
                          help="the store ($VESPER_HOME)")  # fmt: skip
         sub.set_defaults(run=globals()[name if name != "import" else "import_file"])
         return sub

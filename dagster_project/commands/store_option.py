@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pipelines.home import named_home
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add `--data`: the store that a command works on."""
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("VESPER_HOME", ".vesper")),
+    parser.add_argument("--data", type=Path, default=named_home(),
                         help="the store ($VESPER_HOME)")  # fmt: skip
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
+
+from pipelines.home import named_home
 
 EXAMPLES = {
     "train": "vesper train mid_trained --preset nano --data .vesper --out out/mid_trained",
@@ -23,7 +24,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _home() -> Path:
-    return Path(os.environ.get("VESPER_HOME", ".vesper"))
+    return named_home()
 
 
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
