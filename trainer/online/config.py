@@ -43,7 +43,7 @@ class ReferenceConfig:
     margin: float = 0.02
     standard_errors: float = 2.0
     episodes: int = 200
-    min_episodes: int = 30
+    min_episodes: int = 200
 
     def __post_init__(self) -> None:
         if self.episodes < 1:

@@ -60,7 +60,8 @@ class StaircaseConfig:
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 4, "num_generations": 8,
                                  "workers": 6, "budget_s": 720.0, "learning_rate": 2e-4, "lr_scheduler_type": "linear",
-                                 "validate_every": 40, "grpo": {"max_completion_length": 56}}
+                                 "validate_every": 40, "reference": {"min_episodes": 40},
+                                 "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True
     online_each: int = 16
