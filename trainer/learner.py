@@ -24,7 +24,7 @@ import torch
 
 from trainer.batches import Batch, Processor, Row
 from trainer.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
-from trainer.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs
+from trainer.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs, train_only
 from trainer.packing import packed, takes_packed
 from trainer.parallel import following, gather_into, norm_of, ranks, sharded
 from trainer.precision import autocast, in_bf16
@@ -39,8 +39,9 @@ MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 @dataclass(frozen=True, kw_only=True)
 class LearnerConfig:
     """`warmup` updates of a rate that rises; `entropy_decay` is σ; an update goes `iterations` times through its
-    trajectories, in `steps` optimiser steps each time; `temperature` is that of the sampled distribution; with `bf16`
-    (None: on a GPU) passes compute in bfloat16, and the weights stay as they are."""
+    trajectories, in `steps` optimiser steps each time; `trainable` as in `train_only` ("": all learn); `temperature`
+    is that of the sampled distribution; with `bf16` (None: on a GPU) passes compute in bfloat16, and the weights stay
+    as they are."""
 
     grpo: GrpoConfig
     learning_rate: float
@@ -51,6 +52,7 @@ class LearnerConfig:
     iterations: int = 1
     micro_batch: int = 32
     freeze_vision: bool = False
+    trainable: str = ""
     gradient_checkpointing: bool = False
     temperature: float = 1.0
     steps: int = 1
@@ -86,6 +88,8 @@ class Learner:
         self.reference = copy.deepcopy(model).eval().requires_grad_(False) if config.grpo.beta > 0 else None
         device = next(model.parameters()).device.type
         freeze_vision(model, config.freeze_vision, keep=group.world == 1, bf16=in_bf16(config.bf16, device))
+        if config.trainable:
+            train_only(model, config.trainable)
         if self.reference is not None:  # its tower is the policy's, for good
             self.reference.seen_pictures = model.seen_pictures
         self._policy, self._compared_with = model, self.reference
@@ -139,6 +143,7 @@ class Learner:
         """Training is over: the model is as any other, and the other ranks are free."""
         self.group.told(("close", ()))
         recompute(self._policy, False)
+        self.model.requires_grad_(True)
 
     def follow(self) -> None:
         """What every rank but the first does until `close`."""

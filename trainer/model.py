@@ -7,6 +7,7 @@ matrix product (Conv3d is slow on CPU) and vision attention runs once per pictur
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -218,6 +219,28 @@ def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool = False
     meanwhile (`SeenPictures`, with its `bf16`; not where ranks share the tower and run it together)."""
     model.model.visual.requires_grad_(not on)
     model.seen_pictures = SeenPictures(bf16=bf16) if on and keep else None
+
+
+NORMS = r"language_model.*norm"
+"""For `train_only`: the scales of the text decoder's norms."""
+
+
+def train_only(model: Any, pattern: str) -> None:
+    """Of the parameters that learn, keep those as they are whose name a regular expression isn't found in.
+
+    A few hundred episodes tell little: of a few million numbers most would learn noise. Raises `ValueError` where no
+    name holds it, or it is none.
+    """
+    learning = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    try:
+        chosen = {name for name in learning if re.search(pattern, name)}
+    except re.error as error:
+        raise ValueError(f"trainable: expected a regular expression, found {pattern!r:.80}: {error}") from error
+    if not chosen:
+        raise ValueError(f"trainable: expected a part of a parameter's name, found {pattern!r:.80}; there are "
+                         f"{', '.join(learning[-3:])} and others")  # fmt: skip
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in chosen)
 
 
 # --- forward passes -------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ class OfflineConfig:
     updates on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks,
     `held_out_samples` replies each, before and after. The peak is that of trace success where validation holds at
     least `min_traces` whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere;
-    `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is;
+    `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is, `trainable` all
+    parameters without that regular expression in their name;
     `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in bfloat16
     with the weights as they are. `align`: histories are aligned between
     epochs (None: as the preset is, see `offline_alignment.wanted`), by the settings of `alignment`, whose rewards are
@@ -40,6 +41,7 @@ class OfflineConfig:
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     freeze_vision: bool = False
+    trainable: str = ""
     gradient_checkpointing: bool = False
     bf16: bool | None = None
     entropy_decay: float = 1.0
@@ -82,7 +84,7 @@ def learner_config(config: OfflineConfig) -> LearnerConfig:
     return LearnerConfig(
         grpo=config.grpo, learning_rate=config.learning_rate, warmup=config.warmup, weight_decay=config.weight_decay,
         max_grad_norm=config.max_grad_norm, entropy_decay=config.entropy_decay, iterations=config.iterations,
-        micro_batch=config.micro_batch, freeze_vision=config.freeze_vision,
+        micro_batch=config.micro_batch, freeze_vision=config.freeze_vision, trainable=config.trainable,
         gradient_checkpointing=config.gradient_checkpointing, bf16=config.bf16,
     )  # fmt: skip
 

@@ -100,7 +100,8 @@ class OnlineConfig:
     `budget_s` of wall time ends the run after the update in which it is reached (0: none). With `lr_scheduler_type`
     "linear" the rate falls to 0 at the end: of `updates`, in mode "async" of `budget_s` if that comes first.
     `replay_per_task` successes are kept of a task for groups without one (0: no replay). `entropy_decay` is σ.
-    `threads` as in torch, of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is;
+    `threads` as in torch, of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is,
+    `trainable` all parameters without that regular expression in their name;
     `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in bfloat16
     with the weights as they are. `limits` end an episode; its `retries` are
     those of a rollout after infrastructure failures, each from the beginning.
@@ -122,6 +123,7 @@ class OnlineConfig:
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     freeze_vision: bool = False
+    trainable: str = ""
     gradient_checkpointing: bool = False
     bf16: bool | None = None
     temperature: float = 1.0
@@ -175,7 +177,8 @@ class OnlineConfig:
         del found["vllm"]
         if self.rollout_engine == "in_process":
             del found["rollout_engine"]
-        added = {"lr_scheduler_type": "constant", "freeze_vision": False, "gradient_checkpointing": False, "bf16": None,
+        added = {"lr_scheduler_type": "constant", "freeze_vision": False, "trainable": "",
+                 "gradient_checkpointing": False, "bf16": None,
                  "steps_per_generation": 1}  # fmt: skip
         for name, before in added.items():
             if found[name] == before:

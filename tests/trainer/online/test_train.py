@@ -16,6 +16,7 @@ from online_runs import killed, settings, train
 from PIL import Image
 
 from trainer.checkpoint import load_checkpoint, read_lineage
+from trainer.model import NORMS
 from trainer.online.rollout_files import SUFFIX, RolloutFiles
 from trainer.online.train import METRICS, train_online
 
@@ -53,6 +54,17 @@ def test_the_rate_falls_to_nothing_at_the_end(start: Path, tmp_path: Path) -> No
     assert told and all(rate == pytest.approx(1e-4 * (5 - update) / 4) for update, rate in told)
     with pytest.raises(ValueError, match="expected lr_scheduler_type to be one of constant, linear, found 'cosine'"):
         settings(lr_scheduler_type="cosine")
+
+
+def test_what_isnt_to_learn_stays_as_it_is(start: Path, tmp_path: Path) -> None:
+    made = train(start, tmp_path / "out", settings(updates=3, trainable=NORMS, learning_rate=1e-2))
+    before, after = weights(start), weights(made.folder)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved and all("language_model" in name and "norm" in name for name in moved)
+    with pytest.raises(ValueError, match=r"expected a part of a parameter's name, found 'no such layer'"):
+        train(start, tmp_path / "none", settings(trainable="no such layer"))
+    with pytest.raises(ValueError, match=r"expected a regular expression, found '\['"):
+        train(start, tmp_path / "none", settings(trainable="["))
 
 
 def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path) -> None:
