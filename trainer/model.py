@@ -221,10 +221,6 @@ def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool = False
     model.seen_pictures = SeenPictures(bf16=bf16) if on and keep else None
 
 
-NORMS = r"language_model.*norm"
-"""For `train_only`: the scales of the text decoder's norms."""
-
-
 def train_only(model: Any, pattern: str) -> None:
     """Of the parameters that learn, keep those as they are whose name a regular expression isn't found in.
 

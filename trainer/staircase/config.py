@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from schemas.ids import digest
+from trainer.presets import NORMS
 from trainer.staircase.choice import ChoiceConfig
 from trainer.staircase.episodes import EpisodeConfig
 from trainer.staircase.tasks import worlds_of
@@ -52,15 +53,17 @@ class StaircaseConfig:
     offline: Mapping[str, Any] = field(
         default_factory=lambda: {"updates": 80, "prompts": 16, "group": 8, "eval_every": 10, "patience": 3,
                                  "train_limit": 4000, "validation_limit": 800, "validation_samples": 1,
-                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 2e-4,
-                                 "rewards": {"box_aware": True}}
+                                 "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 4e-3,
+                                 "trainable": NORMS, "rewards": {"box_aware": True}}
     )  # fmt: skip
-    grounding: Mapping[str, Any] = field(default_factory=dict)
+    """RL of navigation moves the scales of the norms alone: in a group's gradient they hold fifteen times the signal,
+    beside the noise, that all weights do (docs/training.md)."""
+    grounding: Mapping[str, Any] = field(default_factory=lambda: {"trainable": "", "learning_rate": 2e-4})
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 4, "num_generations": 8,
-                                 "workers": 6, "budget_s": 720.0, "learning_rate": 2e-4, "lr_scheduler_type": "linear",
-                                 "validate_every": 40, "reference": {"min_episodes": 40},
+                                 "workers": 6, "budget_s": 720.0, "learning_rate": 4e-3, "lr_scheduler_type": "linear",
+                                 "trainable": NORMS, "validate_every": 40, "reference": {"min_episodes": 40},
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True

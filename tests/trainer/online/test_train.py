@@ -16,9 +16,9 @@ from online_runs import killed, settings, train
 from PIL import Image
 
 from trainer.checkpoint import load_checkpoint, read_lineage
-from trainer.model import NORMS
 from trainer.online.rollout_files import SUFFIX, RolloutFiles
 from trainer.online.train import METRICS, train_online
+from trainer.presets import NORMS
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
