@@ -40,7 +40,7 @@ class StaircaseConfig:
         default_factory=lambda: EpisodeConfig(each={"train": 40, "validation": 8, "test": 6})
     )
     midtrain: Mapping[str, Any] = field(
-        default_factory=lambda: {"steps": 1000, "batch_size": 16, "lr": 8e-4, "warmup": 50, "save_every": 50,
+        default_factory=lambda: {"steps": 1500, "batch_size": 16, "lr": 8e-4, "warmup": 50, "save_every": 50,
                                  "image_labels": True, "image_blocks": 2}
     )  # fmt: skip
     look_every: int = 250
@@ -48,7 +48,7 @@ class StaircaseConfig:
     look_attempts: int = 2
     stop_at: float = 0.35
     window: tuple[float, float] = (0.2, 0.5)
-    mid_budget_s: float = 1500.0
+    mid_budget_s: float = 1800.0
     offline_budget_s: float = 480.0
     offline: Mapping[str, Any] = field(
         default_factory=lambda: {"updates": 80, "prompts": 16, "group": 8, "eval_every": 10, "patience": 3,
@@ -62,7 +62,7 @@ class StaircaseConfig:
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 4, "num_generations": 8,
-                                 "workers": 6, "budget_s": 720.0, "learning_rate": 4e-3, "lr_scheduler_type": "linear",
+                                 "workers": 6, "budget_s": 960.0, "learning_rate": 4e-3, "lr_scheduler_type": "linear",
                                  "trainable": NORMS, "validate_every": 40, "reference": {"min_episodes": 40},
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
@@ -77,7 +77,7 @@ class StaircaseConfig:
     online_validation_each: int = 2
     control_lr: float = 5e-4
     """Peak of the control that goes on with supervised training."""
-    test_each: int = 6
+    test_each: int = 8
     sampled_each: int = 1
     attempts: int = 8
     validation_each: int = 1
