@@ -189,17 +189,22 @@ def ground(stage: Stage, work: Work) -> list[str]:
 
 
 def devices(stage: Stage, work: Work) -> list[str]:
-    """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, and for worlds here a browser."""
-    from dagster_project.assets.training import trainer_worlds
+    """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
+    judge of their success where one was named."""
+    from dagster_project.assets.training import success_judge, trainer_worlds
     from generators.generation.device_pools import Places, missing
     from trainer.stages import BROWSER_WORLDS
 
     try:
-        worlds = trainer_worlds()
+        worlds, model = trainer_worlds(), success_judge()
     except ValueError as error:
         return [f"trainer: {error}"]
     where = Places.of()
     found = missing(where, worlds or BROWSER_WORLDS)
+    if model and not (address := os.environ.get("VESPER_JUDGE_BASE_URL", "")):
+        found.append(f"trainer: the success judge {model!r:.80} needs an endpoint: set $VESPER_JUDGE_BASE_URL")
+    elif model:
+        found += _endpoint(address, model)
     return found + browser(stage, work) if where.local and not worlds else found
 
 

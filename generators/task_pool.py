@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from generators.environments.evaluators import FINAL_KEYFRAME
 from generators.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
 from pipelines.removed import Removed, removed_items
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
@@ -212,7 +213,7 @@ def _dynamic(episode: Mapping[str, Any], instruction: str) -> dict[str, Any]:
         "target": episode["app"] or episode["source"], "capabilities": sorted(set(episode["actions"])),
         "initial_state": {"screenshot_sha256": episode["screenshot_sha256"], "episode": episode["episode_id"],
                           "source": episode["source"]},
-        "evaluator": {"rule": "judge_final_keyframe", "reference_sha256": episode["last"]},
+        "evaluator": {"rule": FINAL_KEYFRAME, "reference_sha256": episode["last"]},
         "expected_steps": episode["expected_steps"],
         "parents": [item_episode(episode["source"], episode["episode_id"])],
     }  # fmt: skip

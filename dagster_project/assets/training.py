@@ -68,6 +68,12 @@ def trainer_worlds() -> list[str]:
     return list((online.get("worlds") if isinstance(online, dict) else None) or ())
 
 
+def success_judge() -> str:
+    """The model that decides online RL's rollouts where no rule does; "" for none."""
+    online = trainer_config().get("online")
+    return str((online.get("success_judge") if isinstance(online, dict) else None) or "")
+
+
 def _run(name: str, work: Work) -> Manifest:
     from trainer.stages import run_stage
 

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from generators.environments.evaluators import holds
+from generators.environments.evaluators import has_rule, holds
 from generators.environments.world import World, WorldError
 from generators.generation.contract import Contract
 from quality.duplicates.embedding import Embedder
 from quality.duplicates.neighbours import cosines
 
-VOTES = "votes"
-"""The rule of a contract without one: no state decides it, annotators do."""
 LONGEST = 600
 SHORTEST = 8
 
@@ -84,7 +82,7 @@ def gate(contract: Contract, targets: Sequence[str], world: World | None) -> str
         contract.world  # noqa: B018 - raises
         if world is not None:
             world.reset(contract.initial_state)
-            if contract.evaluator.get("rule") != VOTES and holds(contract.evaluator, world.state()):
+            if has_rule(contract.evaluator) and holds(contract.evaluator, world.state()):
                 return "evaluator: holds at the start"
     except (WorldError, ValueError, KeyError) as error:
         return f"contract: {str(error)[:100]}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from generators.generation.bank import VOTES
+from generators.environments.evaluators import VOTES
 from generators.generation.catalogue import PRIOR, Catalogue
 from generators.generation.contract import Contract
 from generators.generation.ground import Ground, Idea

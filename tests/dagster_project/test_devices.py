@@ -77,6 +77,14 @@ def test_gateways_are_asked_before_a_run_costs_anything(tmp_path: Path, monkeypa
         assert [line.partition(":")[0] for line in probe(executes, here)] == ["browser"]
     monkeypatch.setenv("VESPER_TRAINER", '{"online": {"worlds": ["desktop"]}}')
     assert preflight.devices(learns, here) == []
+    monkeypatch.setenv("VESPER_TRAINER", '{"online": {"worlds": ["desktop"], "success_judge": "eyes"}}')
+    monkeypatch.delenv("VESPER_JUDGE_BASE_URL", raising=False)
+    assert preflight.devices(learns, here) == [
+        "trainer: the success judge 'eyes' needs an endpoint: set $VESPER_JUDGE_BASE_URL"
+    ]
+    monkeypatch.setenv("VESPER_JUDGE_BASE_URL", NOWHERE)
+    [line] = preflight.devices(learns, here)
+    assert NOWHERE in line and "doesn't answer" in line
     monkeypatch.delenv("VESPER_TRAINER")
     with parts.gateway(tmp_path) as gateway:
         gateway.register("phone", 9, "adb")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from choice_world import GOAL, LEFT, RIGHT, SIZE, ChoiceWorld, picture, pool, task
 
+from generators.generation.contract import Contract
 from generators.policies.policy import View
 from pipelines.prompts import reply_text
 from schemas.actions import Click
@@ -36,8 +37,9 @@ def settings(**changes: Any) -> OnlineConfig:
 def train(
     start: Path, out: Path, config: OnlineConfig, *, state: Path | None = None, devices: Any = None,
     on_event: Callable[[dict[str, Any]], None] | None = None, validation: int = 2,
+    tasks: Sequence[Contract] | None = None,
 ) -> OnlineResult:  # fmt: skip
-    tasks = [task(1 + number % 2, number) for number in range(6)]
+    tasks = tasks or [task(1 + number % 2, number) for number in range(6)]
     held = [task(1 + number % 2, number) for number in range(10, 10 + validation)]
     return train_online(start, tasks, out, config, pool=devices or pool(), validation=held, state_dir=state,
                         on_event=on_event)  # fmt: skip

@@ -108,6 +108,9 @@ class OnlineConfig:
     `rollout_engine` "in_process": a copy of the policy in this process makes the replies; "vllm": the servers of
     `vllm` do. Their kernels aren't the learner's, so the log-probabilities they tell are the behaviour policy's
     alone, and no run is reproducible bit for bit.
+    `success_judge` names the multimodal model that decides a rollout from its final keyframe where no rule can: tasks
+    without one, and devices that tell no state ("": such tasks can't be trained on). Its server is
+    `$VESPER_JUDGE_BASE_URL`; a rollout that it gives no answer on is lost like one whose device broke.
     """
 
     mode: str = "sync"
@@ -137,6 +140,7 @@ class OnlineConfig:
     validate_every: int = 10
     save_every: int = 4
     budget_s: float = 0.0
+    success_judge: str = ""
     seed: int = 0
     threads: int = 1
     grpo: GrpoConfig = field(
@@ -177,7 +181,7 @@ class OnlineConfig:
         del found["vllm"]
         if self.rollout_engine == "in_process":
             del found["rollout_engine"]
-        added = {"lr_scheduler_type": "constant", "freeze_vision": False, "trainable": "",
+        added = {"lr_scheduler_type": "constant", "success_judge": "", "freeze_vision": False, "trainable": "",
                  "gradient_checkpointing": False, "bf16": None,
                  "steps_per_generation": 1}  # fmt: skip
         for name, before in added.items():

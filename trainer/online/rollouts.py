@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from generators.environments.evaluators import holds
 from generators.generation.contract import Contract, Trajectory, Turn
 from generators.generation.execution import Limits, execute
 from generators.generation.journal import Attempt, Claim, ClaimLost, Journal
 from schemas.ids import digest
 from trainer.online.rewards import Outcome
+from trainer.online.success import FinalFrameJudge, LastScreen, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Rollout:
-    """`ended` as in `Trajectory`; `seconds`: how long it held its device, retries included (wall time)."""
+    """`ended` as in `Trajectory`; `seconds`: how long it held its device, retries included (wall time); `judged`: a
+    model, not a rule, decided its success."""
 
     key: str
     task_id: str
@@ -80,6 +81,7 @@ class Rollout:
     device: str = ""
     seconds: float = 0.0
     replayed: bool = False
+    judged: bool = False
 
     @property
     def version(self) -> int:
@@ -166,28 +168,35 @@ class Recorder:
 
 def make_rollout(
     job: Job, device: Device, policy: Policy, recorder: Recorder, claim: RolloutClaim, limits: Limits,
-    on_call: Callable[[str], None],
+    on_call: Callable[[str], None], judge: FinalFrameJudge | None = None,
 ) -> Rollout:  # fmt: skip
-    """Run an episode to its end. Raises `InfrastructureFailure`, and `ClaimLost` once the claim is revoked."""
+    """Run an episode to its end, and decide it: by the task's rule, where that can't by `judge`. Raises
+    `InfrastructureFailure`, and `ClaimLost` once the claim is revoked."""
     recorder.samples.clear()
     no_journal = cast("Journal", None)  # the claim is given: nothing is asked of one
+    screen = LastScreen()
     done = execute(
-        job.contract, device.world, policy, job.seed, no_journal, None, limits, device=device.name, claim=claim,
+        job.contract, device.world, policy, job.seed, no_journal, screen, limits, device=device.name, claim=claim,
         on_call=on_call,
     )  # fmt: skip
-    return finished(job, done, recorder)
+    on_call("judge")
+    return finished(job, done, recorder, screen.png, judge)
 
 
-def finished(job: Job, done: Trajectory, recorder: Recorder) -> Rollout:
-    """A trajectory and its replies → a rollout, with the world's verdict. Three unreadable replies in a row are a
-    failure whatever the world shows. Raises `ValueError` for an evaluator that can't read the world's state."""
+def finished(
+    job: Job, done: Trajectory, recorder: Recorder, screen: bytes = b"", judge: FinalFrameJudge | None = None
+) -> Rollout:
+    """A trajectory, its replies and its last screen → a rollout, with the world's verdict or the judge's (`success`).
+    Raises `ValueError` for an evaluator that can't read the world's state."""
     if len(done.turns) != len(recorder.samples):
         raise RuntimeError(f"rollout {job.key}: {len(done.turns)} turns, but {len(recorder.samples)} replies")
     unreadable = sum(turn.action is None for turn in done.turns)
-    success = done.ended != "unreadable" and holds(job.contract.evaluator, done.end_state, done.answer)
+    found = decide(done, screen, judge)
+    if found.success is None:
+        return lost(job, found.why)
     return Rollout(
-        job.key, job.contract.task_id, tuple(recorder.samples), success, len(done.turns), unreadable, done.ended,
-        done.failure, done.device,
+        job.key, job.contract.task_id, tuple(recorder.samples), found.success, len(done.turns), unreadable, done.ended,
+        done.failure, done.device, judged=found.judged,
     )  # fmt: skip
 
 

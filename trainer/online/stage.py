@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from generators.environments.evaluators import RULES
+from generators.environments.evaluators import RULES, has_rule
 from generators.environments.registry import WORLDS, open_world
 from generators.environments.world import World
 from generators.generation.contract import Contract
@@ -54,7 +54,7 @@ def online(context: Context, folder: Path) -> Made:
     config, settings = online_config(context), context.config["online"]
     worlds, options = tuple(settings["worlds"] or BROWSER_WORLDS), settings["world_options"]
     rows = context.inputs[TASKS].read("tasks", Tasks.schema).to_pylist()
-    usable, left_out = runnable_tasks(rows, DOMAINS[context.domain][1], worlds)
+    usable, left_out = runnable_tasks(rows, DOMAINS[context.domain][1], worlds, judged=bool(config.success_judge))
     train, validation = split_tasks(usable, float(settings["validation_share"]), config.seed)
     if not train:
         raise ValueError(f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "
@@ -84,7 +84,7 @@ def online(context: Context, folder: Path) -> Made:
     counts = {
         "tasks": len(train), "validation_tasks": len(validation), "left_out": dict(left_out),
         **{word: found[word] for word in ("updates", "groups", "groups_with_signal", "zero_variance_share", "rollouts",
-                                          "lost_rollouts", "replayed", "weight_delta", "weight_delta_norm")},
+                                          "lost_rollouts", "judged", "replayed", "weight_delta", "weight_delta_norm")},
         "success_before": looks[0], "success_after": looks[-1], "success_gain": gain["mean"],
         "success_gain_low": gain["low"], "success_gain_high": gain["high"],
     }  # fmt: skip
@@ -102,10 +102,10 @@ def online(context: Context, folder: Path) -> Made:
 
 
 def runnable_tasks(
-    rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
 ) -> tuple[list[Contract], Counter[str]]:
-    """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide, and why
-    the others can't be used, counted."""
+    """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide (or, with
+    `judged`, a judge), and why the others can't be used, counted."""
     usable, left_out = [], Counter[str]()
     for row in rows:
         contract = Contract.from_row(row)
@@ -113,7 +113,7 @@ def runnable_tasks(
             left_out["other platform"] += 1
         elif contract.initial_state.get("world") not in worlds:
             left_out["no such world here"] += 1
-        elif contract.evaluator.get("rule") not in RULES:
+        elif contract.evaluator.get("rule") not in RULES and (has_rule(contract.evaluator) or not judged):
             left_out["no rule decides it"] += 1
         else:
             usable.append(contract)

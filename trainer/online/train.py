@@ -13,10 +13,12 @@ import base64
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from generators.environments.evaluators import has_rule
 from generators.generation.contract import Contract
 from generators.generation.devices import DevicePool
 from schemas.ids import canonical_json, digest
@@ -38,6 +40,7 @@ from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import POLICY, REFERENCE, Rollout
 from trainer.online.state import Progress, StateFile
 from trainer.online.strata import StratifiedBatches
+from trainer.online.success import judge_of
 from trainer.online.workers import RolloutWorkers
 from trainer.rl_metrics import in_memory, weight_delta
 from trainer.tensors import WeightFiles
@@ -82,6 +85,10 @@ def train_online(
     `parents` go into the lineage. Raises `ValueError` for tasks that can't be used, `RuntimeError` where an update
     loses all its rollouts, and what keeps devices from ever opening.
     """
+    undecided = [] if config.success_judge else [task for task in (*tasks, *validation) if not has_rule(task.evaluator)]
+    if undecided:
+        raise ValueError(f"online RL: no rule decides {len(undecided)} tasks, the first "
+                         f"{undecided[0].instruction!r:.80}; name a success_judge")  # fmt: skip
     checked = validation_tasks(validation, tasks, config.reference.episodes, config.seed)
     batches = StratifiedBatches(tasks, config.edges, config.seed)
     for task in (*tasks, *checked):
@@ -93,7 +100,9 @@ def train_online(
     identity = digest([STATE_VERSION, WeightFiles(start).digest(), asked, ids])
     engine = _engine(start, learner, config, identity[:16])
     weights = in_memory(loaded.model.named_parameters())
-    workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking)
+    judge = judge_of(config.success_judge)
+    workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking,
+                             judge=judge)  # fmt: skip
     folder = Path(state_dir) if state_dir else None
     collector: Collector
     if config.mode == "sync":
@@ -104,7 +113,7 @@ def train_online(
     run = _Run(config, learner, engine, workers, collector, checked, StateFile(folder, identity), emit)
     emit({"kind": "start", "tasks": len(tasks), "strata": batches.sizes, "validation": len(checked),
           "updates": config.updates, "mode": config.mode})  # fmt: skip
-    with deterministic(device, config.threads):
+    with deterministic(device, config.threads), nullcontext() if judge is None else closing(judge):
         run.go()
         learner.close()
     emit({"kind": "trained", "update": run.progress.update})

@@ -22,6 +22,7 @@ from generators.generation.journal import ClaimLost
 from trainer.online.engine import RolloutPolicy
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import Job, Recorder, Rollout, RolloutClaim, lost, make_rollout
+from trainer.online.success import FinalFrameJudge
 from trainer.online.worker_state import RolloutWorker, Statistics, Task
 
 if TYPE_CHECKING:
@@ -35,15 +36,16 @@ class RolloutWorkers(Crew[RolloutWorker]):
     """Use it with `with`, inside that of its engine. `submit` jobs, `wait` for rollouts; or `run` some to the end."""
 
     name = "rollouts"
-    calm = frozenset({"decide", "begin"})  # they wait for the engine
+    calm = frozenset({"decide", "begin", "judge"})  # they wait for the engine, and for a judge with its own limits
 
     def __init__(
         self, checkpoint: Checkpoint, engine: RolloutEngine, pool: DevicePool, limits: Limits, *, workers: int,
-        thinking: bool = False,
+        thinking: bool = False, judge: FinalFrameJudge | None = None,
     ) -> None:  # fmt: skip
         self.statistics = Statistics()
         super().__init__(pool, limits, self.statistics, engine.cond)
         self.engine, self.checkpoint, self.thinking, self.count = engine, checkpoint, thinking, workers
+        self.judge = judge
         self._queue: deque[Task] = deque()
         self._running: dict[str, Task] = {}  # released, by key
         self._free: dict[str, Task] = {}  # of these, those that no worker has
@@ -229,7 +231,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
                 claim.revoke()
         try:
             policy = RolloutPolicy(self.checkpoint, self.engine, job, recorder, claim, thinking=self.thinking)
-            rollout = make_rollout(job, device, policy, recorder, claim, self.limits, worker.call)
+            rollout = make_rollout(job, device, policy, recorder, claim, self.limits, worker.call, self.judge)
         except InfrastructureFailure as failure:
             if isinstance(failure.__cause__, EngineFailed):
                 raise failure.__cause__ from failure

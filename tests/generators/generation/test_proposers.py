@@ -12,8 +12,8 @@ import pytest
 from fsm_walks import walk
 from openai_server import OpenAIServer
 
-from generators.environments.evaluators import holds
-from generators.generation.bank import VOTES, TaskBank, gate
+from generators.environments.evaluators import VOTES, holds
+from generators.generation.bank import TaskBank, gate
 from generators.generation.catalogue import Catalogue, Outcome
 from generators.generation.contract import Contract
 from generators.generation.ground import Ground, Idea, Name, open_ground

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from choice_world import ChoiceWorld, task
 
+from generators.environments.evaluators import FINAL_KEYFRAME
 from generators.environments.registry import WORLDS, WorldKind
 from generators.task_pool import build_shards, build_static
 from pipelines.store import PartSpec, Store, StoreError
@@ -29,7 +30,7 @@ CONFIG: dict[str, Any] = {
 def test_tasks_that_cant_run_here_are_counted() -> None:
     tasks = [task(n, n) for n in range(1, 6)]
     odd = [replace(tasks[0], platform="mobile"), replace(tasks[0], initial_state={"episode": "e"}),
-           replace(tasks[0], evaluator={"rule": "judge_final_keyframe"})]  # fmt: skip
+           replace(tasks[0], evaluator={"rule": FINAL_KEYFRAME})]  # fmt: skip
     rows = [one.as_row() for one in (*tasks, *odd)]
     usable, left_out = runnable_tasks(rows, ("web", "desktop"), ("choice",))
     assert sorted(usable, key=lambda one: one.target) == tasks
