@@ -108,8 +108,8 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
     source = Screens(tuple(options.picture))
     model, processor = model_of(options, device)
     config = MidtrainConfig(
-        steps=options.steps, batch_size=options.sequences * world, warmup=0, lr=1e-5, sigma=(0.0, 0.0),
-        threads=options.threads, packing=True, max_length=options.max_length, packing_window=128,
+        max_steps=options.steps, batch_size=options.sequences * world, warmup_steps=0, learning_rate=1e-5,
+        sigma=(0.0, 0.0), threads=options.threads, packing=True, max_length=options.max_length, packing_window=128,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
     )  # fmt: skip

@@ -45,13 +45,14 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     source = ListSource(data, seed=0)
     even = SpanWeights(coordinate=1, verb=1, action=1, tag=1, end=1, text=1)
     config = MidtrainConfig(
-        steps=WARM + timed, batch_size=BATCH, lr=1e-3, warmup=0, final_lr_share=1.0, sigma=(0.0, 0.0), threads=1,
+        max_steps=WARM + timed, batch_size=BATCH, learning_rate=1e-3, warmup_steps=0, final_lr_share=1.0,
+        sigma=(0.0, 0.0), threads=1,
         spans=even, save_every=10_000, validate_every=0,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_checkpoint(folder / "model", model, processor, lineage("bench", nano))
-        ordered = [row for row in itertools.islice(source.rows(0), BATCH * config.steps) if row is not None]
+        ordered = [row for row in itertools.islice(source.rows(0), BATCH * config.max_steps) if row is not None]
         with (folder / "rows.jsonl").open("w") as stream:
             for row in ordered:
                 picture = base64.b64encode(row["images"][0]).decode()

@@ -1,7 +1,7 @@
 """`python -m trainer STAGE… --home DIR [--config JSON|@FILE]`: run stages in a process of their own, or in several:
 `torchrun --nproc-per-node N -m trainer mid_trained --home DIR`, of which only the first writes the store.
 
-Example: `python -m trainer base mid_trained --home .vesper --config '{"midtrain": {"steps": 100}}'`
+Example: `python -m trainer base mid_trained --home .vesper --config '{"midtrain": {"max_steps": 100}}'`
 Events go to stdout as JSON lines with `--events`, else a progress bar shows on a terminal.
 """
 

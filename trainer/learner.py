@@ -38,18 +38,18 @@ MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerConfig:
-    """`warmup` updates of a rate that rises; `entropy_decay` is σ; an update goes `iterations` times through its
-    trajectories, in `steps` optimiser steps each time; `trainable` as in `train_only` ("": all learn); `temperature`
-    is that of the sampled distribution; with `bf16` (None: on a GPU) passes compute in bfloat16, and the weights stay
-    as they are."""
+    """`warmup_steps` updates of a rate that rises; `entropy_decay` is σ; an update goes `num_iterations` times through
+    its trajectories, in `steps` optimiser steps each time; `trainable` as in `train_only` ("": all learn);
+    `temperature` is that of the sampled distribution; with `bf16` (None: on a GPU) passes compute in bfloat16, and the
+    weights stay as they are."""
 
     grpo: GrpoConfig
     learning_rate: float
-    warmup: int = 2
+    warmup_steps: int = 2
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     entropy_decay: float = 1.0
-    iterations: int = 1
+    num_iterations: int = 1
     micro_batch: int = 32
     freeze_vision: bool = False
     trainable: str = ""
@@ -110,7 +110,7 @@ class Learner:
 
     def learning_rate(self, update: int) -> float:
         """Of update `update`, the first being 0: warmed up, then constant."""
-        return self.config.learning_rate * min(1.0, (update + 1) / max(1, self.config.warmup))
+        return self.config.learning_rate * min(1.0, (update + 1) / max(1, self.config.warmup_steps))
 
     def step(
         self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float = 1.0
@@ -166,11 +166,11 @@ class Learner:
         coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
         grpo = replace(self.config.grpo, entropy_coef=coefficient)
         steps = [(self._share(some), weighted) for some, weighted in by_step(replies, advantages, self.config.steps)]
-        again = self.config.iterations > 1  # else the first step's parts meet the very weights of the start
+        again = self.config.num_iterations > 1  # else the first step's parts meet the very weights of the start
         proximal = [self._proximal(parts) if again or number else [None] * len(parts)
                     for number, (parts, _) in enumerate(steps)]  # fmt: skip
         figures: dict[str, float] = {}
-        for _ in range(self.config.iterations):
+        for _ in range(self.config.num_iterations):
             for (parts, weighted), before in zip(steps, proximal, strict=True):
                 figures = self._optimise(parts, before, weighted, tokens, grpo, update, rate)
         if self.group.world > 1:

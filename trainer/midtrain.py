@@ -50,17 +50,18 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MidtrainConfig:
-    """All that decides the weights, beside data and starting point. `lr` peaks after `warmup` steps."""
+    """All that decides the weights, beside data and starting point; names are TRL's where they mean the same.
+    `learning_rate` is the peak, after `warmup_steps`."""
 
-    steps: int = 400
+    max_steps: int = 400
     batch_size: int = 32
     """Rows a step (with `packing`, sequences a step), of all ranks and micro-batches together."""
-    lr: float = 2e-3
-    warmup: int = 20
+    learning_rate: float = 2e-3
+    warmup_steps: int = 20
     final_lr_share: float = 0.05
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
-    clip: float = 1.0
+    max_grad_norm: float = 1.0
     sigma: tuple[float, float] = (60.0, 12.0)
     """Width of coordinate targets in units of 0..1000, first and last step; (0, 0) is plain cross entropy."""
     seed: int = 0
@@ -95,11 +96,11 @@ class MidtrainConfig:
     """Phases (share of the steps, {objective: share of the rows}), see `trainer.stream.scheduled`; () is none."""
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.batch_size < 1 or not 0 <= self.warmup <= self.steps:
-            raise ValueError(f"MidtrainConfig: expected steps, batch_size >= 1 and 0 <= warmup <= steps, found "
-                             f"{self.steps}, {self.batch_size}, {self.warmup}")  # fmt: skip
-        if self.lr <= 0 or min(self.sigma) < 0 or self.save_every < 1:
-            raise ValueError("MidtrainConfig: expected lr > 0, sigma >= 0 and save_every >= 1")
+        if self.max_steps < 1 or self.batch_size < 1 or not 0 <= self.warmup_steps <= self.max_steps:
+            raise ValueError("MidtrainConfig: expected max_steps, batch_size >= 1 and 0 <= warmup_steps <= max_steps, "
+                             f"found {self.max_steps}, {self.batch_size}, {self.warmup_steps}")  # fmt: skip
+        if self.learning_rate <= 0 or min(self.sigma) < 0 or self.save_every < 1:
+            raise ValueError("MidtrainConfig: expected learning_rate > 0, sigma >= 0 and save_every >= 1")
         if min(self.gradient_accumulation_steps, self.max_length, self.packing_window) < 1:
             raise ValueError("MidtrainConfig: expected gradient_accumulation_steps, max_length and packing_window "
                              f">= 1, found {self.gradient_accumulation_steps}, {self.max_length}, "
@@ -150,11 +151,11 @@ class ListSource:
 
 def learning_rate(step: int, config: MidtrainConfig) -> float:
     """Linear warm-up, then a cosine to `final_lr_share` of the peak at the last step."""
-    if step < config.warmup:
-        return config.lr * (step + 1) / config.warmup
-    progress = (step - config.warmup) / max(1, config.steps - 1 - config.warmup)
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    progress = (step - config.warmup_steps) / max(1, config.max_steps - 1 - config.warmup_steps)
     low = config.final_lr_share
-    return config.lr * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
+    return config.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
 
 
 def sigma_at(step: int, config: MidtrainConfig) -> float:
@@ -162,7 +163,7 @@ def sigma_at(step: int, config: MidtrainConfig) -> float:
     first, last = config.sigma
     if first <= 0 or last <= 0:
         return 0.0
-    return first * (last / first) ** (step / max(1, config.steps - 1))
+    return first * (last / first) ** (step / max(1, config.max_steps - 1))
 
 
 def train(
@@ -176,7 +177,7 @@ def train(
     on_event: OnEvent | None = None,
     progress: bool = True,
 ) -> Curve:
-    """Train in place for `config.steps` steps; returns the curve.
+    """Train in place for `config.max_steps` steps; returns the curve.
 
     With `state_dir` training resumes from what lies there, if it is of the same model, config and data, and gives
     the same weights as an uninterrupted run; TensorBoard events go into its folder `runs`. Rows that can't become a
@@ -196,7 +197,9 @@ def train(
     freeze_vision(model, config.freeze_vision, keep=again and group.world == 1, bf16=in_bf16(config.bf16, device))
     plain, model = model, sharded(model, group, config.bf16) if group.world > 1 else model
     recompute(model, config.gradient_checkpointing)
-    optimiser = torch.optim.AdamW(model.parameters(), config.lr, config.betas, weight_decay=config.weight_decay)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), config.learning_rate, config.betas, weight_decay=config.weight_decay
+    )
     state = TrainingState(state_dir, digest, group)
     saved = state.load(model, optimiser) or {}
     step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
@@ -206,13 +209,13 @@ def train(
     stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (
         deterministic(run.device, config.threads),
-        tqdm(total=config.steps, initial=step, desc="mid-training", unit="step", mininterval=2,
+        tqdm(total=config.max_steps, initial=step, desc="mid-training", unit="step", mininterval=2,
              disable=not (progress and group.first)) as bar,
         Tracker(state_dir if group.first else None, step) as tracker,
     ):  # fmt: skip
         model.train()
-        steps = _steps(stream, config.steps - step, run.device)
-        while step < config.steps:
+        steps = _steps(stream, config.max_steps - step, run.device)
+        while step < config.max_steps:
             began = time.perf_counter()
             given = next(steps)
             made = run.step(given, step)
@@ -221,7 +224,7 @@ def train(
             curve.steps.append(made)
             curve.bad_rows = run.bad_rows(given)
             num_tokens += made["tokens"]
-            event = {"kind": "step", **made, "steps": config.steps, "seconds": seconds,
+            event = {"kind": "step", **made, "steps": config.max_steps, "seconds": seconds,
                      "num_tokens": num_tokens, "bad_rows": curve.bad_rows,
                      "tokens_per_s": made["tokens"] / seconds, "samples_per_s": run.samples / seconds}  # fmt: skip
             if config.packing:
@@ -229,7 +232,7 @@ def train(
             _tell(event, group, tracker, on_event)
             bar.update()
             bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
-            last = step == config.steps
+            last = step == config.max_steps
             if validation and (last or (config.validate_every and step % config.validate_every == 0)):
                 scores = validate(model, answers, validation, config.spans, group=group)
                 curve.validation.append({"step": step, **scores})
@@ -311,12 +314,12 @@ class _Run:
         for batch in given.batches:
             loss += self._backward(batch.to(self.device), weight, sigma_at(step, config))
         (loss,) = self._group.sums([loss])
-        norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.clip))
+        norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.max_grad_norm))
         if not torch.isfinite(norm):
             raise FloatingPointError(f"mid-training: loss {loss} has a gradient that is not finite at step {step}; "
-                                     f"lower lr ({config.lr})")  # fmt: skip
+                                     f"lower learning_rate ({config.learning_rate})")  # fmt: skip
         self._optimiser.step()
-        return {"step": step + 1, "loss": loss, "lr": learning_rate(step, config), "tokens": int(tokens),
+        return {"step": step + 1, "loss": loss, "learning_rate": learning_rate(step, config), "tokens": int(tokens),
                 "samples": self.samples, "grad_norm": norm.item()}  # fmt: skip
 
     def _backward(self, batch: Batch, weight: float, sigma: float) -> float:
@@ -350,13 +353,16 @@ def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
 
 
 def config_from(plain: Mapping[str, Any]) -> MidtrainConfig:
-    """From JSON; without `warmup` it is a tenth of the steps, at most 20. Raises `ValueError` naming an unknown key."""
+    """From JSON; `warmup_steps` that aren't given are a tenth of all, at most 20. Raises `ValueError` naming an unknown
+    key."""
     known = MidtrainConfig.__dataclass_fields__
     if unknown := set(plain) - set(known):
         raise ValueError(f"midtrain config: unknown {sorted(unknown)}; known are {sorted(known)}")
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     if isinstance(values.get("spans"), Mapping):
         values["spans"] = SpanWeights(**values["spans"])
-    if "warmup" not in values:
-        values["warmup"] = min(known["warmup"].default, values.get("steps", known["steps"].default) // 10)
+    if "warmup_steps" not in values:
+        values["warmup_steps"] = min(
+            known["warmup_steps"].default, values.get("max_steps", known["max_steps"].default) // 10
+        )
     return MidtrainConfig(**values)

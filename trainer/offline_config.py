@@ -17,7 +17,7 @@ from trainer.semi_online import SemiOnlineConfig
 class OfflineConfig:
     """A specialist's run; defaults fit the nano preset on two cores in a minute.
 
-    `prompts` × `group` replies an update; `updates` bounds the run; the peak is looked for every `eval_every`
+    `prompts` × `num_generations` replies an update; `updates` bounds the run; the peak is looked for every `eval_every`
     updates on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks,
     `held_out_samples` replies each, before and after. The peak is that of trace success where validation holds at
     least `min_traces` whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere;
@@ -34,10 +34,10 @@ class OfflineConfig:
     domain: str
     updates: int = 16
     prompts: int = 16
-    group: int = 8
-    iterations: int = 1
+    num_generations: int = 8
+    num_iterations: int = 1
     learning_rate: float = 3e-4
-    warmup: int = 2
+    warmup_steps: int = 2
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     freeze_vision: bool = False
@@ -66,9 +66,9 @@ class OfflineConfig:
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
 
     def __post_init__(self) -> None:
-        counts = (self.updates, self.prompts, self.iterations, self.micro_batch, self.eval_every, self.save_every)
-        if min(counts) < 1 or self.group < 2:
-            raise ValueError(f"offline RL: expected counts >= 1 and a group >= 2, found {self}")
+        counts = (self.updates, self.prompts, self.num_iterations, self.micro_batch, self.eval_every, self.save_every)
+        if min(counts) < 1 or self.num_generations < 2:
+            raise ValueError(f"offline RL: expected counts >= 1 and num_generations >= 2, found {self}")
         if self.keep not in ("peak", "last"):
             raise ValueError(f"offline RL: expected keep to be peak or last, found {self.keep!r}")
         if self.learning_rate <= 0 or self.max_grad_norm <= 0:
@@ -82,10 +82,10 @@ class OfflineConfig:
 def learner_config(config: OfflineConfig) -> LearnerConfig:
     """What of a run's settings the learner goes by."""
     return LearnerConfig(
-        grpo=config.grpo, learning_rate=config.learning_rate, warmup=config.warmup, weight_decay=config.weight_decay,
-        max_grad_norm=config.max_grad_norm, entropy_decay=config.entropy_decay, iterations=config.iterations,
-        micro_batch=config.micro_batch, freeze_vision=config.freeze_vision, trainable=config.trainable,
-        gradient_checkpointing=config.gradient_checkpointing, bf16=config.bf16,
+        grpo=config.grpo, learning_rate=config.learning_rate, warmup_steps=config.warmup_steps,
+        weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm, entropy_decay=config.entropy_decay,
+        num_iterations=config.num_iterations, micro_batch=config.micro_batch, freeze_vision=config.freeze_vision,
+        trainable=config.trainable, gradient_checkpointing=config.gradient_checkpointing, bf16=config.bf16,
     )  # fmt: skip
 
 

@@ -263,7 +263,9 @@ class _Run:
         assert config.semi_online is not None
         episodes = [self.episodes[str(task.episode)] for task in self._prompts()]
         answer = answering(self.model, self.processor, self._generator())
-        rollouts = roll(episodes, answer, group=config.group, rewards=config.rewards, config=config.semi_online)
+        rollouts = roll(
+            episodes, answer, group=config.num_generations, rewards=config.rewards, config=config.semi_online
+        )
         return update_of(rollouts, config.grpo, config.semi_online)
 
     def _single_steps(self) -> Update:
@@ -272,7 +274,7 @@ class _Run:
         tasks = self._prompts()
         limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective, config.rewards.wide)
         replies = generate(
-            self.model, self.processor, [task.row for task in tasks], group=config.group, temperature=1.0,
+            self.model, self.processor, [task.row for task in tasks], group=config.num_generations, temperature=1.0,
             max_new_tokens=limit, generator=self._generator(), batch_size=128,
         )  # fmt: skip
         groups = [[reply.text for reply in replies if reply.row == row] for row in range(len(tasks))]

@@ -125,7 +125,7 @@ def mid_trained(context: Context, folder: Path) -> Made:
     return Made(folder, counts, [
         _finite(start.model), _loads(folder / MODEL),
         Check("loss fell", last < first, f"{first:.3f} -> {last:.3f}", "last tenth below first tenth"),
-        Check("all steps", len(steps) == config.steps, str(len(steps)), str(config.steps)),
+        Check("all steps", len(steps) == config.max_steps, str(len(steps)), str(config.max_steps)),
     ])  # fmt: skip
 
 

@@ -52,7 +52,7 @@ DEFAULTS: dict[str, Any] = {
     "tokenizer_texts": 20_000,
     "weights": "",
     "device": "cpu",
-    "midtrain": {"steps": 200, "sigma": [40, 15]},
+    "midtrain": {"max_steps": 200, "sigma": [40, 15]},
     "validation_share": 0.08,
     "validation_rows": 32,
     "offline": {

@@ -113,7 +113,7 @@ def scheduled(source: RowSource, config: MidtrainConfig, rows: Sequence[Mapping[
         return source
     from collections import Counter
 
-    wanted = config.steps * config.batch_size
+    wanted = config.max_steps * config.batch_size
     if config.packing:
         mean = sum(int(row["tokens"]) for row in rows) / max(1, len(rows))
         wanted = max(1, round(wanted * config.max_length / max(1.0, mean)))

@@ -18,7 +18,7 @@ FOLDER = "runs"
 NAMES = {
     "loss": "train/loss",
     "grad_norm": "train/grad_norm",
-    "lr": "train/learning_rate",
+    "learning_rate": "train/learning_rate",
     "num_tokens": "train/num_tokens",
     "tokens_per_s": "train/tokens_per_second",
     "samples_per_s": "train/samples_per_second",

@@ -251,7 +251,7 @@ def test_compose_passes_on_every_setting() -> None:
 
 
 def test_the_chart_passes_on_all_of_its_environment_and_what_is_secret() -> None:
-    values = {"environment": {"VESPER_TRAINER": '{"midtrain": {"steps": 2}}', "OTHER": "a: b # c", "HOME": "/root"}}
+    values = {"environment": {"VESPER_TRAINER": '{"midtrain": {"max_steps": 2}}', "OTHER": "a: b # c", "HOME": "/root"}}
     found, plain = _of_chart(values), _of_chart()
     assert found["VESPER_TRAINER"] == values["environment"]["VESPER_TRAINER"] and found["OTHER"] == "a: b # c"
     assert found["HOME"] == "/tmp" and {**found, **plain} == found | {name: plain[name] for name in plain}

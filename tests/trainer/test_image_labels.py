@@ -92,11 +92,19 @@ def test_labels_after_a_block_leave_the_answer_and_the_later_blocks_alone(
 
 def test_blocks_that_the_decoder_lacks_are_named(processor: Any, model: Any, rows: list[dict[str, Any]]) -> None:
     with pytest.raises(ValueError, match="image_blocks: expected 0 to .* found 99"):
-        train(model, processor, ListSource(rows), MidtrainConfig(steps=1, warmup=0, image_blocks=99), progress=False)
+        train(
+            model,
+            processor,
+            ListSource(rows),
+            MidtrainConfig(max_steps=1, warmup_steps=0, image_blocks=99),
+            progress=False,
+        )
 
 
 def test_validation_is_of_answers_alone(processor: Any, model: Any, rows: list[dict[str, Any]]) -> None:
-    one = MidtrainConfig(steps=1, warmup=0, batch_size=2, lr=1e-9, threads=1, image_labels=True, image_blocks=1)
+    one = MidtrainConfig(
+        max_steps=1, warmup_steps=0, batch_size=2, learning_rate=1e-9, threads=1, image_labels=True, image_blocks=1
+    )
     shown = validate(model, processor, rows[:4], one.spans)["all"]
     curve = train(model, processor, ListSource(rows), one, validation=rows[:4], progress=False)
     assert curve.validation[-1]["all"] == pytest.approx(shown, rel=1e-4)

@@ -25,7 +25,9 @@ from trainer.midtrain import (
 from trainer.supervised_loss import token_losses, validate
 
 ROOT = Path(__file__).parents[2]
-CONFIG = MidtrainConfig(steps=6, batch_size=4, warmup=2, save_every=2, validate_every=3, lr=3e-3, threads=1)
+CONFIG = MidtrainConfig(
+    max_steps=6, batch_size=4, warmup_steps=2, save_every=2, validate_every=3, learning_rate=3e-3, threads=1
+)
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:
@@ -36,7 +38,7 @@ def test_overfits_a_handful_of_samples(model: Any, processor: Any, rows: list[di
     from trainer.generation import generate
 
     few = rows[:4]
-    config = replace(CONFIG, steps=120, sigma=(0.0, 0.0), validate_every=0)
+    config = replace(CONFIG, max_steps=120, sigma=(0.0, 0.0), validate_every=0)
     before = validate(model, processor, few)["all"]
     curve = train(model, processor, ListSource(few), config, progress=False)
     assert validate(model, processor, few)["all"] < 0.05 < 1.0 < before
@@ -91,7 +93,9 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
     model = build_model(preset, processor.tokenizer, seed=1)
     made: dict[str, torch.Tensor] = {}
     for form, changes in FORMS.items():
-        config = MidtrainConfig(steps=STEPS, batch_size=4, warmup=2, save_every=2, validate_every=0, threads=1)
+        config = MidtrainConfig(
+            max_steps=STEPS, batch_size=4, warmup_steps=2, save_every=2, validate_every=0, threads=1
+        )
 
         def event(found: dict[str, Any], form: str = form) -> None:
             if found["kind"] == "step":
@@ -134,8 +138,8 @@ def test_a_state_of_another_config_is_not_taken_up(
         train(fresh, processor, ListSource(rows), config, state_dir=tmp_path, on_event=events.append, progress=False)
         return sum(event["kind"] == "step" for event in events)
 
-    short = replace(CONFIG, steps=3)
-    assert [steps_run(short), steps_run(short), steps_run(replace(short, lr=1e-3))] == [3, 0, 3]
+    short = replace(CONFIG, max_steps=3)
+    assert [steps_run(short), steps_run(short), steps_run(replace(short, learning_rate=1e-3))] == [3, 0, 3]
 
 
 def test_bfloat16_is_near_float32_and_keeps_float32_weights(
@@ -146,14 +150,14 @@ def test_bfloat16_is_near_float32_and_keeps_float32_weights(
     losses = []
     for bf16 in (None, False, True):
         fresh = build_model(tiny_preset, processor.tokenizer, seed=4)
-        curve = train(fresh, processor, ListSource(rows), replace(CONFIG, steps=3, bf16=bf16), progress=False)
+        curve = train(fresh, processor, ListSource(rows), replace(CONFIG, max_steps=3, bf16=bf16), progress=False)
         losses.append([step["loss"] for step in curve.steps])
         assert {parameter.dtype for parameter in fresh.parameters()} == {torch.float32}
     assert losses[0] == losses[1] != losses[2] and losses[2] == pytest.approx(losses[1], rel=0.02)
 
 
 def test_learning_rate_warms_up_and_falls() -> None:
-    config = MidtrainConfig(steps=101, warmup=10, lr=1.0, final_lr_share=0.1)
+    config = MidtrainConfig(max_steps=101, warmup_steps=10, learning_rate=1.0, final_lr_share=0.1)
     rates = [learning_rate(step, config) for step in range(101)]
     assert rates[0] == pytest.approx(0.1) and rates[9] == rates[10] == 1.0
     assert rates[55] == pytest.approx(0.55) and rates[100] == pytest.approx(0.1)  # half way: mean of 1 and 0.1
@@ -174,7 +178,7 @@ def test_coordinate_targets_forgive_neighbours_more_than_strangers(
         and torch.equal(plain[~places], wide[~places])
         and not torch.equal(plain[places], wide[places])
     )
-    config = MidtrainConfig(steps=11, warmup=1, sigma=(60.0, 15.0))
+    config = MidtrainConfig(max_steps=11, warmup_steps=1, sigma=(60.0, 15.0))
     assert [sigma_at(s, config) for s in (0, 5, 10)] == pytest.approx([60, 30, 15])  # geometric
 
 
@@ -190,7 +194,7 @@ def test_weights_of_zero_take_no_part(model: Any, processor: Any, rows: list[dic
 
 def test_bad_rows_are_counted_and_passed_over(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
     mixed = [*rows[:5], {**rows[5], "images": [b"broken"]}]
-    curve = train(model, processor, ListSource(mixed), replace(CONFIG, steps=3), progress=False)
+    curve = train(model, processor, ListSource(mixed), replace(CONFIG, max_steps=3), progress=False)
     assert curve.bad_rows >= 2  # 12 good rows take more than two epochs of six
     with pytest.raises(BadSample):
         train(model, processor, ListSource([mixed[-1]]), CONFIG, progress=False)
@@ -206,12 +210,15 @@ def test_the_order_is_a_pure_function_of_the_position(rows: list[dict[str, Any]]
 
 
 def test_config_refuses_contradictions_and_unknown_keys() -> None:
-    assert config_from({"steps": 3, "warmup": 1, "sigma": [5, 5], "spans": {"tag": 0.1}}).spans.tag == 0.1
-    for wrong in ({"steps": 0}, {"steps": 3, "warmup": 9}, {"learning_rate": 1}):
+    assert config_from({"max_steps": 3, "warmup_steps": 1, "sigma": [5, 5], "spans": {"tag": 0.1}}).spans.tag == 0.1
+    for wrong in ({"max_steps": 0}, {"max_steps": 3, "warmup_steps": 9}, {"lr": 1}):
         with pytest.raises(ValueError, match=r"expected|unknown"):
             config_from(wrong)
 
 
 def test_a_short_run_needs_no_warmup_setting() -> None:
-    assert [config_from({"steps": steps}).warmup for steps in (1, 12, 400)] == [0, 1, 20]
-    assert config_from({}).warmup == MidtrainConfig().warmup and config_from({"warmup": 0}).warmup == 0
+    assert [config_from({"max_steps": steps}).warmup_steps for steps in (1, 12, 400)] == [0, 1, 20]
+    assert (
+        config_from({}).warmup_steps == MidtrainConfig().warmup_steps
+        and config_from({"warmup_steps": 0}).warmup_steps == 0
+    )

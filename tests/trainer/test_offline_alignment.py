@@ -26,8 +26,8 @@ from trainer.tensors import WeightFiles
 Rows = list[dict[str, Any]]
 THOUGHTS = ("go on", "it is below")
 CONFIG = OfflineConfig(
-    "web", updates=5, prompts=5, group=2, learning_rate=1e-4, warmup=1, validation_limit=3, validation_samples=0,
-    held_out_limit=3, held_out_samples=1, eval_every=5, save_every=1, keep="last", threads=1,
+    "web", updates=5, prompts=5, num_generations=2, learning_rate=1e-4, warmup_steps=1, validation_limit=3,
+    validation_samples=0, held_out_limit=3, held_out_samples=1, eval_every=5, save_every=1, keep="last", threads=1,
     grpo=GrpoConfig(max_completion_length=48), align=True,
     alignment=AlignmentConfig(num_generations=4, target_length=5, variants=2, sparse_share=0.5),
 )  # fmt: skip
@@ -59,7 +59,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor:
 
     folder = tmp_path_factory.mktemp("start")
     model = build_model(tiny_preset, processor.tokenizer, seed=1)
-    settings = MidtrainConfig(steps=120, batch_size=12, lr=4e-3, warmup=5, threads=1)
+    settings = MidtrainConfig(max_steps=120, batch_size=12, learning_rate=4e-3, warmup_steps=5, threads=1)
     train(model, processor, ListSource(rows_of(8, 1, thought=True)), settings, progress=False)
     save_checkpoint(folder, model, processor, lineage("mid_training", tiny_preset))
     return folder

@@ -29,9 +29,9 @@ from trainer.tensors import WeightFiles
 Rows = list[dict[str, Any]]
 
 CONFIG = OfflineConfig(
-    "web", updates=4, prompts=4, group=4, learning_rate=3e-4, warmup=1, validation_limit=6, validation_samples=1,
-    held_out_limit=9, held_out_samples=1, eval_every=4, patience=3, save_every=2, keep="last", threads=1,
-    grpo=GrpoConfig(max_completion_length=48),
+    "web", updates=4, prompts=4, num_generations=4, learning_rate=3e-4, warmup_steps=1, validation_limit=6,
+    validation_samples=1, held_out_limit=9, held_out_samples=1, eval_every=4, patience=3, save_every=2, keep="last",
+    threads=1, grpo=GrpoConfig(max_completion_length=48),
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor:
     folder = tmp_path_factory.mktemp("start")
     model = build_model(tiny_preset, processor.tokenizer, seed=1)
     rows = navigation_rows(16, 1, habit=True) + make_rows(16, 1)
-    settings = MidtrainConfig(steps=120, batch_size=16, lr=4e-3, warmup=5, threads=1)
+    settings = MidtrainConfig(max_steps=120, batch_size=16, learning_rate=4e-3, warmup_steps=5, threads=1)
     train(model, processor, ListSource(rows), settings, progress=False)
     save_checkpoint(folder, model, processor, lineage("mid_training", tiny_preset))
     return folder
@@ -97,9 +97,9 @@ def trained(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
         CONFIG,
         updates=12,
         prompts=8,
-        group=8,
+        num_generations=8,
         eval_every=6,
-        warmup=3,
+        warmup_steps=3,
         keep="peak",
         held_out_limit=24,
         held_out_samples=4,
@@ -218,7 +218,7 @@ class TestStopping:
         assert metrics["zero_variance_share"] == 1.0 and metrics["weight_delta"] == 0.0
 
     def test_options_change_the_outcome(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=1, group=8, iterations=2, validation_limit=3, held_out_limit=3)
+        config = replace(CONFIG, updates=1, num_generations=8, num_iterations=2, validation_limit=3, held_out_limit=3)
         options: dict[str, dict[str, Any]] = {
             "plain": {}, "beta": {"beta": 0.1}, "entropy": {"entropy_coef": 0.05},
             "sequence": {"importance_sampling_level": "sequence"},

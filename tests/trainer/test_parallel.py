@@ -17,8 +17,8 @@ from trainer.midtrain import ListSource, MidtrainConfig, _Run, train
 from trainer.model import recompute, speed_up
 from trainer.parallel import Ranks, launched, ranks
 
-CONFIG = MidtrainConfig(steps=5, batch_size=6, warmup=1, save_every=2, validate_every=0, threads=1, clip=1e9,
-                        max_length=192, packing_window=16)  # fmt: skip
+CONFIG = MidtrainConfig(max_steps=5, batch_size=6, warmup_steps=1, save_every=2, validate_every=0, threads=1,
+                        max_grad_norm=1e9, max_length=192, packing_window=16)  # fmt: skip
 FORMS: dict[str, dict[str, Any]] = {
     "padded": {"padding_free": False},
     "packed": {"packing": True, "batch_size": 3, "gradient_accumulation_steps": 2},

@@ -72,8 +72,8 @@ def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(
     weights = processor.training_batch(rows).weights
     assert {2.0, 3.0, 0.3, 0.5} <= {round(float(w), 1) for w in weights.unique()}  # spans without number tokens
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    config = MidtrainConfig(steps=2, batch_size=2, warmup=0, lr=1e-3, threads=1, packing=True, max_length=256,
-                            packing_window=6, gradient_checkpointing=True)  # fmt: skip
+    config = MidtrainConfig(max_steps=2, batch_size=2, warmup_steps=0, learning_rate=1e-3, threads=1, packing=True,
+                            max_length=256, packing_window=6, gradient_checkpointing=True)  # fmt: skip
     curve = train(model, processor, ListSource(rows), config, progress=False)
     assert all(step["loss"] > 0 for step in curve.steps)
     still = [name for name, tensor in model.state_dict().items() if torch.equal(tensor, before[name])]

@@ -13,7 +13,7 @@ from event_files import scalars_of
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.tracking import Watch, kept
 
-CONFIG = MidtrainConfig(steps=6, batch_size=3, warmup=1, save_every=2, validate_every=3, threads=1)
+CONFIG = MidtrainConfig(max_steps=6, batch_size=3, warmup_steps=1, save_every=2, validate_every=3, threads=1)
 
 
 class Stop(Exception):
@@ -52,7 +52,7 @@ def test_without_a_folder_nothing_is_written(
     model: Any, processor: Any, rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    train(model, processor, ListSource(rows), replace(CONFIG, steps=1), progress=False)
+    train(model, processor, ListSource(rows), replace(CONFIG, max_steps=1), progress=False)
     assert not list(tmp_path.iterdir())
 
 

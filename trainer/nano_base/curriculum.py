@@ -105,7 +105,8 @@ class NanoBaseConfig:
         from trainer.span_weights import SpanWeights
 
         return MidtrainConfig(
-            steps=phase.steps, batch_size=phase.batch_size, lr=phase.lr, warmup=min(self.warmup, phase.steps),
+            max_steps=phase.steps, batch_size=phase.batch_size, learning_rate=phase.lr,
+            warmup_steps=min(self.warmup, phase.steps),
             final_lr_share=phase.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads,
             bf16=native_bf16(), save_every=self.save_every, validate_every=0, freeze_vision=phase.frozen,
             image_blocks=phase.image_blocks, spans=SpanWeights(coordinate=1.0, text=2.0),

@@ -18,9 +18,9 @@ from trainer.online.rollouts import Rollout
 def learner_config(config: OnlineConfig) -> LearnerConfig:
     """What of a run's settings the learner goes by."""
     return LearnerConfig(
-        grpo=config.grpo, learning_rate=config.learning_rate, warmup=config.warmup_steps,
+        grpo=config.grpo, learning_rate=config.learning_rate, warmup_steps=config.warmup_steps,
         weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm, entropy_decay=config.entropy_decay,
-        iterations=config.num_iterations, micro_batch=config.micro_batch, freeze_vision=config.freeze_vision,
+        num_iterations=config.num_iterations, micro_batch=config.micro_batch, freeze_vision=config.freeze_vision,
         trainable=config.trainable,
         gradient_checkpointing=config.gradient_checkpointing, temperature=config.temperature,
         steps=config.steps_per_generation, bf16=config.bf16,

@@ -40,8 +40,8 @@ class StaircaseConfig:
         default_factory=lambda: EpisodeConfig(each={"train": 40, "validation": 8, "test": 6})
     )
     midtrain: Mapping[str, Any] = field(
-        default_factory=lambda: {"steps": 1500, "batch_size": 16, "lr": 8e-4, "warmup": 50, "save_every": 50,
-                                 "image_labels": True, "image_blocks": 2}
+        default_factory=lambda: {"max_steps": 1500, "batch_size": 16, "learning_rate": 8e-4, "warmup_steps": 50,
+                                 "save_every": 50, "image_labels": True, "image_blocks": 2}
     )  # fmt: skip
     look_every: int = 250
     look_each: int = 2
@@ -51,7 +51,7 @@ class StaircaseConfig:
     mid_budget_s: float = 1800.0
     offline_budget_s: float = 480.0
     offline: Mapping[str, Any] = field(
-        default_factory=lambda: {"updates": 80, "prompts": 16, "group": 8, "eval_every": 10, "patience": 3,
+        default_factory=lambda: {"updates": 80, "prompts": 16, "num_generations": 8, "eval_every": 10, "patience": 3,
                                  "train_limit": 4000, "validation_limit": 800, "validation_samples": 1,
                                  "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 4e-3,
                                  "trainable": NORMS, "rewards": {"box_aware": True}}
@@ -158,9 +158,9 @@ def short_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
             most_blind=1.0, episodes={"train": 6, "validation": 1, "test": 1},
         ),
         episodes=EpisodeConfig(each={"train": 6, "validation": 1, "test": 1}, held_out=2, part=6),
-        midtrain={"steps": 20, "batch_size": 8, "lr": 2e-3, "warmup": 2, "save_every": 10},
+        midtrain={"max_steps": 20, "batch_size": 8, "learning_rate": 2e-3, "warmup_steps": 2, "save_every": 10},
         look_every=20, look_attempts=1,
-        offline={"updates": 2, "prompts": 2, "group": 2, "eval_every": 2, "patience": 1, "train_limit": 40,
+        offline={"updates": 2, "prompts": 2, "num_generations": 2, "eval_every": 2, "patience": 1, "train_limit": 40,
                  "validation_limit": 4, "validation_samples": 0, "held_out_limit": 4, "held_out_samples": 0},
         online={"mode": "sync", "updates": 1, "tasks_per_update": 1, "num_generations": 2, "workers": 1,
                 "validate_every": 0, "limits": {"step_factor": 1.0, "step_extra": 0},

@@ -106,7 +106,7 @@ class Trainings:
                 watch.tick()
                 self.emit({"stage": "mid", **told})
                 if told["kind"] == "step":
-                    looks.after(told["step"], told["step"] if watch.up else settings.steps)
+                    looks.after(told["step"], told["step"] if watch.up else settings.max_steps)
                     if watch.up:
                         raise StopTraining(f"its time is up after {told['step']} steps")
 
@@ -219,8 +219,9 @@ class Trainings:
             loaded = load_checkpoint(start.model)
             narrow = MidtrainConfig(**_tuples(config.midtrain)).sigma[1]
             settings = MidtrainConfig(**{
-                "threads": config.threads, **_tuples(config.midtrain), "seed": config.seed + 1, "steps": WITHOUT_END,
-                "lr": config.control_lr, "sigma": (narrow, narrow), "validate_every": 0,
+                "threads": config.threads, **_tuples(config.midtrain), "seed": config.seed + 1,
+                "max_steps": WITHOUT_END, "learning_rate": config.control_lr, "sigma": (narrow, narrow),
+                "validate_every": 0,
             })  # fmt: skip
             steps = 0
 
