@@ -21,7 +21,7 @@ EMBEDDED = (
 _SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
 _KEYS = {
     "raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges", "judge", "personal_data",
-    "generation", "upstream", "freshness", "alerts", "preflight",
+    "beam", "generation", "upstream", "freshness", "alerts", "preflight",
 }  # fmt: skip
 PERSONAL_DATA = ("report", "quarantine")
 """What may become of items with personal data: shown, or kept out of training."""
@@ -122,6 +122,8 @@ class Deployment:
     sources: Mapping[str, SourceSettings] = field(default_factory=dict)
     licences: LicencePolicy = LicencePolicy()
     executor: str = "in_process"
+    beam: tuple[str, ...] = ()
+    """Beam's flags for reading native files; none: in the run's own process."""
     personal_data: Mapping[str, str] = field(default_factory=dict)
     """Source (`default` for all others) → one of `PERSONAL_DATA`."""
     strata_edges: tuple[int, int] | None = None
@@ -212,6 +214,7 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
         sources={name: _source(name, said or {}, path.name) for name, said in (plain.get("sources") or {}).items()},
         licences=_licences(plain.get("licences") or {}, path.name),
         executor=executor,
+        beam=_beam(plain.get("beam") or [], path.name),
         strata_edges=_edges(plain.get("strata_edges"), path.name),
         judge=_judge(plain.get("judge") or {}, path.name),
         generation=generation,
@@ -236,6 +239,12 @@ def _places(devices: Any, site_url: Any, file: str) -> tuple[tuple[str, ...], st
     if site_url is not None and not _is_url(site_url):
         raise DeploymentError(f"{file}: generation.site_url: expected an http(s) URL or null, found {site_url!r}")
     return tuple(named), site_url or ""
+
+
+def _beam(said: Any, file: str) -> tuple[str, ...]:
+    if not isinstance(said, list) or not all(isinstance(one, str) and one.startswith("--") for one in said):
+        raise DeploymentError(f'{file}: beam: expected a list of flags such as "--runner=DaskRunner", found {said!r}')
+    return tuple(said)
 
 
 def _personal(said: Any, file: str) -> Mapping[str, str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -87,6 +89,20 @@ def files(stage: Stage, work: Work) -> list[str]:
                 "or allow embedded data in deployment.yaml"]  # fmt: skip
     made = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
     return [] if made else browser(stage, work)
+
+
+def beam(stage: Stage, work: Work) -> list[str]:
+    """The Dask cluster that reads native files, where the deployment names one."""
+    prefix = "--dask_client_address="
+    found = []
+    for address in (flag.removeprefix(prefix) for flag in work.deployment.beam if flag.startswith(prefix)):
+        where = urllib.parse.urlsplit(address if "://" in address else f"tcp://{address}")
+        try:
+            socket.create_connection((where.hostname or "", where.port or 0), TIMEOUT_S).close()
+        except (OSError, ValueError) as error:
+            found.append(f"beam: no Dask scheduler answers at {address[:120]} ({str(error)[:120]}); start it, or "
+                         "take it out of beam in deployment.yaml")  # fmt: skip
+    return found
 
 
 def judge(stage: Stage, work: Work) -> list[str]:
@@ -258,6 +274,6 @@ def _memory() -> tuple[int, str]:
 
 PROBES: dict[str, Probe] = {
     "disk": disk, "files": files, "judge": judge, "browser": browser, "ground": ground, "trainer": trainer,
-    "devices": devices,
+    "devices": devices, "beam": beam,
 }  # fmt: skip
 """Need → what looks for it. A new need: a function and a line here."""

@@ -92,7 +92,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     yield Stage(
         key=f"unified/{card.id}", deps=native, run=functools.partial(_unified, card), kinds=("parquet", "beam"),
         code_version=f"{unify.CODE_VERSION}.{version}", table="steps" if step_source else "samples",
-        columns=Steps.schema if step_source else Samples.schema,
+        columns=Steps.schema if step_source else Samples.schema, needs=("beam",),
         description=f"{card.title} in the unified action space; what can't be mapped is quarantined with reasons.\n\n"
         f"Native frame: {card.frame}", **common,
     )  # fmt: skip
@@ -184,7 +184,8 @@ def _unified(card: Descriptor, work: Work) -> Manifest:
     named = work.deployment.source(card.id).companions
     companions = {name: Path(named.get(name) or raw_folder(work, name)) for name in card.companions}
     inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
-    return unify.unify_source(work.store, card.id, Raw(raw_folder(work, card.id), companions), inputs=inputs)
+    raw = Raw(raw_folder(work, card.id), companions)
+    return unify.unify_source(work.store, card.id, raw, inputs=inputs, beam_options=work.deployment.beam)
 
 
 def _verdicts(name: str, work: Work) -> Manifest:

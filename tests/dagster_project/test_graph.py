@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -181,6 +182,23 @@ def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:
         deployment.load(path)
     with pytest.raises(ValueError, match="unknown source 'nope'"):
         sources.enabled(deployment.Deployment(Path("/x"), sources={"nope": deployment.SourceSettings()}))
+
+
+def test_native_files_are_read_with_the_deployments_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("beam: [--runner=DirectRunner, --direct_num_workers=2]\n")
+    settings = deployment.load(path)
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(sources.unify, "unify_source", lambda *_, beam_options, **__: asked.append(beam_options))
+    monkeypatch.setattr(Store, "require", lambda self, key: SimpleNamespace(version="v"))
+    graph.stages(settings)["unified/aitw"].run(graph.Work(Store(tmp_path), settings))
+    assert asked == [("--runner=DirectRunner", "--direct_num_workers=2")]
+    for said in ("DaskRunner", "[DaskRunner]", "[1]"):
+        path.write_text(f"beam: {said}\n")
+        deployment._load.cache_clear()
+        with pytest.raises(deployment.DeploymentError, match="beam: expected a list of flags"):
+            deployment.load(path)
+    deployment._load.cache_clear()
 
 
 def test_definitions_load_without_the_heavy_libraries() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -117,6 +118,20 @@ def test_a_judge_that_is_to_read_needs_tesseract(work: Work, monkeypatch: pytest
 
 
 # --- files, disk, browser, trainer ------------------------------------------------------------------------------------
+def test_the_dask_cluster_of_the_deployment_is_looked_for(work: Work) -> None:
+    stage = _stage("unified/x", "beam")
+    assert preflight.beam(stage, work) == []
+    with socket.create_server(("127.0.0.1", 0)) as scheduler:
+        place = f"127.0.0.1:{scheduler.getsockname()[1]}"
+        flags = ("--runner=DaskRunner", f"--dask_client_address=tcp://{place}")
+        on_dask = replace(work, deployment=replace(work.deployment, beam=flags))
+        assert preflight.beam(stage, on_dask) == []
+    [line] = preflight.beam(stage, on_dask)
+    assert line.startswith(f"beam: no Dask scheduler answers at tcp://{place} (")
+    nonsense = replace(work, deployment=replace(work.deployment, beam=("--dask_client_address=nowhere:port",)))
+    assert len(preflight.beam(stage, nonsense)) == 1
+
+
 def test_native_files_are_looked_for(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = _stage("raw/aitw", "files")
     native = replace(work, deployment=replace(work.deployment, embedded=False))
