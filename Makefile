@@ -14,7 +14,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint dev docs docs-serve bench soak nights nano-base serve clean
+.PHONY: help setup demo test lint dev docs docs-serve bench soak ui nights nano-base serve clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench: setup ## side-by-side figures into bench/results.json
 
 soak: setup ## devices, nodes and workers killed at random under the generation loop: make soak MINUTES=20 SEED=0
 	$(BIN)/python bench/soak.py --minutes $(MINUTES) --seed $(SEED) --json $(VESPER_HOME)/soak.json
+
+ui: setup ## what people wait for in the UI, with every source in the graph
+	$(BIN)/python bench/ui.py
 
 nights: setup ## three nights on PostgreSQL, a night every two minutes, everything killed during the second
 	$(BIN)/python bench/nights.py --bench $(VESPER_HOME) --json $(VESPER_HOME)/nights.json
