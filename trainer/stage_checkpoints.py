@@ -24,9 +24,12 @@ from trainer.tokenizer import train_tokenizer
 from trainer.tracking import Watch
 
 if TYPE_CHECKING:
+    from trainer.held_out import RlTask
     from trainer.offline_config import OfflineConfig
 
 CURVE = "curve.json"
+CHOICE = "merge_choice.json"
+"""What was tried for a merge, beside the checkpoint's folder."""
 MIN_VALIDATION = 16
 """Fewer rows than this are no validation set: the specialist then takes one from its training rows."""
 MODEL = "model"
@@ -201,21 +204,43 @@ def _by_cluster(rows: Sequence[Mapping[str, Any]], limit: int, seed: int) -> lis
 
 
 def merged(context: Context, folder: Path) -> Made:
-    """`linear` or TIES (`unified`) merge of the specialists, against their common ancestor mid_trained."""
+    """`linear` or TIES (`unified`) merge of the specialists, against their common ancestor mid_trained; of several
+    densities and lambdas those that do best on validation."""
     from trainer.merge import merge
+    from trainer.merge_choice import candidates, choose_ties
 
     settings = context.config["merge"]
     method = "linear" if context.stage == "linear" else "ties"
-    ties = {"density": settings["density"], "lam": settings["lambda"]} if method == "ties" else {}
-    specialists = [context.folder(name) for name in settings["specialists"]]
-    report = merge(
-        method, context.folder("mid_trained"), specialists, folder / MODEL,
-        weights=settings["weights"], parents=context.parents, stage=context.stage, **ties,
-    )  # fmt: skip
+    start, specialists = context.folder("mid_trained"), [context.folder(name) for name in settings["specialists"]]
+    how = {"weights": settings["weights"], "parents": context.parents, "stage": context.stage}
+    options = candidates(settings["density"], settings["lambda"]) if method == "ties" else []
+    counts: dict[str, Any] = {}
+    if len(options) > 1 and (tasks := _validation_of_merge(context)):
+        report, tried = choose_ties(start, specialists, folder / MODEL, options, tasks, device=context.device,
+                                    on_event=context.on_event, **how)  # fmt: skip
+        (folder / CHOICE).write_text(canonical_json([one.plain() for one in tried]) + "\n", encoding="utf-8")
+        counts = {"tried": len(tried), "validation_success": max(one.mean for one in tried)}
+    else:
+        ties: dict[str, Any] = {"density": options[0][0], "lam": options[0][1]} if options else {}
+        report = merge(method, start, specialists, folder / MODEL, **how, **ties)
+    counts |= {"density": list(report.density), "lambda": report.lam} if options else {}
     loaded = checkpoints.load_checkpoint(folder / MODEL)
     counts = {"parameters": parameter_count(loaded.model), "models": len(specialists), "method": method,
-              **report.counts()}  # fmt: skip
+              **report.counts(), **counts}  # fmt: skip
     return Made(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])
+
+
+def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
+    """Tasks of each merged domain from the rows that no training has seen."""
+    from trainer.merge_choice import validation_tasks
+
+    settings, shards = context.config["merge"], context.inputs[SHARDS]
+    limit = int(settings["validation_rows"])
+    aside = set_aside(light_rows(shards, ("train",)), context.config["validation_share"])
+    some = [row for objective in ("grounding", "navigation") for row in
+            _by_cluster([row for row in aside if row["objective"] == objective], 4 * limit, 0)]  # fmt: skip
+    rows = with_pictures(shards, some)
+    return validation_tasks(rows, settings["specialists"], context.folder("mid_trained"), limit)
 
 
 def _finite(model: Any) -> Check:

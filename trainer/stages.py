@@ -78,14 +78,21 @@ DEFAULTS: dict[str, Any] = {
         "limits": {"step_factor": 1.0, "step_extra": 2},
     },
     "staircase": {"form": "short", "seed": 0, "base": "nano_base"},
-    "merge": {"density": 0.5, "lambda": 1.0, "weights": None, "specialists": list(MERGED)},
+    "merge": {
+        "density": [0.2, 0.5, 0.8],
+        "lambda": [0.7, 1.0],
+        "validation_rows": 48,
+        "weights": None,
+        "specialists": list(MERGED),
+    },
     "evaluate": {},
 }
 """The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew. `weights`:
 the folder of a checkpoint of Vesper's that is the base, or "nano_base" for the one that nano comes with ("": random, or
 a published preset's own). `staircase`: the form of `staircase/web` ("short" or "long"), its training seed, and what it
-begins from (as `weights`). `device`: where one process computes ("cpu", "cuda", "cuda:1"); under torchrun each rank has
-its own."""
+begins from (as `weights`). `merge`: of several densities and lambdas the TIES merge gets those that do best on
+`validation_rows` rows of each domain. `device`: where one process computes ("cpu", "cuda", "cuda:1"); under torchrun
+each rank has its own."""
 
 KEYS: dict[str, tuple[str, ...]] = {
     "base": ("preset", "shape", "seed", "tokenizer_texts", "weights"),
@@ -93,7 +100,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(SPECIALISTS, ("offline", "validation_share", "device")),
     **dict.fromkeys(ONLINE, ("online", "device")),
     "linear": ("merge",),
-    "unified": ("merge",),
+    "unified": ("merge", "validation_share", "device"),
     "evaluations": ("evaluate", "device"),
 }
 
@@ -182,7 +189,8 @@ def inputs_of(stage: str, config: Mapping[str, Any] | None = None) -> tuple[str,
         if not named or (unknown := set(named) - {*SPECIALISTS, *ONLINE}):
             raise ValueError(f"merge: expected specialists of {', '.join((*SPECIALISTS, *ONLINE))}, found "
                              f"{sorted(unknown) if named else 'none'}")  # fmt: skip
-        return ("checkpoints/mid_trained", *(f"checkpoints/{name}" for name in named))
+        validated = (SHARDS,) if stage == "unified" else ()
+        return ("checkpoints/mid_trained", *(f"checkpoints/{name}" for name in named), *validated)
     return (f"checkpoints/{asset_of(stage).partition('/')[2]}", HELDOUT, SHARDS)
 
 

@@ -71,7 +71,14 @@ def test_every_stage_is_committed_with_checks_passed_and_inputs_recorded(store: 
         for asset, version in manifest.inputs.items():
             assert store.require(asset).version == version
     assert set(made["unified"].inputs) == {"checkpoints/mid_trained", "checkpoints/offline_grounding",
-                                           "checkpoints/offline_mobile", "checkpoints/offline_web"}  # fmt: skip
+                                           "checkpoints/offline_mobile", "checkpoints/offline_web",
+                                           "mid_training/shards"}  # fmt: skip
+    merged = made["unified"].counts
+    choice = json.loads((checkpoint_folder(made["unified"]).parent / "merge_choice.json").read_text())
+    assert merged["tried"] == len(choice) == 6 and merged["validation_success"] == max(one["mean"] for one in choice)
+    assert {"density": merged["density"][0], "lambda": merged["lambda"]} in [
+        {"density": one["density"], "lambda": one["lambda"]} for one in choice
+    ]
 
 
 def test_checkpoints_load_plainly_and_lineage_leads_back_to_the_shards(store: Store, made: dict[str, Any]) -> None:
