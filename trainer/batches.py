@@ -34,6 +34,10 @@ Row = Mapping[str, Any]
 """A row of the shards: at least `messages` (JSON), `images` (bytes, or {'bytes': …}), `answer`, `objective`."""
 
 
+CACHE_BYTES = 512 * 2**20
+"""Of resized pictures that a processor holds."""
+
+
 class BadSample(ValueError):
     """A row that can't become a training sequence; says which and why."""
 
@@ -119,16 +123,17 @@ class Processor:
     """Rows → batches, for one tokenizer and image processor.
 
     `never` are the ids that no reply may hold: all control tokens but the end.
-    `cache_pictures` bounds how many resized pictures are held (107 kB each on nano).
+    `cache_bytes` bounds the resized pictures that are held, those not asked for the longest going first (three bytes a
+    pixel: 430 kB each at most on nano, 3 MB at a megapixel).
     """
 
-    def __init__(self, tokenizer: Any, images: Any, preset: Preset, *, cache_pictures: int = 2000) -> None:
+    def __init__(self, tokenizer: Any, images: Any, preset: Preset, *, cache_bytes: int = CACHE_BYTES) -> None:
         self.tokenizer = tokenizer
         self.images = images
         self.preset = preset
         self.numbers = words.number_ids(tokenizer)
         self._cache: OrderedDict[str, Picture] = OrderedDict()
-        self._cache_size = cache_pictures
+        self._cache_bytes, self._cached = cache_bytes, 0
         ids = tokenizer.convert_tokens_to_ids
         self.image_id, self.end_id, self.pad_id = ids(words.IMAGE), ids(words.END), tokenizer.pad_token_id
         self.never = sorted(set(tokenizer.all_special_ids) - {self.end_id})
@@ -145,7 +150,7 @@ class Processor:
 
     def apart(self) -> Processor:
         """The same for another thread, with a tokenizer and a cache of its own."""
-        return Processor(copy.deepcopy(self.tokenizer), self.images, self.preset, cache_pictures=self._cache_size)
+        return Processor(copy.deepcopy(self.tokenizer), self.images, self.preset, cache_bytes=self._cache_bytes)
 
     # pictures
 
@@ -164,8 +169,9 @@ class Processor:
             raise BadSample(f"picture {key[:12]}: can't be decoded: {error}") from error
         found = Picture(key, self._resized(pixels))
         self._cache[key] = found
-        if len(self._cache) > self._cache_size:
-            self._cache.popitem(last=False)
+        self._cached += found.pixels.nbytes
+        while self._cached > self._cache_bytes and len(self._cache) > 1:
+            self._cached -= self._cache.popitem(last=False)[1].pixels.nbytes
         return found
 
     def _resized(self, pixels: np.ndarray) -> np.ndarray:

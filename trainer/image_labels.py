@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from trainer.batches import Batch, Processor, Row
+from trainer.batches import CACHE_BYTES, Batch, Processor, Row
 from trainer.tokenizer import encode_text
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ class LabelledImages(Processor):
     """
 
     def __init__(
-        self, tokenizer: Any, images: Any, preset: Preset, *, targets: bool = False, cache_pictures: int = 2000
+        self, tokenizer: Any, images: Any, preset: Preset, *, targets: bool = False, cache_bytes: int = CACHE_BYTES
     ) -> None:
-        super().__init__(tokenizer, images, preset, cache_pictures=cache_pictures)
+        super().__init__(tokenizer, images, preset, cache_bytes=cache_bytes)
         self._ids: dict[str, list[int]] = {}
         self._targets = targets
 

@@ -124,6 +124,19 @@ def test_pictures_come_as_bytes_or_in_the_datasets_form() -> None:
     assert row_images({"images": [b"a", {"bytes": b"b", "path": None}]}) == [b"a", b"b"]
 
 
+def test_the_pictures_held_are_bounded_by_their_bytes(processor: Any) -> None:
+    shown = [draw({"red": (number, 2, 60, 90)}, (96, 96)) for number in range(6)]
+    size = processor.picture(shown[0]).pixels.nbytes
+    held = Processor(processor.tokenizer, processor.images, processor.preset, cache_bytes=3 * size)
+    first = held.picture(shown[0])
+    for data in (*shown[1:3], shown[0], *shown[3:5]):
+        held.picture(data)
+    assert len(held._cache) == 3 and held.picture(shown[0]) is first, "what was asked for last stays"
+    small = Processor(processor.tokenizer, processor.images, processor.preset, cache_bytes=1)
+    assert small.picture(shown[0]) is small.picture(shown[0]) and small.picture(shown[1]).pixels.nbytes == size
+    assert len(small._cache) == 1
+
+
 def test_length_is_that_of_the_sequence_and_decodes_nothing(processor: Any) -> None:
     rows = [grounding_row(), {**grounding_row(), "images": [draw({"red": (1, 2, 60, 90)}, (50, 333))]}]
     rows.append({**rows[0], "images": [processor.picture(rows[0]["images"][0])]})
