@@ -32,7 +32,7 @@ def gradients(model: Any, processor: Any, config: MidtrainConfig, group: Ranks) 
 
     model = sharded(model, group) if group.world > 1 else model
     recompute(model, config.gradient_checkpointing)
-    optimiser = torch.optim.AdamW(model.parameters(), config.lr)
+    optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate)
     given = GlobalBatches(ListSource(mixed_rows()), processor, config, group, Place()).next()
     _Run(model.train(), processor, optimiser, config, group, bad_before=0).step(given, 0)
     found = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}

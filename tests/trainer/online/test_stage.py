@@ -120,12 +120,13 @@ def test_the_merge_reads_the_online_specialists_unless_others_are_named() -> Non
     assert {"online_mobile", "evaluations/online_web"} <= set(STAGES) and stage_function("online_web") is online
     assert inputs_of("unified") == (
         "checkpoints/mid_trained", "checkpoints/offline_grounding", "checkpoints/online_mobile",
-        "checkpoints/online_web",
+        "checkpoints/online_web", "mid_training/shards",
     )  # fmt: skip
     named = {"merge": {"specialists": ["offline_web", "offline_mobile"]}}
     chosen = stage_config("unified", named)
     assert inputs_of("unified", chosen) == ("checkpoints/mid_trained", "checkpoints/offline_web",
-                                            "checkpoints/offline_mobile")  # fmt: skip
+                                            "checkpoints/offline_mobile", "mid_training/shards")  # fmt: skip
+    assert inputs_of("linear", chosen) == inputs_of("unified", chosen)[:-1]
     with pytest.raises(ValueError, match="expected specialists of"):
         inputs_of("linear", {"merge": {"specialists": ["base"]}})
     own = stage_config("online_web", {"online": {"updates": 3, "online_web": {"updates": 5}}})["online"]
