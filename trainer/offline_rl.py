@@ -31,6 +31,7 @@ from trainer.generation import generate, reply_limit
 from trainer.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.held_out import Measure, RlTask, choose, measure, succeeds, tasks_of
 from trainer.learner import STATE_VERSION, Learner, Reply
+from trainer.memory import give_back
 from trainer.offline_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline_config import OfflineConfig, learner_config
 from trainer.rewards import group_rewards
@@ -305,6 +306,7 @@ class _Run:
             state.below += 1
         event = {"kind": "look", "update": state.update, "peak_update": state.peak_update, **summary}
         state.looks.append(event)
+        give_back()
         self.emit(event)
 
     def _save(self) -> None:

@@ -26,6 +26,7 @@ from trainer.checkpoint import lineage, load_checkpoint, load_processor, save_ch
 from trainer.deterministic import deterministic
 from trainer.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.learner import STATE_VERSION
+from trainer.memory import give_back
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, Group, SyncCollector
 from trainer.online.config import OnlineConfig
@@ -299,6 +300,7 @@ class _Run:
         elapsed = self._elapsed()
         self.state.save(self.learner, replace(self.progress, elapsed_s=elapsed))
         self.collector.saved()
+        give_back()
         self.emit({"kind": "saved", "update": self.progress.update})
 
 
