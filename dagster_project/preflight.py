@@ -134,7 +134,7 @@ def _cannot_read() -> str:
     return ""
 
 
-def _endpoint(base_url: str, model: str) -> list[str]:
+def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -> list[str]:
     """Whether a server of the OpenAI protocol answers, lets us in, and serves the model. It is asked for its list of
     models, which costs nothing; a server without such a list has answered."""
     if not base_url.startswith(("http://", "https://")):
@@ -154,7 +154,7 @@ def _endpoint(base_url: str, model: str) -> list[str]:
         why = getattr(error, "reason", error)
         return [f"judge: {base_url} doesn't answer ({str(why)[:120]}); start its server, or use another judge"]
     if served and model not in served:
-        return [f"judge: {base_url} serves {', '.join(sorted(served)[:5])}, not {model!r:.80} ($VESPER_JUDGE_MODEL)"]
+        return [f"judge: {base_url} serves {', '.join(sorted(served)[:5])}, not {model!r:.80} ({said_in})"]
     return []
 
 
@@ -220,7 +220,7 @@ def devices(stage: Stage, work: Work) -> list[str]:
     if model and not (address := os.environ.get("VESPER_JUDGE_BASE_URL", "")):
         found.append(f"trainer: the success judge {model!r:.80} needs an endpoint: set $VESPER_JUDGE_BASE_URL")
     elif model:
-        found += _endpoint(address, model)
+        found += _endpoint(address, model, "online.success_judge of $VESPER_TRAINER")
     return found + browser(stage, work) if where.local and not worlds else found
 
 

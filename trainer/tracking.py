@@ -43,6 +43,7 @@ RL_NAMES = {
     "rollouts": "train/rollouts",
     "lost": "train/lost_rollouts",
     "replayed": "train/replayed_rollouts",
+    "judged": "train/judged_rollouts",
     "staleness": "train/staleness",
     "sampling_logp_difference_mean": "train/sampling/sampling_logp_difference/mean",
     "sampling_logp_difference_max": "train/sampling/sampling_logp_difference/max",

@@ -7,6 +7,7 @@ material to judge; never what the policy thinks or says of its success.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 
@@ -17,7 +18,6 @@ from generators.generation.execution import ScreenKeeper
 from quality.drawing import draw_action, to_png
 from quality.judges.judge import JudgeError
 from quality.model_client.client import ModelClient, Picture, Request, data_block
-from schemas.ids import digest
 
 ENDPOINT = "VESPER_JUDGE_BASE_URL"
 TEMPLATE_VERSION = "final-keyframe-1"
@@ -86,7 +86,7 @@ def judge_of(model: str) -> FinalFrameJudge | None:
 def request(goal: str, answer: str, screen: bytes) -> Request:
     """The question about one end. `screen`: encoded picture."""
     text = "\n".join([data_block("goal", goal), data_block("answer", answer)])
-    picture = Picture(digest([TEMPLATE_VERSION, screen.hex()]), lambda: to_png(draw_action(screen, None)))
+    picture = Picture(hashlib.sha256(screen).hexdigest(), lambda: to_png(draw_action(screen, None)))
     return Request(TEMPLATE_VERSION, RUBRIC, text, (picture,), SCHEMA)
 
 

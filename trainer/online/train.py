@@ -90,6 +90,7 @@ def train_online(
     if undecided:
         raise ValueError(f"online RL: no rule decides {len(undecided)} tasks, the first "
                          f"{undecided[0].instruction!r:.80}; name a success_judge")  # fmt: skip
+    judge = judge_of(config.success_judge)
     checked = validation_tasks(validation, tasks, config.reference.episodes, config.seed)
     batches = StratifiedBatches(tasks, config.edges, config.seed)
     for task in (*tasks, *checked):
@@ -101,7 +102,6 @@ def train_online(
     identity = digest([STATE_VERSION, WeightFiles(start).digest(), asked, ids])
     engine = _engine(start, learner, config, identity[:16])
     weights = in_memory(loaded.model.named_parameters())
-    judge = judge_of(config.success_judge)
     workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking,
                              judge=judge)  # fmt: skip
     folder = Path(state_dir) if state_dir else None
