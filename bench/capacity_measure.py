@@ -90,8 +90,8 @@ def _area(home: Path) -> float:
 
 
 def _text_tokens(store: Any) -> float:
-    """Mean of prompt and answer over all gold samples, by the mixture's own rule (`pipelines.tokens`)."""
-    from pipelines.tokens import count_tokens
+    """Mean of prompt and answer over all gold samples, by the mixture's own rule (`pipelines.training_data.tokens`)."""
+    from pipelines.training_data.tokens import count_tokens
     from schemas.tables import Samples
 
     total = count = 0

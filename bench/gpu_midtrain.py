@@ -9,7 +9,7 @@ It is `trainer.midtrain.train` itself on drawn screens, packed. MFU as in PaLM (
 FLOPs that the model's arithmetic needs, without recomputation, by seconds and by the peak given with `--peak-tflops`
 (989 is the dense bf16 peak of an H100 or H200). Of a mixture of experts the active parameters count.
 
-Under `grpo`: optimiser steps of `trainer.learner.Learner`, which offline and online RL share, on made-up replies to
+Under `grpo`: optimiser steps of `trainer.rl.learner.Learner`, which offline and online RL share, on made-up replies to
 such screens, `--group` to each; with `--beta` above 0 there is a reference. Sampling is not in it. Tokens are those of
 the sequences, each counted once.
 """
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("gpu_midtrain: expected a CUDA device, found none; run it on a machine with a GPU, or say --device cpu",
               file=sys.stderr)  # fmt: skip
         return 2
-    from trainer.parallel import launched
+    from trainer.runtime.parallel import launched
 
     with launched() as group:
         # of several ranks the first makes the weights and hands the parts out
@@ -86,11 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def model_of(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """(model with random weights, processor), made on `device`."""
-    from trainer.batches import Processor
-    from trainer.model import build_model
+    from trainer.data.batches import Processor
+    from trainer.modeling.model import build_model
+    from trainer.modeling.published import random_base
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor, preset
-    from trainer.published import random_base
-    from trainer.tokenizer import train_tokenizer
 
     tokenizer = train_tokenizer([Screens(tuple(options.picture)).row(0)["answer"]])
     if options.preset != "nano":
@@ -138,9 +138,9 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
 
 def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str, Any]:
     """Figures of an optimiser step of RL whose policy is made on `device`; {} on ranks that only follow."""
-    from trainer.deterministic import deterministic
-    from trainer.grpo import GrpoConfig, group_advantages
-    from trainer.learner import Learner, LearnerConfig, Reply
+    from trainer.rl.grpo import GrpoConfig, group_advantages
+    from trainer.rl.learner import Learner, LearnerConfig, Reply
+    from trainer.runtime.deterministic import deterministic
 
     model, processor = model_of(options, device)
     grpo = GrpoConfig(beta=options.beta, max_completion_length=options.reply_tokens)
@@ -234,7 +234,7 @@ class Screens:
 
         from pipelines.prompts import messages, navigation_text, reply_text
         from schemas.actions import Click
-        from trainer.batches import Picture
+        from trainer.data.batches import Picture
 
         columns, rows = (side // 32 * 32 for side in self._size)
         pixels = np.full((3, rows, columns), 255, np.uint8)

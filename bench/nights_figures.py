@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.manifest import Manifest, file_sha256
+from pipelines.storage.manifest import Manifest, file_sha256
 from pipelines.store import Store
 
 KEPT = ("assets", "screens", "cache")

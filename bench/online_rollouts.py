@@ -58,10 +58,10 @@ def _start(folder: Path) -> Path:
     from drawn import make_rows
 
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor
-    from trainer.model import build_model
+    from trainer.data.batches import Processor
+    from trainer.modeling.model import build_model
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Preset, Shape, image_processor
-    from trainer.tokenizer import train_tokenizer
 
     shape = Shape(vocab_size=1400, hidden=32, layers=2, heads=1, kv_heads=1, intermediate=64, vision_hidden=32,
                   vision_depth=1, vision_heads=1, vision_intermediate=32, deepstack=(0,), pixels=64 * 64)  # fmt: skip

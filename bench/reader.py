@@ -83,12 +83,12 @@ def whole(folder: Path, seen: list[str], size: int) -> None:
 
 
 def _write(folder: Path, count: int) -> None:
-    """Shards as `pipelines.shards` writes them: pictures uncompressed, the rest by zstd, in its row groups."""
+    """Shards as `pipelines.training_data.shards` writes them: pictures uncompressed, the rest by zstd."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from bench.tiny import rows as screens
-    from pipelines.shards import ROW_GROUP_ROWS
+    from pipelines.training_data.shards import ROW_GROUP_ROWS
 
     drawn = screens(DRAWN, size=(448, 320))
     rng = random.Random(0)
@@ -114,7 +114,7 @@ def _write(folder: Path, count: int) -> None:
 
 
 def _ours(folder: Path, how: str) -> None:
-    from pipelines.reader import Reader
+    from pipelines.training_data.reader import Reader
 
     def opened(row: dict[str, Any]) -> tuple[str, int]:
         return row["sample_id"], sum(OPENED[how](data) for data in row["images"])

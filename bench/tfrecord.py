@@ -19,8 +19,9 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     is a loop over Google's compiled protobuf that takes every feature and verifies nothing."""
     import pyarrow.compute as pc
 
-    from pipelines import aitw_native, sources, tfrecord
+    from pipelines import sources
     from pipelines.adapter import Raw
+    from pipelines.native import aitw_native, tfrecord
 
     example = example_class()
     with tempfile.TemporaryDirectory() as folder:

@@ -37,9 +37,9 @@ def rows(count: int, seed: int = 0, size: tuple[int, int] = (128, 96)) -> list[d
 def processor_of(preset: Any, texts: list[dict[str, Any]]) -> Any:
     """A processor of a preset that is built from scratch, its tokenizer trained on the rows."""
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor
+    from trainer.data.batches import Processor
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
-    from trainer.tokenizer import train_tokenizer
 
     words = [prompt_text(row["messages"]) for row in texts] + [row["answer"] for row in texts]
     return Processor(train_tokenizer(words, preset.shape.vocab_size), image_processor(preset), preset)

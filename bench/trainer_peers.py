@@ -87,9 +87,9 @@ def _batch(folder: Path) -> dict[str, Any]:
 
     from bench.tiny import rows as screens
     from bench.tiny import tiny_processor
-    from trainer.checkpoint import lineage, save_checkpoint
-    from trainer.generation import generate
-    from trainer.model import build_model, reply_logprobs
+    from trainer.modeling.checkpoint import lineage, save_checkpoint
+    from trainer.modeling.generation import generate
+    from trainer.modeling.model import build_model, reply_logprobs
 
     processor = tiny_processor(screens(8))
     reference = build_model(processor.preset, processor.tokenizer, seed=1).eval()
@@ -137,8 +137,8 @@ def _ours(given: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """What `grpo_trl.computed` gives, by the same names."""
     import torch
 
-    from trainer.grpo import GrpoConfig, group_advantages, grpo_loss
-    from trainer.model import reply_logprobs
+    from trainer.modeling.model import reply_logprobs
+    from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
 
     config = GrpoConfig(**options)
     advantages = group_advantages(given["rewards"], config)
@@ -197,8 +197,8 @@ def _experts(folder: Path, count: int) -> tuple[Path, list[Path]]:
     """A tiny Qwen3-VL in several shards, and models that went their own way from it."""
     from bench.tiny import rows as screens
     from bench.tiny import tiny_processor
-    from trainer.checkpoint import quiet
-    from trainer.model import build_model
+    from trainer.modeling.checkpoint import quiet
+    from trainer.modeling.model import build_model
 
     processor = tiny_processor(screens(8))
     base = build_model(processor.preset, processor.tokenizer, seed=1)
@@ -230,7 +230,7 @@ def _by_mergekit(folder: Path, base: Path, experts: list[Path], cases: dict[str,
 
 
 def _by_ours(base: Path, experts: list[Path], options: dict[str, Any], out: Path) -> None:
-    from trainer.merge import merge
+    from trainer.merging.merge import merge
 
     words = {"weight": "weights", "lambda": "lam"}
     given = {words.get(key, key): value for key, value in options.items()}
@@ -244,7 +244,7 @@ def _apart(base: Path, experts: list[Path], options: dict[str, Any], one: Path, 
     """
     import torch
 
-    from trainer.tensors import WeightFiles
+    from trainer.modeling.tensors import WeightFiles
 
     left, right, start = WeightFiles(one), WeightFiles(other), WeightFiles(base)
     moved = [WeightFiles(path) for path in experts]
@@ -276,7 +276,7 @@ def merge_cost(small: int = 1) -> Iterator[dict[str, Any]]:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    from trainer.checkpoint import quiet
+    from trainer.modeling.checkpoint import quiet
 
     width = 512 // (4 if small > 1 else 1)
     config = Qwen3Config(
@@ -314,7 +314,7 @@ def _own_merge(text: str) -> None:
     import safetensors.torch  # noqa: F401  (before the memory is taken)
     import torch
 
-    import trainer.merge  # noqa: F401
+    import trainer.merging.merge  # noqa: F401
 
     torch.set_num_threads(1)
     job = json.loads(text)

@@ -31,10 +31,10 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 
     from bench.tiny import processor_of
     from bench.tiny import rows as screens
-    from trainer.batches import SpanWeights
-    from trainer.checkpoint import lineage, save_checkpoint
+    from trainer.data.batches import SpanWeights
     from trainer.midtrain import ListSource, MidtrainConfig, train
-    from trainer.model import build_model
+    from trainer.modeling.checkpoint import lineage, save_checkpoint
+    from trainer.modeling.model import build_model
     from trainer.presets import preset
 
     timed = 2 if small > 1 else TIMED

@@ -17,7 +17,7 @@ from dagster_project.assets import review
 from dagster_project.assets.sources import judge_config
 from dagster_project.graph import Work
 from dagster_project.resources import JudgeResource, StoreResource, work
-from pipelines.promoted import read_promoted
+from pipelines.storage.promoted import read_promoted
 from pipelines.store import Store
 from quality.review import promote as people
 
@@ -26,7 +26,7 @@ NOTHING = "nothing promoted yet"
 
 @dataclass(frozen=True)
 class Promotion:
-    """A promoted manifest (`pipelines.promoted`), by its short name."""
+    """A promoted manifest (`pipelines.storage.promoted`), by its short name."""
 
     name: str
     description: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dagster_project.deployment import Deployment
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 
 Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train"]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dagster_project import deployment
 from dagster_project.graph import Stage
 from dagster_project.plotted import plotted, tonight
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from quality.model_client.prices import Prices
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dagster_project import judge_pictures
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from trainer.staircase.report import MARKDOWN
 
@@ -104,7 +104,7 @@ def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
     """The first picture of a few shards, side by side, as the trainer will get them."""
     from PIL import Image
 
-    from pipelines.images import open_image
+    from pipelines.storage.images import open_image
 
     images = []
     for path in manifest.paths("shard")[:4]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.graph import Stage, Work
-from pipelines.free_space import free_bytes, told
+from pipelines.storage.free_space import free_bytes, told
 
 TIMEOUT_S = 10.0
 BYTES_A_PARAMETER = 16

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from trainer.staircase.figures import ROWS
 from trainer.staircase.stage import ASSET as STAIRCASE
@@ -174,7 +174,7 @@ def comparisons(store: Store) -> dict[str, Any]:
         one, other = store.current(f"evaluations/{first}"), store.current(f"evaluations/{second}")
         if one is None or other is None:
             continue
-        from trainer.evaluate import compare
+        from trainer.evaluation.evaluate import compare
 
         a, b = (manifest.read("records").to_pylist() for manifest in (one, other))
         found[f"{first} - {second}"] = {

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from pipelines.images import ImageError, ImageInfo, read_image, read_pixels
-from pipelines.known_pictures import known_pictures
+from pipelines.storage.images import ImageError, ImageInfo, read_image, read_pixels
+from pipelines.storage.known_pictures import known_pictures
 from schemas.ids import digest
 
 Status = Literal["kept", "lossy", "dropped"]

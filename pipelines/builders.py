@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pipelines.adapter import Descriptor, Mapped, Record, Reject, Screen
 from pipelines.mapping import ItemError
 from pipelines.prompts import grounding_text, messages, point_answer, point_text
-from pipelines.tokens import count_tokens
+from pipelines.training_data.tokens import count_tokens
 from schemas.actions import Action, format
 from schemas.coordinates import UNITS, to_unit
 from schemas.ids import canonical_json, sample_id

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pipelines.derivers import grounding, navigation, page, perception, transitions, vqa
 from pipelines.derivers.base import Candidate, DeriveConfig, Element, Looks, NamePool, ScreenView, role_word, squash
 from pipelines.prompts import PROMPT_VERSION, messages
-from pipelines.tokens import count_tokens
+from pipelines.training_data.tokens import count_tokens
 from schemas.ids import canonical_json, item_step
 from schemas.tables import Samples, Screens, Steps
 

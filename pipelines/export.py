@@ -15,7 +15,7 @@ from typing import Any
 
 from pipelines import sources
 from pipelines.adapter import Raw
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from pipelines.unify import unify_source
 from schemas.tables import Quarantine

@@ -14,8 +14,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
-from pipelines import json_array
 from pipelines.adapter import Broken, Raw, Record
+from pipelines.native import json_array
 
 ItemCount = Callable[[str], int]
 IdOf = Callable[[Any], str | None]

@@ -22,18 +22,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.asset_locks import writing
 from pipelines.code_revision import code_revision
-from pipelines.current_version import point_built, read_pointer
-from pipelines.free_space import require_space_for_build
-from pipelines.images import ImageInfo, read_image
-from pipelines.known_pictures import KnownPictures
-from pipelines.manifest import Check, FileEntry, Manifest, StoreError, data_version
-from pipelines.object_store.binding import FILE, bind, copies_at, copies_of, url_for
-from pipelines.object_store.copies import Copies
-from pipelines.object_store.leases import Lease
-from pipelines.object_store.withdrawn import heed
-from pipelines.parts import (
+from pipelines.storage.asset_locks import writing
+from pipelines.storage.current_version import point_built, read_pointer
+from pipelines.storage.free_space import require_space_for_build
+from pipelines.storage.images import ImageInfo, read_image
+from pipelines.storage.known_pictures import KnownPictures
+from pipelines.storage.manifest import Check, FileEntry, Manifest, StoreError, data_version
+from pipelines.storage.object_store.binding import FILE, bind, copies_at, copies_of, url_for
+from pipelines.storage.object_store.copies import Copies
+from pipelines.storage.object_store.leases import Lease
+from pipelines.storage.object_store.withdrawn import heed
+from pipelines.storage.parts import (
     ROW_GROUP_ROWS,
     PartFunction,
     PartResult,
@@ -44,7 +44,7 @@ from pipelines.parts import (
     put_text,
     run_part,
 )
-from pipelines.whole_files import whole_file
+from pipelines.storage.whole_files import whole_file
 from schemas.ids import digest
 
 __all__ = [
@@ -162,7 +162,8 @@ class Store:
 
     def __init__(self, home: str | Path, url: str | None = None) -> None:
         """`url` (default: $VESPER_STORE_URL, where `home` is $VESPER_HOME) makes the home a copy of that store for
-        good; see `pipelines.object_store`. Raises `StoreError` if that can't be reached or the home is another's."""
+        good; see `pipelines.storage.object_store`. Raises `StoreError` if that can't be reached or the home is
+        another's."""
         self.home = Path(home).resolve()
         url = url_for(self.home) if url is None else url
         self.copies: Copies | None = bind(self.home, url) if url else copies_at(self.home)

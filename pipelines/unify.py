@@ -18,11 +18,11 @@ from typing import Any
 
 from pipelines import sources
 from pipelines.adapter import Adapter, Raw
-from pipelines.manifest import FileEntry, Manifest
-from pipelines.rawdata import KEPT, FileHashes
+from pipelines.raw.rawdata import KEPT, FileHashes
 from pipelines.record_ids import across_parts
+from pipelines.storage.manifest import FileEntry, Manifest
+from pipelines.storage.tracked import Folders, TrackedRaw, changes
 from pipelines.store import Check, PartResult, PartSpec, Store, find_part, run_part
-from pipelines.tracked import Folders, TrackedRaw, changes
 from pipelines.unify_part import IDS, READS, PartArguments, unify_part
 from schemas.ids import digest
 

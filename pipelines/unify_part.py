@@ -28,11 +28,11 @@ from pipelines.adapter import (
     Screen,
 )
 from pipelines.chunks import ChunkWriter
-from pipelines.known_pictures import using
 from pipelines.record_ids import OTHER, REPEAT, RecordIds
+from pipelines.storage.known_pictures import using
+from pipelines.storage.tracked import TrackedRaw
 from pipelines.store import PartSpec, PartWriter, Store
-from pipelines.takedown_list import REASON, taken_of
-from pipelines.tracked import TrackedRaw
+from pipelines.takedown.withdrawn import REASON, taken_of
 from schemas.ids import canonical_json, digest
 
 IDS, READS = "ids", "reads"

@@ -21,9 +21,9 @@ from PIL import Image
 from pipelines import sources as adapters
 from pipelines.adapter import Descriptor
 from pipelines.derivers.base import unit_hash
-from pipelines.images import ImageError
-from pipelines.manifest import Check, Manifest
 from pipelines.prompts import prompt_text
+from pipelines.storage.images import ImageError
+from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store, StoreError
 from quality.card_pages import Section, markdown, page
 from quality.drawing import DRAWING_VERSION, draw_action, draw_boxes

@@ -1,4 +1,4 @@
-"""What was taken down, out of caches and the answers of people (`pipelines.takedown` does the rest).
+"""What was taken down, out of caches and the answers of people (`pipelines.takedown.takedown` does the rest).
 
 - Judges' answers are kept by a digest of the question, which tells nobody whose question it was, and may quote what the
   judge saw. So if a model has judged any of the records, all answers go; the bills stay. What was judged stays judged:
@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipelines.promoted import MANIFEST, POINTER, promoted_digest
-from pipelines.takedown_list import Taken
-from pipelines.takedown_tables import Needles, matches
+from pipelines.storage.promoted import MANIFEST, POINTER, promoted_digest
+from pipelines.takedown.tables import Needles, matches
+from pipelines.takedown.withdrawn import Taken
 from quality.judges.judge import JudgeError
 
 

@@ -28,36 +28,39 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 gc.disable()  # until all tests are collected: importing torch and Dagster makes much that stays, and nothing to collect
 
 LONGEST_FIRST = (
-    "generators/test_judge_bench", "e2e/test_ui", "generators/test_web_pages", "trainer/test_offline_rl",
+    "generators/test_judge_bench", "e2e/test_ui", "generators/test_web_pages", "trainer/offline/test_train",
     "e2e/test_kill", "e2e/test_review", "quality/contamination/test_shard_scan", "trainer/online/test_vllm_engine",
     "trainer/nano_base/test_nano_base", "generators/test_registries", "e2e/test_generation",
     "generators/daas/test_driver_ssh", "e2e/test_gateway_equal", "generators/webapps/test_django_admin",
     "pipelines/test_fixtures", "generators/harvesters/test_web_harvest", "trainer/nano_base/test_nano_base_weights",
-    "pipelines/test_hub", "generators/test_bench_losses", "trainer/test_launch", "trainer/online/test_learner_ranks",
-    "quality/contamination/test_contamination", "generators/webapps/test_datasette", "quality/safety/test_triggers",
-    "generators/test_embedded_build", "generators/test_failing_policies", "generators/daas/test_gateway_faults",
-    "generators/test_bench_phone_fsm", "dagster_project/test_after_refresh", "trainer/online/test_train",
-    "pipelines/object_store/test_faults", "generators/generation/test_scheduling", "quality/judges/test_judge_contract",
+    "pipelines/raw/test_hub", "generators/test_bench_losses", "trainer/runtime/test_launch",
+    "trainer/online/test_learner_ranks", "quality/contamination/test_contamination",
+    "generators/webapps/test_datasette", "quality/safety/test_triggers", "generators/test_embedded_build",
+    "generators/test_failing_policies", "generators/daas/test_gateway_faults", "generators/test_bench_phone_fsm",
+    "dagster_project/test_after_refresh", "trainer/online/test_train", "pipelines/storage/object_store/test_faults",
+    "generators/generation/test_scheduling", "quality/judges/test_judge_contract",
     "trainer/nano_base/test_nano_vision", "dagster_project/test_missing_sources", "generators/test_browser",
     "generators/desktop/test_desktop_tasks", "generators/perception/test_perception", "generators/test_odd_pages",
-    "generators/generation/test_proposers", "pipelines/test_takedown", "trainer/test_stages",
-    "e2e/test_evaluation_items", "generators/test_bench_miniwob", "trainer/test_parallel", "trainer/staircase/test_run",
-    "quality/model_client/test_judge_book", "dagster_project/test_graph", "trainer/test_offline_alignment",
-    "trainer/test_serve", "docs/test_site", "pipelines/object_store/test_collect_there", "quality/test_nano",
-    "pipelines/object_store/test_same_graph", "trainer/test_midtrain", "generators/phone/test_phone_tasks",
+    "generators/generation/test_proposers", "pipelines/takedown/test_takedown", "trainer/test_stages",
+    "e2e/test_evaluation_items", "generators/test_bench_miniwob", "trainer/runtime/test_parallel",
+    "trainer/staircase/test_run", "quality/model_client/test_judge_book", "dagster_project/test_graph",
+    "trainer/offline/test_epoch_alignment", "trainer/serving/test_serve", "docs/test_site",
+    "pipelines/storage/object_store/test_collect_there", "quality/test_nano",
+    "pipelines/storage/object_store/test_same_graph", "trainer/test_midtrain", "generators/phone/test_phone_tasks",
     "e2e/test_one_source", "generators/generation/test_rounds", "trainer/online/test_learner",
-    "quality/model_client/test_failing_endpoints", "pipelines/object_store/test_takedown_there",
-    "generators/daas/test_driver_cdp", "quality/duplicates/test_dedup", "pipelines/object_store/test_same_store",
-    "generators/daas/test_node", "e2e/test_postgres", "pipelines/test_columns", "generators/test_defects",
+    "quality/model_client/test_failing_endpoints", "pipelines/storage/object_store/test_takedown_there",
+    "generators/daas/test_driver_cdp", "quality/duplicates/test_dedup",
+    "pipelines/storage/object_store/test_same_store", "generators/daas/test_node", "e2e/test_postgres",
+    "pipelines/test_columns", "generators/test_defects",
 )  # fmt: skip
 """Files that take 9 s and more, by the last whole run. A worker that got one of them last would leave the others idle;
 the rest follows by its number of tests, most first."""
 
 REAL_PARTS = (
     "e2e/", "generators/", "dagster_project/", "deploy/", "docs/", "quality/judges/", "quality/model_client/",
-    "pipelines/object_store/", "pipelines/test_hub", "pipelines/test_dask", "trainer/online/", "trainer/suites/",
-    "trainer/nano_base/", "trainer/staircase/", "trainer/test_launch", "trainer/test_parallel",
-    "trainer/test_rollout_server", "trainer/test_serve",
+    "pipelines/storage/object_store/", "pipelines/raw/test_hub", "pipelines/test_dask", "trainer/online/",
+    "trainer/suites/", "trainer/nano_base/", "trainer/staircase/", "trainer/runtime/test_launch",
+    "trainer/runtime/test_parallel", "trainer/serving/test_rollout_server", "trainer/serving/test_serve",
 )  # fmt: skip
 """Tests that drive browsers, devices, servers and processes of their own. What fails there is run once more, and the
 summary lists it as RERUN: a busy machine may stop any process for a second, a fault fails twice. Properties are not

@@ -54,8 +54,8 @@ def _run(options: argparse.Namespace, config: dict[str, Any], on_event: Callable
 
 def _on_ranks(options: argparse.Namespace, config: dict[str, Any]) -> int:
     """Under torchrun: the first rank runs the stages, the others train along."""
-    from trainer.launch import dismiss, follow, lead
-    from trainer.parallel import launched
+    from trainer.runtime.launch import dismiss, follow, lead
+    from trainer.runtime.parallel import launched
 
     with launched() as group:
         if not group.first:

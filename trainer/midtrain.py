@@ -20,17 +20,17 @@ from typing import Any, Protocol
 
 import torch
 
-from trainer.batches import Batch, Processor, Row
-from trainer.deterministic import deterministic
-from trainer.global_batch import GlobalBatches, Place, Step, ahead
-from trainer.image_labels import LabelledImages
-from trainer.model import freeze_vision, recompute
-from trainer.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
-from trainer.precision import autocast, in_bf16
-from trainer.span_weights import SpanWeights
+from trainer.data.batches import Batch, Processor, Row
+from trainer.data.global_batch import GlobalBatches, Place, Step, ahead
+from trainer.data.image_labels import LabelledImages
+from trainer.data.span_weights import SpanWeights
+from trainer.modeling.model import freeze_vision, recompute
+from trainer.runtime.deterministic import deterministic
+from trainer.runtime.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
+from trainer.runtime.precision import autocast, in_bf16
+from trainer.runtime.tracking import Tracker
+from trainer.runtime.training_state import TrainingState
 from trainer.supervised_loss import token_losses, validate
-from trainer.tracking import Tracker
-from trainer.training_state import TrainingState
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -77,7 +77,7 @@ class MidtrainConfig:
     padding_free: bool = True
     """A micro-batch is one sequence without padding, its samples masked from one another."""
     packing: bool = False
-    """Several samples share a sequence (`trainer.packing`)."""
+    """Several samples share a sequence (`trainer.data.packing`)."""
     max_length: int = 2048
     """Tokens of a packed sequence; a longer sample has one of its own."""
     packing_window: int = 1024
@@ -85,15 +85,15 @@ class MidtrainConfig:
     gradient_checkpointing: bool = False
     """Recompute each block's activations in the backward pass instead of keeping them."""
     freeze_vision: bool = False
-    """The vision tower keeps its weights (`trainer.model.freeze_vision`)."""
+    """The vision tower keeps its weights (`trainer.modeling.model.freeze_vision`)."""
     image_labels: bool = False
-    """Image tokens have labels too: whether they show the target of the action or question (`trainer.image_labels`);
-    for presets that put the instruction before the picture."""
+    """Image tokens have labels too: whether they show the target of the action or question
+    (`trainer.data.image_labels`); for presets that put the instruction before the picture."""
     image_blocks: int = 0
     """Blocks of the decoder after which labelled image tokens say so (0: all of them). The blocks that come after can
     use for the answer what was found by then; what is found by the last one no answer ever sees."""
     schedule: tuple[Any, ...] = ()
-    """Phases (share of the steps, {objective: share of the rows}), see `trainer.stream.scheduled`; () is none."""
+    """Phases (share of the steps, {objective: share of the rows}), see `trainer.data.stream.scheduled`; () is none."""
 
     def __post_init__(self) -> None:
         if self.max_steps < 1 or self.batch_size < 1 or not 0 <= self.warmup_steps <= self.max_steps:
@@ -182,8 +182,8 @@ def train(
     With `state_dir` training resumes from what lies there, if it is of the same model, config and data, and gives
     the same weights as an uninterrupted run; TensorBoard events go into its folder `runs`. Rows that can't become a
     sequence are counted and passed over; raises `BadSample` if a whole batch' worth in a row is bad. In a process
-    group (`trainer.parallel`) every rank calls this with the same arguments; the first one's model gets the weights,
-    and only it writes, reports and returns a whole curve.
+    group (`trainer.runtime.parallel`) every rank calls this with the same arguments; the first one's model gets the
+    weights, and only it writes, reports and returns a whole curve.
     """
     from tqdm import tqdm
 

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pipelines.manifest import Check
 from pipelines.prompts import prompt_text
+from pipelines.storage.manifest import Check
 from schemas.ids import canonical_json, digest
-from trainer import checkpoint as checkpoints
-from trainer.batches import Processor
-from trainer.data import light_rows, pick, with_pictures
+from trainer.data.batches import Processor
+from trainer.data.rows import light_rows, pick, with_pictures
+from trainer.data.stream import MixtureSource, cluster_of, scheduled, set_aside
 from trainer.midtrain import config_from, train
-from trainer.model import build_model, parameter_count
+from trainer.modeling import checkpoint as checkpoints
+from trainer.modeling.model import build_model, parameter_count
+from trainer.modeling.tokenizer import train_tokenizer
 from trainer.presets import Preset, image_processor
+from trainer.runtime.tracking import Watch
 from trainer.stages import HELDOUT, MIXTURE, SHARDS, Context, Made, preset_from
-from trainer.stream import MixtureSource, cluster_of, scheduled, set_aside
-from trainer.tokenizer import train_tokenizer
-from trainer.tracking import Watch
 
 if TYPE_CHECKING:
-    from trainer.held_out import RlTask
-    from trainer.offline_config import OfflineConfig
+    from trainer.offline.config import OfflineConfig
+    from trainer.offline.held_out import RlTask
 
 CURVE = "curve.json"
 CHOICE = "merge_choice.json"
@@ -81,7 +81,7 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
 
 def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
     """A published preset's weights, as they are."""
-    from trainer.published import load_base
+    from trainer.modeling.published import load_base
 
     model, processor = load_base(preset)
     made = checkpoints.lineage("base", preset, parents={**context.parents, preset.source: "published"},
@@ -134,15 +134,15 @@ def mid_trained(context: Context, folder: Path) -> Made:
 
 def offline_config(context: Context) -> OfflineConfig:
     """Settings of a specialist's stage."""
-    from trainer.offline_config import config_from
+    from trainer.offline.config import config_from
 
     return config_from(context.domain, context.config["offline"])
 
 
 def specialist(context: Context, folder: Path) -> Made:
     """Offline RL of one domain from mid_trained."""
-    from trainer.held_out import DOMAINS
-    from trainer.offline_rl import train_offline
+    from trainer.offline.held_out import DOMAINS
+    from trainer.offline.train import train_offline
 
     config = offline_config(context)
     objective, platforms = DOMAINS[context.domain]
@@ -206,8 +206,8 @@ def _by_cluster(rows: Sequence[Mapping[str, Any]], limit: int, seed: int) -> lis
 def merged(context: Context, folder: Path) -> Made:
     """`linear` or TIES (`unified`) merge of the specialists, against their common ancestor mid_trained; of several
     densities and lambdas those that do best on validation."""
-    from trainer.merge import merge
-    from trainer.merge_choice import candidates, choose_ties
+    from trainer.merging.merge import merge
+    from trainer.merging.merge_choice import candidates, choose_ties
 
     settings = context.config["merge"]
     method = "linear" if context.stage == "linear" else "ties"
@@ -232,7 +232,7 @@ def merged(context: Context, folder: Path) -> Made:
 
 def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     """Tasks of each merged domain from the rows that no training has seen."""
-    from trainer.merge_choice import validation_tasks
+    from trainer.merging.merge_choice import validation_tasks
 
     settings, shards = context.config["merge"], context.inputs[SHARDS]
     limit = int(settings["validation_rows"])

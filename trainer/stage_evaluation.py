@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from pipelines.manifest import Check
+from pipelines.storage.manifest import Check
 from schemas.ids import canonical_json
-from trainer.checkpoint import load_checkpoint
-from trainer.controls import BlindTable, picture_key
-from trainer.data import light_rows, screen_elements, with_pictures
-from trainer.evaluate import EvalConfig, choose, evaluate
+from trainer.data.rows import light_rows, screen_elements, with_pictures
+from trainer.evaluation.controls import BlindTable, picture_key
+from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
+from trainer.modeling.checkpoint import load_checkpoint
 from trainer.stages import HELDOUT, SHARDS, Context, Made
 
 REPORT = "evaluation.json"

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.manifest import Check, Manifest
-from pipelines.mixture import require_scan
+from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.training_data.mixture import require_scan
 from schemas.ids import canonical_json, digest
-from trainer import tracking
 from trainer.presets import NANO_BASE, Preset, Shape, preset
+from trainer.runtime import tracking
 
 OnEvent = Callable[[dict[str, Any]], None]
 CODE_VERSION = "2"
@@ -134,7 +134,7 @@ class Context:
         import torch
 
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            from trainer.parallel import ranks
+            from trainer.runtime.parallel import ranks
 
             return ranks().device if self.stage in (*SPECIALISTS, *ONLINE) else "cpu"
         named = str(self.config["device"])
@@ -262,8 +262,8 @@ def weights_folder(named: str) -> str:
 
 
 def _digest_of(folder: Path) -> str:
-    from trainer.checkpoint import LINEAGE
-    from trainer.tensors import WeightFiles
+    from trainer.modeling.checkpoint import LINEAGE
+    from trainer.modeling.tensors import WeightFiles
 
     if not (folder / LINEAGE).is_file():
         raise ValueError(f"weights: expected the folder of a checkpoint ({LINEAGE} in it), found {str(folder)!r}")

@@ -12,18 +12,18 @@ from typing import Any
 
 import torch
 
-from trainer.batches import Batch, Processor, Row
-from trainer.model import label_logits
-from trainer.parallel import Ranks
-from trainer.span_weights import SpanWeights
-from trainer.tokenizer import LAST_NUMBER
+from trainer.data.batches import Batch, Processor, Row
+from trainer.data.span_weights import SpanWeights
+from trainer.modeling.model import label_logits
+from trainer.modeling.tokenizer import LAST_NUMBER
+from trainer.runtime.parallel import Ranks
 
 
 def token_losses(
     model: Any, processor: Processor, batch: Batch, sigma: float = 0.0, image_blocks: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(loss, weight, sample) of each labelled token, in order; see the module docstring for coordinates, and
-    `trainer.model.hidden_states` for `image_blocks`."""
+    `trainer.modeling.model.hidden_states` for `image_blocks`."""
     found = label_logits(model, batch, image_blocks)
     log_p = torch.log_softmax(found.logits.float(), dim=-1)
     losses = -log_p.gather(1, found.labels[:, None])[:, 0]

@@ -10,10 +10,10 @@ from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
 from generators import task_pool
 from generators.task_pool import PoolConfig
-from pipelines import mixture, shards
-from pipelines.manifest import Manifest
-from pipelines.mixture import MIXTURE
-from pipelines.shards import INDEX
+from pipelines.storage.manifest import Manifest
+from pipelines.training_data import mixture, shards
+from pipelines.training_data.mixture import MIXTURE
+from pipelines.training_data.shards import INDEX
 from quality import cards
 from schemas.tables import Tasks
 

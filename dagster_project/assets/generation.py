@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _agent(work: Work, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
     from generators.generation.steering import policy_folder
     from generators.policies.registry import POLICIES, build_policy
-    from trainer.checkpoint_policy import checkpoint_policies
+    from trainer.serving.checkpoint_policy import checkpoint_policies
 
     _, folder = policy_folder(work.store, config.agent)
     made = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))

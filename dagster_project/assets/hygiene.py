@@ -10,8 +10,8 @@ from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
 from pipelines import suites
 from pipelines.adapter import Raw
-from pipelines.manifest import Manifest, StoreError
-from pipelines.shards import ASSET as SHARDS
+from pipelines.storage.manifest import Manifest, StoreError
+from pipelines.training_data.shards import ASSET as SHARDS
 from quality.contamination import contamination, fingerprints, shard_scan
 from quality.duplicates import dedup, screen_owners
 from schemas.tables import Pairs

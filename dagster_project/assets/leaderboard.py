@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dagster_project.graph import Stage, Work
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from trainer.stages import STAGES, asset_of
 from trainer.suites.leaderboard import ASSET, CODE_VERSION, ROWS, build_standings
 

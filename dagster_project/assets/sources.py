@@ -15,7 +15,7 @@ from generators.embedded import build as embedded
 from pipelines import sources as adapters
 from pipelines import suites, unify
 from pipelines.adapter import Descriptor, Download, Raw
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from quality.judges import verdicts
 from quality.judges.registry import JudgeConfig, asks_a_model
 from quality.refinement import gold
@@ -136,7 +136,7 @@ class Followed:
 def follow(settings: Deployment, name: str) -> Followed | None:
     """How a source's raw files follow the hub; None if they don't: the deployment doesn't say so, nobody knows their
     repository, or they were put here by hand."""
-    from pipelines.upstream import pulled_before
+    from pipelines.raw.upstream import pulled_before
 
     adapter = adapters.registry().get(name)
     download = adapter.descriptor.download if adapter is not None else None
@@ -158,10 +158,10 @@ def embedded_version(settings: Deployment) -> str:
 def raw(name: str, work: Work) -> Manifest:
     """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
     there are none and embedded data is allowed."""
-    from pipelines.rawdata import register_raw
+    from pipelines.raw.rawdata import register_raw
 
     if (followed := follow(work.deployment, name)) is not None:
-        from pipelines.pull import pull_source
+        from pipelines.raw.pull import pull_source
 
         told = pull_source(followed.download, followed.folder, revision=followed.revision, update=True,
                            endpoint=followed.endpoint)  # fmt: skip

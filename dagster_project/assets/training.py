@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dagster_project.graph import Stage, Work
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from trainer.stages import CODE_VERSION, ONLINE, STAGES, asset_of, inputs_of
 from trainer.staircase import stage as staircase
 

@@ -76,8 +76,8 @@ class Seen:
 
 def look(work: Work, name: str) -> Seen:
     """What is upstream of a source now. Never raises: what can't be seen is told."""
-    from pipelines import upstream
-    from pipelines.hub import PullError
+    from pipelines.raw import upstream
+    from pipelines.raw.hub import PullError
 
     origin = told(work.deployment, name)
     try:

@@ -108,7 +108,7 @@ def keep_off(out: Path, source: Path, *replaced: str) -> None:
 
 def _folder(path: Path, out: Path) -> Path:
     """The folder itself; an archive is unpacked beside the store, once. Raises `ArchiveError`."""
-    from pipelines.archives import SUFFIXES, is_archive, unpack
+    from pipelines.raw.archives import SUFFIXES, is_archive, unpack
 
     if is_archive(path):
         return unpack(path, out / ".store" / "cache" / "archives")

@@ -213,7 +213,7 @@ def _policies(options: argparse.Namespace) -> PolicyMaker:
         base_url, model = _endpoint(options)
         return build_policy("openai", base_url=base_url, model=model)
     if options.policy == "checkpoint":
-        from trainer.checkpoint_policy import checkpoint_policies
+        from trainer.serving.checkpoint_policy import checkpoint_policies
 
         if options.checkpoint is None:
             raise ValueError("--policy checkpoint needs --checkpoint DIR")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dagster_project.commands.store_option import add_store, open_store
 
 if TYPE_CHECKING:
-    from pipelines.current_version import Change
+    from pipelines.storage.current_version import Change
     from pipelines.store import Store
 
 EXAMPLES = {
@@ -41,7 +41,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def promote(options: argparse.Namespace) -> int:
     """Make a version current, or list them."""
-    from pipelines import promotion
+    from pipelines.storage import promotion
 
     store = open_store(options.data)
     asset, _, version = options.asset.partition("@")
@@ -53,7 +53,7 @@ def promote(options: argparse.Namespace) -> int:
 
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
-    from pipelines import promotion
+    from pipelines.storage import promotion
 
     store = open_store(options.data)
     _tell(options.asset, promotion.roll_back(store, options.asset, options.to, why=options.reason, force=options.force))
@@ -67,8 +67,8 @@ def _tell(asset: str, change: Change) -> None:
 
 
 def _show(store: Store, asset: str, as_json: bool) -> int:
-    from pipelines.current_version import read_history
-    from pipelines.promotion import versions
+    from pipelines.storage.current_version import read_history
+    from pipelines.storage.promotion import versions
 
     found, history = versions(store, asset), read_history(store.root(asset))
     if as_json:

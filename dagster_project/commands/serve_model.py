@@ -32,8 +32,8 @@ def serve(options: argparse.Namespace) -> int:
         raise ValueError(f"expected 1 or more threads and a port below 65536, found {options.threads}, {options.port}")
     import torch
 
-    from trainer.checkpoint import load_checkpoint
-    from trainer.serve import KEY_VARIABLE, LOOPBACK, ChatServer, serving
+    from trainer.modeling.checkpoint import load_checkpoint
+    from trainer.serving.serve import KEY_VARIABLE, LOOPBACK, ChatServer, serving
 
     torch.set_num_threads(options.threads)
     loaded = load_checkpoint(options.checkpoint, device=options.device)

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.manifest import file_sha256
-from pipelines.shards import build_shards
+from pipelines.storage.manifest import file_sha256
 from pipelines.store import Check, PartSpec, Store
+from pipelines.training_data.shards import build_shards
 from schemas.ids import digest
 from schemas.tables import Samples
 

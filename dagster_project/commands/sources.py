@@ -111,7 +111,7 @@ def _download(said: str) -> Any:
 
 
 def _pull_one(options: argparse.Namespace, name: str, download: Any, root: Path, pinned: str | None) -> str:
-    from pipelines.pull import first_rows, pull_source
+    from pipelines.raw.pull import first_rows, pull_source
 
     revision = options.revision or pinned
     if options.rows is None:

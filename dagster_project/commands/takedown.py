@@ -13,7 +13,7 @@ from dagster_project.commands.store_option import add_store, open_store
 if TYPE_CHECKING:
     from pipelines.adapter import Raw
     from pipelines.store import Store
-    from pipelines.takedown import Report
+    from pipelines.takedown.takedown import Report
 
 SHOWN = 20
 
@@ -36,9 +36,9 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Take down and verify. Exit code 1 if anything is left."""
-    from pipelines.takedown import finish, take_down
-    from pipelines.takedown_check import verify
-    from pipelines.takedown_list import Taken, read_list
+    from pipelines.takedown.check import verify
+    from pipelines.takedown.takedown import finish, take_down
+    from pipelines.takedown.withdrawn import Taken, read_list
 
     store = open_store(options.data)
     if options.verify and options.list is not None:

@@ -55,7 +55,7 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def train(options: argparse.Namespace) -> int:
     """One stage of the trainer."""
-    from trainer.checkpoint import LINEAGE
+    from trainer.modeling.checkpoint import LINEAGE
     from trainer.stages import checkpoint_folder, run_stage
 
     try:
@@ -82,7 +82,7 @@ def merge(options: argparse.Namespace) -> int:
     for folder in (options.base, *options.model):
         if not (folder / "config.json").is_file():
             raise ValueError(f"{folder}: expected a checkpoint folder with config.json, found none")
-    from trainer.merge import merge as merge_checkpoints
+    from trainer.merging.merge import merge as merge_checkpoints
 
     density: Any = options.density or [1.0]
     report = merge_checkpoints(

@@ -17,7 +17,7 @@ from dagster_project.lineage.fates import Fate, Item, World, fates, native_keys
 from dagster_project.lineage.manifests import Manifests, name_of
 from dagster_project.lineage.rows import Tables, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
-from pipelines.manifest import FileEntry, Manifest
+from pipelines.storage.manifest import FileEntry, Manifest
 from schemas.ids import digest
 
 LEFT, ENTERED, CHANGED = "left", "entered", "changed"

@@ -16,8 +16,8 @@ from dagster_project.lineage.origins import dataset_licence, revision_of
 from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
-from pipelines.mixture import DUPLICATES
-from pipelines.removed import CONTAMINATION, PEOPLE, SAFETY
+from pipelines.training_data.mixture import DUPLICATES
+from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 
 VERDICT = [
     "item_id", "round", "score", "alignment", "reachability", "disposition", "reason", "confidence", "judge", "model",

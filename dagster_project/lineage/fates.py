@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.touched import MIXTURE, SHARDS, Place, chosen, places
-from pipelines.manifest import Manifest
-from pipelines.mixture import DUPLICATES
-from pipelines.removed import CONTAMINATION, PEOPLE, SAFETY, Removed, removed_items
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.training_data.mixture import DUPLICATES
+from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY, Removed, removed_items
 
 KINDS = {
     "trained": "in the mixture",

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.current_version import read_pointer
-from pipelines.manifest import Manifest
+from pipelines.storage.current_version import read_pointer
+from pipelines.storage.manifest import Manifest
 from pipelines.store import TOMBSTONE, Store
 
 Node = tuple[str, str]

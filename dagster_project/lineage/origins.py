@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from dagster_project.lineage.manifests import Manifests, Node, Start, name_of
 from pipelines.code_revision import code_revision
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 
 CONTRACT = (
     "stage",

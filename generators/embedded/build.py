@@ -18,8 +18,8 @@ from typing import Any, Literal
 from generators.embedded import defects
 from generators.embedded.defects import DefectRates, Truth
 from generators.embedded.recording import Episode, Plan, Tally, record, with_splits
-from pipelines.manifest import Manifest, file_sha256
-from pipelines.rawdata import register_raw
+from pipelines.raw.rawdata import register_raw
+from pipelines.storage.manifest import Manifest, file_sha256
 from pipelines.store import Store
 from schemas.ids import digest
 

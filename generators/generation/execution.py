@@ -25,7 +25,7 @@ from generators.environments.wrappers.hostile import Hostile
 from generators.generation.contract import Contract, Trajectory, Turn
 from generators.generation.journal import Claim, ClaimLost, Journal, JournalError
 from generators.policies.policy import Policy, PolicyError, Said, View
-from pipelines.whole_files import sync
+from pipelines.storage.whole_files import sync
 from schemas.action_types import CallUser, Finished
 
 if TYPE_CHECKING:

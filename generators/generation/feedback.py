@@ -9,9 +9,9 @@ from generators.generation.catalogue import Catalogue, Outcome
 from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, round_number
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
-from pipelines.manifest import Manifest, StoreError
-from pipelines.promoted import promote as promote_manifest
-from pipelines.promoted import read_promoted
+from pipelines.storage.manifest import Manifest, StoreError
+from pipelines.storage.promoted import promote as promote_manifest
+from pipelines.storage.promoted import read_promoted
 from pipelines.store import Store
 from schemas.ids import digest
 from schemas.tables import Trajectories

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from generators.generation.feedback import require_verified
 from generators.generation.tables import SOURCE
 from pipelines.derive import DERIVE_VERSION, derive_samples
-from pipelines.manifest import Check, Manifest
+from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.refinement.gold import Rejects
 from schemas.ids import canonical_json, digest, item_episode

@@ -16,7 +16,7 @@ from generators.generation.feedback import require_verified
 from generators.generation.loop import BANK
 from generators.generation.tables import SOURCE
 from generators.task_pool import PoolConfig, pool_row
-from pipelines.manifest import Check, Manifest
+from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest, item_episode
 from schemas.tables import Steps, Tasks, Trajectories

@@ -11,7 +11,7 @@ import pyarrow as pa
 from generators.generation.contract import Contract
 from generators.generation.ground import Idea
 from generators.generation.proposers import Proposal
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
 

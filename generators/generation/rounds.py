@@ -41,7 +41,7 @@ from generators.generation.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
 from generators.task_pool import STRATA
-from pipelines.manifest import Check, Manifest
+from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.duplicates.embedding import Embedder
 from schemas.ids import digest

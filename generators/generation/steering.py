@@ -3,7 +3,7 @@
     feedback/evaluations   how often the agent does easy, medium and hard tasks
     feedback/policy        the agent that acts where the loop's policy is `checkpoint`
 
-Both are promoted manifests with `inputs`, asset → version (`pipelines.promoted`), never edges.
+Both are promoted manifests with `inputs`, asset → version (`pipelines.storage.promoted`), never edges.
 A round pins both when it begins: its catalogue records them, and its later stages read them there.
 """
 
@@ -19,8 +19,8 @@ from typing import Any
 from generators.generation.loop import CATALOGUE, LoopConfig
 from generators.task_pool import METHOD_EDGES, STRATA
 from generators.task_sampling import PRIOR, frontier_weight
-from pipelines.manifest import Manifest, StoreError
-from pipelines.promoted import promote, read_promoted
+from pipelines.storage.manifest import Manifest, StoreError
+from pipelines.storage.promoted import promote, read_promoted
 from pipelines.store import Store
 from schemas.ids import digest
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from generators.environments.world import Observation
 from generators.judge_bench.grounding_defects import MovedBox
 from generators.judge_bench.trace import GroundingScreen, Trace
-from pipelines.images import read_image
 from pipelines.prompts import grounding_text, messages, point_answer
-from pipelines.tokens import count_tokens
+from pipelines.storage.images import read_image
+from pipelines.training_data.tokens import count_tokens
 from quality.bench.truth import Truth
 from schemas.actions import format
 from schemas.coordinates import UNITS, to_unit

@@ -12,7 +12,7 @@ last_step_correct, last_step_redundant to `value`, and domain, task_completed an
 
 | native | unified |
 |---|---|
-| `value.code` | the actions of `pipelines/pyautogui.py` (its loss table), x and y are 0..1 of the screen |
+| `value.code` | the actions of `pipelines/native/pyautogui.py` (its loss table), x and y are 0..1 of the screen |
 | several gestures in one `code` | their actions in order on one screen; one bad gesture quarantines the step |
 | `terminate(status='success')` / `'failure'` | `Finished` / `Finished`, lossy, episode_outcome = failure |
 | `task_completed` | episode_outcome, before what terminate says |
@@ -38,7 +38,7 @@ from typing import Any
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import notices, unknown_fields
-from pipelines.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
+from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
 from schemas.actions import Point
 
 META = "meta_data_merged.jsonl"

@@ -8,8 +8,8 @@ A raw row of `<config>/*.parquet` (made up; `images` holds one encoded picture):
     {"images": [{"bytes": b"...", "path": None}], "source": "seeclick", "texts": [
         {"user": "Click on the sign-in link", "assistant": "click(x=0.41, y=0.178)"}]}
 
-Each pair of a user's and an assistant's text is an episode of one step: the table of `pipelines.calls` says what its
-call becomes. Of two pictures the second is the current one. The chat form of the original release is refused
+Each pair of a user's and an assistant's text is an episode of one step: the table of `pipelines.native.calls` says what
+its call becomes. Of two pictures the second is the current one. The chat form of the original release is refused
 (`unknown_schema`).
 """
 
@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError
-from pipelines.calls import LOSSES, Vocabulary
+from pipelines.native.calls import LOSSES, Vocabulary
+from pipelines.native.single_steps import map_pairs
 from pipelines.readers import parquet_rows
-from pipelines.single_steps import map_pairs
 
 VOCABULARY = Vocabulary(flip_vertical=True)
 PLATFORMS = {

@@ -9,8 +9,8 @@ A raw row of `<config>/*.parquet` (made up; `images` holds the encoded picture):
         {"user": "Please generate the next move … Instruction: Find tea\\n\\nPrevious actions:\\nNone",
          "assistant": "<think>\\nI open the shop.\\n</think>\\n<code>\\nclick(x=0.41, y=0.178)\\n</code>"}]}
 
-Each pair is an episode of one step, since rows have no episode: the table of `pipelines.calls` says what its calls
-become. The conversion turned the sign of vertical scrolls round; they are flipped back (`vertical_flipped`). The
+Each pair is an episode of one step, since rows have no episode: the table of `pipelines.native.calls` says what its
+calls become. The conversion turned the sign of vertical scrolls round; they are flipped back (`vertical_flipped`). The
 configurations `-l1`, `-l2`, `-l3` are the same steps with more and more text: `-l2` is read, the others are refused
 (`duplicate_level`).
 """
@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError
-from pipelines.calls import LOSSES, Vocabulary
+from pipelines.native.calls import LOSSES, Vocabulary
+from pipelines.native.single_steps import map_pairs
 from pipelines.readers import parquet_rows
-from pipelines.single_steps import map_pairs
 
 VOCABULARY = Vocabulary(flip_vertical=True)
 LEVEL = re.compile(r"-l([123])(?=[/-]|$)")

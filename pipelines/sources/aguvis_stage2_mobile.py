@@ -11,10 +11,10 @@ A raw element of the arrays `android_control.json`, `coat.json`, `amex-l2.json`,
         {"from": "gpt", "value": "Action: Tap the shop", "recipient": "all"},
         {"from": "gpt", "value": "pyautogui.click(x=0.41, y=0.178)", "recipient": "os", "end_turn": true}]}
 
-Each row is an episode of one step: the table of `pipelines.calls` says what its calls become; `scroll(page=-0.1)` shows
-what lies below. `Thought:` and `Action:` of the turns before the code are the thought and the step's instruction. Files
-`-l1` and `-l3` hold the steps of `-l2` with less and more text and are refused (`duplicate_level`). Pictures lie in
-`<file without its level>/images/`.
+Each row is an episode of one step: the table of `pipelines.native.calls` says what its calls become;
+`scroll(page=-0.1)` shows what lies below. `Thought:` and `Action:` of the turns before the code are the thought and the
+step's instruction. Files `-l1` and `-l3` hold the steps of `-l2` with less and more text and are refused
+(`duplicate_level`). Pictures lie in `<file without its level>/images/`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError, Screen
-from pipelines.calls import LOSSES, Vocabulary
-from pipelines.chat import turns, without_pictures
 from pipelines.mapping import is_text, notices, unknown_fields
+from pipelines.native.calls import LOSSES, Vocabulary
+from pipelines.native.chat import turns, without_pictures
+from pipelines.native.single_steps import goal_of, one_step
 from pipelines.readers import json_list
-from pipelines.single_steps import goal_of, one_step
 from schemas.ids import digest
 
 VOCABULARY = Vocabulary(page_positive="up")

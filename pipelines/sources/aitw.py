@@ -37,7 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines import aitw_native, column_json, gesture_columns
+from pipelines import column_json
 from pipelines.adapter import (
     Batch,
     BatchAdapter,
@@ -52,14 +52,15 @@ from pipelines.adapter import (
     RecordError,
     Screen,
 )
-from pipelines.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
-from pipelines.aitw_native import PIXELS, POSITIONS
 from pipelines.builders import EpisodeBuilder
 from pipelines.column_json import plain, undecoded
 from pipelines.columns import codes_of, constant, same_in, taken
 from pipelines.mapping import ItemError, notices, smallest_box, split_of, unknown_fields
+from pipelines.native import aitw_native, gesture_columns
+from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
+from pipelines.native.aitw_native import PIXELS, POSITIONS
+from pipelines.native.tf_example import one, texts
 from pipelines.splits import split_lists
-from pipelines.tf_example import one, texts
 
 SPLIT_LIST = "splits/standard.json"
 

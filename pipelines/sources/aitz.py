@@ -34,7 +34,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines import aitz_native, gesture_columns
 from pipelines.adapter import (
     Batch,
     BatchAdapter,
@@ -49,10 +48,11 @@ from pipelines.adapter import (
     Reject,
     Screen,
 )
-from pipelines.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
 from pipelines.builders import EpisodeBuilder
 from pipelines.column_json import plain
 from pipelines.mapping import ItemError, is_text, notices, smallest_box, unknown_fields
+from pipelines.native import aitz_native, gesture_columns
+from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
 
 _TEXTS = {"thought": "coat_action_think", "conclusion": "coat_action_result", "step_instruction": "coat_action_desc"}
 

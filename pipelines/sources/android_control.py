@@ -35,12 +35,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipelines import accessibility, tf_example, tfrecord
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
-from pipelines.tf_example import one, readable, texts
-from pipelines.wire import ProtoError
+from pipelines.native import accessibility, tf_example, tfrecord
+from pipelines.native.tf_example import one, readable, texts
+from pipelines.native.wire import ProtoError
 from schemas.action_types import DIRECTIONS
 from schemas.actions import (
     Action,

@@ -30,7 +30,7 @@ from typing import Any
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import ItemError, is_text, notices, unknown_fields
-from pipelines.named_boxes import unit_box
+from pipelines.native.named_boxes import unit_box
 from pipelines.readers import json_list
 from schemas.actions import Action, Click, Drag, Finished, Hover, PressEnter, Scroll, Type
 from schemas.coordinates import UNITS, to_unit

@@ -46,9 +46,9 @@ from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
-from pipelines.chat import turns, without_pictures
 from pipelines.frames import fitting_screen
 from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.native.chat import turns, without_pictures
 from pipelines.readers import json_list, parquet_rows
 from pipelines.unicode_text import check_texts
 from schemas.actions import (

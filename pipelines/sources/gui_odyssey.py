@@ -35,7 +35,7 @@ from typing import Any
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import ItemError, SplitListError, is_text, notices, unknown_fields
-from pipelines.named_boxes import unit_box
+from pipelines.native.named_boxes import unit_box
 from pipelines.readers import count_of, field_id, json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import (

@@ -35,7 +35,7 @@ from pipelines.builders import SampleBuilder
 from pipelines.mapping import ItemError, is_text, notices, unknown_fields
 from pipelines.prompts import messages
 from pipelines.readers import json_lines
-from pipelines.tokens import count_tokens
+from pipelines.training_data.tokens import count_tokens
 from schemas.ids import digest
 
 PLATFORMS = {"ios": "mobile", "android": "mobile", "website": "web", "software": "desktop", "multi": "desktop"}

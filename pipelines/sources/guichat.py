@@ -25,11 +25,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines import guicourse
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
-from pipelines.chat import Turn, turns, without_pictures
 from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.native import guicourse
+from pipelines.native.chat import Turn, turns, without_pictures
 from pipelines.readers import count_of, field_id, json_list
 from schemas.ids import digest
 

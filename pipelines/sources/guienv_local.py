@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines import guicourse
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
 from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.native import guicourse
 from pipelines.prompts import grounding_text, point_answer
 from pipelines.readers import count_of, field_id, json_list
 from schemas.coordinates import UNITS, to_unit

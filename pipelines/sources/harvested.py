@@ -23,11 +23,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines import named_boxes
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
 from pipelines.mapping import ItemError, is_text, notices, unknown_fields
-from pipelines.named_boxes import Named
+from pipelines.native import named_boxes
+from pipelines.native.named_boxes import Named
 from pipelines.prompts import REFUSAL, caption_text, grounding_text
 from pipelines.readers import count_of, field_id, json_lines
 from schemas.coordinates import UNITS, to_unit

@@ -35,12 +35,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from pipelines import json_array
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.frames import fitting_screen
 from pipelines.mapping import ItemError, notices, unknown_fields
-from pipelines.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
+from pipelines.native import json_array
+from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
 from schemas.actions import Finished
 
 _KNOWN = frozenset({"annotation_id", "website", "domain", "subdomain", "confirmed_task", "action_reprs", "actions"})

@@ -42,8 +42,8 @@ from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
-from pipelines.dom_events import Event, Gesture, leaves, read_gestures
 from pipelines.mapping import notices, smallest_box, unknown_fields
+from pipelines.native.dom_events import Event, Gesture, leaves, read_gestures
 from schemas.actions import Finished
 
 _SUFFIX = re.compile(r"\.json(\.gz)?$")

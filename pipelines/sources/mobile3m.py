@@ -37,10 +37,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.android_xml import TreeError, View, bounds_of, elements, views
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import ItemError, is_text, notices, unknown_fields
-from pipelines.named_boxes import unit_box
+from pipelines.native.android_xml import TreeError, View, bounds_of, elements, views
+from pipelines.native.named_boxes import unit_box
 from pipelines.readers import json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import Action, Click, LongPress, Scroll, Type

@@ -38,7 +38,7 @@ from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Re
 from pipelines.builders import EpisodeBuilder
 from pipelines.frames import fitting_screen
 from pipelines.mapping import ItemError, SplitListError, is_text, notices, unknown_fields
-from pipelines.named_boxes import unit_box
+from pipelines.native.named_boxes import unit_box
 from pipelines.readers import field_id, json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import Action, CallUser, Click, Finished, Scroll, Type

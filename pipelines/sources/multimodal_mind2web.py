@@ -34,7 +34,7 @@ from typing import Any
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import ItemError, notices
-from pipelines.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
+from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
 from pipelines.spill import Spill
 
 BATCH_ROWS = 8

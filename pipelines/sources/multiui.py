@@ -28,9 +28,9 @@ from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
-from pipelines.chat import exchanges, turns, without_pictures
 from pipelines.mapping import ItemError, is_text, notices, unknown_fields
-from pipelines.named_boxes import unit_box
+from pipelines.native.chat import exchanges, turns, without_pictures
+from pipelines.native.named_boxes import unit_box
 from pipelines.prompts import REFUSAL, grounding_text
 from pipelines.readers import field_id, json_list
 

@@ -33,10 +33,10 @@ from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
 from pipelines.builders import EpisodeBuilder
-from pipelines.chat import turns
 from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.native.chat import turns
+from pipelines.native.webarena_actions import LOSSES, read_action
 from pipelines.readers import json_lines
-from pipelines.webarena_actions import LOSSES, read_action
 
 _KNOWN = frozenset({"dataset", "id", "task_name", "messages", "output", "prompt", "n_tokens"})
 _OBJECTIVE = re.compile(r"^OBJECTIVE:[ \t]*(.*?)\s*^PREVIOUS ACTIONS?:", re.MULTILINE | re.DOTALL)

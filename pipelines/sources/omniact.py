@@ -14,7 +14,7 @@ A raw row of `train.json` ({row id: relative paths}), and the files it names (ta
 
 | native | unified |
 |---|---|
-| a script line | the actions of `pipelines/pyautogui.py`; absolute pixels over the *picture's* size |
+| a script line | the actions of `pipelines/native/pyautogui.py`; absolute pixels over the *picture's* size |
 | `moveTo` + `dragTo` (scroll, bare click) | one gesture, one action |
 | `scroll(n)` | `Scroll(direction)`; the pointer is taken to be at the centre (rule `pointer_at 500,500`) |
 | box entries with `valid` ≠ 0 | screens.elements: name = label, underscores as blanks |
@@ -35,7 +35,7 @@ from typing import Any
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import notices, smallest_box, unknown_fields
-from pipelines.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
+from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
 from schemas.coordinates import OffScreen, box_to_unit
 
 SPLITS = {"train.json": "train", "val.json": "validation", "test.json": "test"}

@@ -26,11 +26,11 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines import named_boxes
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
 from pipelines.mapping import ItemError, notices, unknown_fields
-from pipelines.named_boxes import Named
+from pipelines.native import named_boxes
+from pipelines.native.named_boxes import Named
 from pipelines.readers import count_of, json_list
 
 MAX_SHARE = 0.8

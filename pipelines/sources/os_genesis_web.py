@@ -31,11 +31,11 @@ from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
-from pipelines.chat import exchanges, turns, without_pictures
 from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.native.chat import exchanges, turns, without_pictures
+from pipelines.native.webarena_actions import LOSSES, read_action
 from pipelines.readers import json_lines
 from pipelines.unicode_text import check_texts
-from pipelines.webarena_actions import LOSSES, read_action
 from schemas.ids import digest
 
 FOLDERS = ("", "images/", "screenshots/")

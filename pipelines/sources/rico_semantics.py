@@ -27,10 +27,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from pipelines import rico
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
 from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.native import rico
 from pipelines.readers import count_of, json_list
 
 WORD = "element"

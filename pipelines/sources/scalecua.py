@@ -14,12 +14,12 @@ A raw row, a line of an annotation file (made up, shortened):
 |---|---|
 | `<action>` with a task and previous operations | a step of an episode |
 | `<action>` alone | an episode of one step, the question is its instruction |
-| click, doubleClick, moveTo, moveTo + dragTo, write, wait | as in `pipelines.pyautogui` |
+| click, doubleClick, moveTo, moveTo + dragTo, write, wait | as in `pipelines.native.pyautogui` |
 | press, hotkey, key, keyDown ... keyUp | `PressEnter`, `Hotkey`; "ctrl+s" is a hotkey |
 | scroll(clicks) | `Scroll`, by the operation's words (the sign is disputed), else `ambiguous_direction` |
 | swipe(from_coord, to_coord) | `Scroll(points)`: the finger's path |
 | swipe(direction) | `Scroll(direction)`, turned round: the word is the finger's; lossy: how far |
-| long_press, open_app, open_url, navigate_*, go_backward, response, call_user | as in `pipelines.calls` |
+| long_press, open_app, open_url, navigate_*, go_backward, response, call_user | as in `pipelines.native.calls` |
 | terminate(status, info) | `Finished(info)`, episode_outcome = status; failure is lossy |
 | rightClick, go_forward, select_option, dragTo without a start | rejected |
 | `<ref>text</ref>` with `<box>` or `<point>` (0..1000) | "Where is <text>?" → centre or point |
@@ -42,13 +42,13 @@ from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder, SampleBuilder
-from pipelines.chat import exchanges, turns, without_pictures
 from pipelines.frames import fitting_screen
 from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.native.chat import exchanges, turns, without_pictures
+from pipelines.native.pyautogui import CallError
+from pipelines.native.scalecua_calls import LOSSES, OTHER, Made, read_step
 from pipelines.prompts import grounding_text, point_answer
-from pipelines.pyautogui import CallError
 from pipelines.readers import json_lines
-from pipelines.scalecua_calls import LOSSES, OTHER, Made, read_step
 from pipelines.unicode_text import check_texts
 from schemas.coordinates import UNITS, to_unit
 from schemas.ids import digest

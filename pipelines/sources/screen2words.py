@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines import rico
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
+from pipelines.native import rico
 
 HEADER = "screenId,summary"
 QUESTION = "Describe the screen in one sentence."

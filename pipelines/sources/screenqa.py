@@ -26,13 +26,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines import rico, screenqa_rows
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError
 from pipelines.builders import SampleBuilder
 from pipelines.frames import fitting_screen
 from pipelines.mapping import notices, unknown_fields
+from pipelines.native import rico, screenqa_rows
+from pipelines.native.screenqa_rows import WORD
 from pipelines.prompts import REFUSAL, grounding_text, point_answer
-from pipelines.screenqa_rows import WORD
 from schemas.coordinates import OffScreen, box_to_unit, to_unit
 from schemas.ids import digest
 

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines import rico, screenqa_rows
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record
-from pipelines.screenqa_rows import UNANSWERED, WORD
+from pipelines.native import rico, screenqa_rows
+from pipelines.native.screenqa_rows import UNANSWERED, WORD
 
 DESCRIPTOR = Descriptor(
     id="screenqa_complex",

@@ -35,7 +35,7 @@ from xml.etree import ElementTree
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import ItemError, is_text, notices, unknown_fields
-from pipelines.named_boxes import unit_box
+from pipelines.native.named_boxes import unit_box
 from pipelines.readers import count_of, json_document
 from schemas.actions import Action, CallUser, Click, Finished, PressBack, PressHome
 from schemas.coordinates import point_to_unit

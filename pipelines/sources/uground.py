@@ -28,8 +28,8 @@ from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
-from pipelines.chat import exchanges, turns, without_pictures
 from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.prompts import grounding_text, point_answer
 from pipelines.readers import parquet_rows
 

@@ -38,9 +38,9 @@ from typing import Any
 
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
-from pipelines.chat import Turn, turns, without_pictures
 from pipelines.frames import MISFIT
 from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.native.chat import Turn, turns, without_pictures
 from pipelines.readers import json_lines
 from pipelines.spill import Spill
 from pipelines.unicode_text import check_texts

@@ -27,14 +27,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines import tf_example, tfrecord
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
 from pipelines.derivers.grounding import expression as pointed_at
 from pipelines.mapping import notices, unknown_fields
+from pipelines.native import tf_example, tfrecord
+from pipelines.native.tf_example import one, readable, texts
+from pipelines.native.wire import ProtoError
 from pipelines.prompts import grounding_text, point_answer
-from pipelines.tf_example import one, readable, texts
-from pipelines.wire import ProtoError
 from schemas.coordinates import OffScreen, box_to_unit, to_unit
 from schemas.ids import digest
 

@@ -33,7 +33,7 @@ from typing import Any
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
 from pipelines.mapping import ItemError, SplitListError, is_text, notices, unknown_fields
-from pipelines.named_boxes import unit_box
+from pipelines.native.named_boxes import unit_box
 from pipelines.prompts import grounding_text, point_answer
 from pipelines.readers import csv_rows, field_id
 from schemas.coordinates import to_unit

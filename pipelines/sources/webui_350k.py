@@ -28,11 +28,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines import named_boxes
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
 from pipelines.mapping import ItemError, is_text, notices, split_of
-from pipelines.named_boxes import Named
+from pipelines.native import named_boxes
+from pipelines.native.named_boxes import Named
 
 TREE = "-axtree.json.gz"
 SPLITS = "splits.json"

@@ -28,10 +28,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines import rico
 from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import SampleBuilder
 from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.native import rico
 from pipelines.readers import csv_rows
 
 COLUMNS = ("datasetId", "screenId", "nodeId", "captions")

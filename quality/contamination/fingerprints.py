@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from pipelines.adapter import Raw
-from pipelines.images import ImageError, open_image, phash
 from pipelines.prompts import prompt_text, template
-from pipelines.rawdata import FileHashes, list_raw
+from pipelines.raw.rawdata import FileHashes, list_raw
+from pipelines.storage.images import ImageError, open_image, phash
 from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.suites import BadRow, SuiteItem, get
 from quality.contamination.text_prints import VERSION as TEXT_VERSION

@@ -3,7 +3,8 @@
 This doesn't ask what `hygiene/contamination` removed. It takes the picture bytes and prompts that stand in the shards,
 hashes them anew and looks for them among the fingerprints, by the same measures (but for the app of an episode, which
 isn't packed). A leak from anywhere, such as a row written into a shard by other hands, fails its blocking check, and
-`pipelines.mixture` refuses shards that haven't passed. One part a shard file, so only new shards are read.
+`pipelines.training_data.mixture` refuses shards that haven't passed. One part a shard file, so only new shards are
+read.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.images import ImageError, open_image, phash
-from pipelines.mixture import SCAN
-from pipelines.shards import ASSET as SHARDS
+from pipelines.storage.images import ImageError, open_image, phash
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from pipelines.training_data.mixture import SCAN
+from pipelines.training_data.shards import ASSET as SHARDS
 from quality.contamination.contamination import HITS, asked_of
 from quality.contamination.suite_index import Match, MatchConfig, SuiteIndex
 from quality.duplicates.embedding import Embedder

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipelines.manifest import Check, Manifest
+from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartFunction, PartResult, PartSpec, Store, find_part, run_part
 from quality.judges.judge import Judge
 from quality.model_client.spending import Ceiling

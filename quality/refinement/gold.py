@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.derive import DERIVE_VERSION, derive_samples
-from pipelines.manifest import Check, Manifest, StoreError
+from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.items import Part, Row, load_part, part_keys, provenance
 from quality.judges.judge import Judge, Verdict, code_digest, identity

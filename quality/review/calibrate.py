@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.manifest import Check
+from pipelines.storage.manifest import Check
 from quality.bench.calibration import Z95, confusion, weighted_kappa
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Verdict
 from quality.review.sampling import base_id

@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.manifest import Check, FileEntry, StoreError, data_version, file_sha256
-from pipelines.promoted import point_to, promoted_digest, read_promoted
+from pipelines.storage.manifest import Check, FileEntry, StoreError, data_version, file_sha256
+from pipelines.storage.promoted import point_to, promoted_digest, read_promoted
 from pipelines.store import Store, put_text
 from quality.items import Episode, Item, Part, Row, Sample
 from quality.judges.judge import Judge, JudgeError, Verdict, code_digest, identity

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.manifest import Check, Manifest, StoreError
+from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.items import Episode, Item, Part, Row, load_part, make_episode, make_samples, part_keys
 from quality.judges.judge import code_digest

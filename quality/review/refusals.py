@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.manifest import Check, Manifest
-from pipelines.removed import PEOPLE
+from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.training_data.removed import PEOPLE
 from quality.items import Episode, Item, Sample, load_part, part_keys
 from quality.judges.judge import code_digest
 from quality.review.promote import current, human_part, human_set

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pipelines.images import ImageError
-from pipelines.manifest import StoreError
+from pipelines.storage.images import ImageError
+from pipelines.storage.manifest import StoreError
 from quality.items import Episode, Item, Sample
 from quality.screens import Box, ScreenSource
 from schemas.actions import Action, Click

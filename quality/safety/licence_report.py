@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pipelines import sources as adapters
-from pipelines.manifest import StoreError
-from pipelines.mixture import ASSET as MIXTURE
-from pipelines.shards import ASSET as SHARDS
+from pipelines.storage.manifest import StoreError
 from pipelines.store import Store
+from pipelines.training_data.mixture import ASSET as MIXTURE
+from pipelines.training_data.shards import ASSET as SHARDS
 from schemas.ids import digest
 
 Answer = Literal["yes", "no", "conditions", "unknown"]

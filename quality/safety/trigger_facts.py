@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.images import ImageError
-from pipelines.manifest import StoreError
+from pipelines.storage.images import ImageError
+from pipelines.storage.manifest import StoreError
 from quality.items import Part
 from quality.safety.trigger_patches import Patch
 from quality.safety.trigger_scan import Facts, Looked, look

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 
 from dagster_project import automation, checks, definitions, deployment, graph
-from pipelines.manifest import Manifest
-from pipelines.promoted import promoted_digest
+from pipelines.storage.manifest import Manifest
+from pipelines.storage.promoted import promoted_digest
 from pipelines.store import Check, PartSpec, PartWriter, Store
 
 

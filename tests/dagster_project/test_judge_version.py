@@ -11,7 +11,7 @@ from nanomaker import random_judge
 
 from dagster_project.lineage.origins import judges
 from generators.judge_bench import stages
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from quality.judges.judge import Verdict
 from quality.judges.verdicts import judge_source

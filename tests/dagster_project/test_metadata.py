@@ -19,7 +19,7 @@ from dagster_project.assets import factory
 from dagster_project.graph import Stage, Work
 from dagster_project.metadata import Confirmed
 from dagster_project.plotted import plotted, tonight
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
 from quality.judges.questions import Usage
 from quality.model_client.prices import Prices

@@ -11,9 +11,9 @@ import pytest
 from goldmaker import gold
 
 from dagster_project import cli
-from pipelines.shards import build_shards
 from pipelines.store import Check, PartSpec, Store
-from pipelines.takedown_list import NAME
+from pipelines.takedown.withdrawn import NAME
+from pipelines.training_data.shards import build_shards
 
 
 def _commit(store: Store, content: str, *, passed: bool = True) -> str:

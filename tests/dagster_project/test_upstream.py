@@ -18,10 +18,10 @@ from hub import Hub, serve
 from dagster_project import automation, definitions, deployment, graph
 from dagster_project.assets import factory, sources, upstream
 from dagster_project.deployment import Deployment, SourceSettings, Upstream
-from pipelines import hub as hub_client
-from pipelines.manifest import Manifest
-from pipelines.pull import pull_source
+from pipelines.raw import hub as hub_client
+from pipelines.raw.pull import pull_source
 from pipelines.sources import registry
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
 from schemas.ids import digest
 

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 from bench import nights_figures as figures  # noqa: E402
 from bench.nights_arrivals import BY_HAND, Arrivals  # noqa: E402
-from pipelines.mixture import MIXTURE, SHARES  # noqa: E402
 from pipelines.store import PartSpec, PartWriter, Store  # noqa: E402
+from pipelines.training_data.mixture import MIXTURE, SHARES  # noqa: E402
 
 
 def _commit(store: Store, asset: str, parts: dict[str, int]) -> None:

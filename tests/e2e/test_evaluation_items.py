@@ -18,9 +18,9 @@ from suitemaker import encode, make_suite, page, suite_row
 
 from pipelines import sources, suites
 from pipelines.adapter import Raw
-from pipelines.mixture import build_mixture
-from pipelines.shards import build_shards
 from pipelines.store import Store, StoreError
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.shards import build_shards
 from pipelines.unify import unify_source
 from quality.contamination.contamination import find_contamination
 from quality.contamination.shard_scan import scan_shards

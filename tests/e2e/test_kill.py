@@ -11,7 +11,7 @@ import pytest
 from goldmaker import gold as toy_gold
 from killable import STAGES, TRAINER, run_and_kill
 
-from pipelines.manifest import Manifest, file_sha256
+from pipelines.storage.manifest import Manifest, file_sha256
 from pipelines.store import Store
 
 CHAIN = ("unified/aitz", "verdicts/aitz", "gold/aitz", "mid_training/shards")
@@ -92,8 +92,8 @@ def test_a_killed_generator_leaves_no_half_data_and_makes_the_same_again(
 
 
 def test_mid_training_killed_between_saves_ends_with_the_same_weights(tmp_path: Path) -> None:
-    from pipelines.mixture import build_mixture
-    from pipelines.shards import build_shards
+    from pipelines.training_data.mixture import build_mixture
+    from pipelines.training_data.shards import build_shards
     from trainer.stages import run_stage
 
     store = toy_gold(tmp_path / "whole", count=20, parts=2)

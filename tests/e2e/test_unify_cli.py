@@ -15,8 +15,8 @@ from tfrecords import aitw_features, android_control_features, write_examples
 from webnative import png, write
 
 from dagster_project import cli
-from pipelines.manifest import file_sha256
 from pipelines.prompts import prompt_text
+from pipelines.storage.manifest import file_sha256
 from schemas.tables import Samples, Screens, Steps
 
 Samples_dir = Callable[[str], Path]

@@ -14,8 +14,8 @@ import pytest
 
 from generators.embedded import SOURCES, build_raw
 from generators.embedded.defects import CLEAN
-from pipelines import accessibility, tf_example, tfrecord
-from pipelines.images import read_image
+from pipelines.native import accessibility, tf_example, tfrecord
+from pipelines.storage.images import read_image
 from pipelines.store import Store
 
 Samples = Callable[[str], Path]

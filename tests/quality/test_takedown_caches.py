@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.takedown_list import Entry, Taken
+from pipelines.takedown.withdrawn import Entry, Taken
 from quality.duplicates.embedding import VectorCache
 from quality.judges.questions import Usage
 from quality.model_client.spending import Ceiling, JudgeBook, today

@@ -99,9 +99,9 @@ def taught(folder: Path, processor: Any, model: Any, preset: Any, steps: int = 6
     """Teach a model to reply, and save it."""
     import torch
 
-    from trainer.checkpoint import Checkpoint, lineage, save_checkpoint
-    from trainer.checkpoint_policy import CheckpointPolicy
-    from trainer.model import reply_logprobs
+    from trainer.modeling.checkpoint import Checkpoint, lineage, save_checkpoint
+    from trainer.modeling.model import reply_logprobs
+    from trainer.serving.checkpoint_policy import CheckpointPolicy
 
     policy = CheckpointPolicy(Checkpoint(model, processor, {"stage": "tiny"}))
     rows, answers = [], []

@@ -15,11 +15,11 @@ from webnative import png
 
 from pipelines.adapter import Raw
 from pipelines.derive import derive_samples
-from pipelines.manifest import Manifest
-from pipelines.mixture import build_mixture
-from pipelines.rawdata import register_raw
-from pipelines.shards import build_shards
+from pipelines.raw.rawdata import register_raw
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.shards import build_shards
 from pipelines.unify import unify_source
 from quality.duplicates.dedup import DISPLACED
 from quality.judges.registry import JudgeConfig, build_judge, build_rewriter

@@ -11,7 +11,7 @@ from typing import Any
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([
-    "torch", "transformers.models.qwen3_vl.modeling_qwen3_vl", "trainer.midtrain", "trainer.offline_rl",
+    "torch", "transformers.models.qwen3_vl.modeling_qwen3_vl", "trainer.midtrain", "trainer.offline.train",
     "trainer.stages", "pipelines.unify", "quality.refinement.gold",
 ])  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.derive import derive_samples
-from pipelines.images import encode_png
+from pipelines.storage.images import encode_png
 from pipelines.store import Check, Manifest, PartSpec, Store
 from schemas.actions import Click, Finished, Scroll, Type, format
 from schemas.tables import Samples, Screens, Steps

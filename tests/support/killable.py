@@ -59,8 +59,8 @@ def gold(home: Path, on_event: Any = None) -> Any:
 
 
 def shards(home: Path, on_event: Any = None) -> Any:
-    from pipelines.shards import build_shards
     from pipelines.store import Store
+    from pipelines.training_data.shards import build_shards
 
     return build_shards(Store(home), ["aitz"])
 
@@ -79,7 +79,8 @@ STAGES: dict[str, Callable[..., Any]] = {
 
 def halt_at(point: str, sign: Path) -> Any:
     """Arrange for this process to stop at the point; returns a listener for the trainer's events."""
-    from pipelines import parts, store
+    from pipelines import store
+    from pipelines.storage import parts
 
     def halt() -> None:
         sign.touch()

@@ -16,12 +16,12 @@ from generators.generation.contract import Contract
 from generators.policies.policy import View
 from pipelines.prompts import reply_text
 from schemas.actions import Click
-from trainer.checkpoint import Checkpoint
-from trainer.checkpoint_policy import CheckpointPolicy
-from trainer.model import reply_logprobs
+from trainer.modeling.checkpoint import Checkpoint
+from trainer.modeling.model import reply_logprobs
 from trainer.online.config import OnlineConfig, config_from
 from trainer.online.rollouts import Rollout, Sample
 from trainer.online.train import OnlineResult, train_online
+from trainer.serving.checkpoint_policy import CheckpointPolicy
 
 
 def settings(**changes: Any) -> OnlineConfig:

@@ -14,9 +14,9 @@ from typing import Any
 
 from forked import CONTEXT
 
-from trainer.checkpoint import load_checkpoint
-from trainer.rollout_server import RolloutServer
-from trainer.serve import Refused, serving
+from trainer.modeling.checkpoint import load_checkpoint
+from trainer.serving.rollout_server import RolloutServer
+from trainer.serving.serve import Refused, serving
 
 
 class FaultyServer(RolloutServer):

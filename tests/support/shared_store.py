@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from pipelines.images import encode_png
-from pipelines.manifest import Manifest
-from pipelines.object_store.binding import copies_at
+from pipelines.storage.images import encode_png
+from pipelines.storage.manifest import Manifest
+from pipelines.storage.object_store.binding import copies_at
 from pipelines.store import Check, PartSpec, PartWriter, Store
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pipelines import tf_example, tfrecord
-from pipelines.accessibility import Node, Window, encode
-from pipelines.images import encode_png
+from pipelines.native import tf_example, tfrecord
+from pipelines.native.accessibility import Node, Window, encode
+from pipelines.storage.images import encode_png
 
 AITW_WORDS = {"dual-point gesture": 4, "type": 3, "go back": 5, "go home": 6, "enter": 7, "task complete": 10}
 

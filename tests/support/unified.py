@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.adapter import Raw
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from pipelines.unify import unify_source
 

@@ -49,9 +49,9 @@ def tiny_preset() -> Any:
 @pytest.fixture(scope="session")
 def processor(rows: list[dict[str, Any]], tiny_preset: Any) -> Any:
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor
+    from trainer.data.batches import Processor
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
-    from trainer.tokenizer import train_tokenizer
 
     texts = [prompt_text(r["messages"]) for r in rows] + [r["answer"] for r in rows]
     return Processor(train_tokenizer(texts, 1536), image_processor(tiny_preset), tiny_preset)
@@ -59,6 +59,6 @@ def processor(rows: list[dict[str, Any]], tiny_preset: Any) -> Any:
 
 @pytest.fixture
 def model(processor: Any, tiny_preset: Any) -> Any:
-    from trainer.model import build_model
+    from trainer.modeling.model import build_model
 
     return build_model(tiny_preset, processor.tokenizer, seed=1)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from forked import kill_myself, run_until_killed
 
-from trainer.batches import BadSample
+from trainer.data.batches import BadSample
 from trainer.midtrain import (
     ListSource,
     MidtrainConfig,
@@ -35,7 +35,7 @@ def weights(model: Any) -> dict[str, torch.Tensor]:
 
 
 def test_overfits_a_handful_of_samples(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
-    from trainer.generation import generate
+    from trainer.modeling.generation import generate
 
     few = rows[:4]
     config = replace(CONFIG, max_steps=120, sigma=(0.0, 0.0), validate_every=0)
@@ -47,7 +47,7 @@ def test_overfits_a_handful_of_samples(model: Any, processor: Any, rows: list[di
 
 
 def test_two_runs_have_the_same_curve_and_weights(processor: Any, rows: list[dict[str, Any]], tiny_preset: Any) -> None:
-    from trainer.model import build_model
+    from trainer.modeling.model import build_model
 
     runs = []
     for _ in range(2):
@@ -83,10 +83,10 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
     """Train one model in either form after the other; weights and curves go into the folder."""
     from safetensors.torch import save_file
 
-    from trainer.batches import Processor
-    from trainer.model import build_model
+    from trainer.data.batches import Processor
+    from trainer.modeling.model import build_model
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
-    from trainer.tokenizer import train_tokenizer
 
     folder.mkdir(exist_ok=True)
     processor = Processor(train_tokenizer([r["answer"] for r in rows], 1536), image_processor(preset), preset)
@@ -130,7 +130,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path: Path, tiny_preset: An
 def test_a_state_of_another_config_is_not_taken_up(
     processor: Any, rows: list[dict[str, Any]], tiny_preset: Any, tmp_path: Path
 ) -> None:
-    from trainer.model import build_model
+    from trainer.modeling.model import build_model
 
     def steps_run(config: MidtrainConfig) -> int:
         fresh = build_model(tiny_preset, processor.tokenizer, seed=4)
@@ -145,7 +145,7 @@ def test_a_state_of_another_config_is_not_taken_up(
 def test_bfloat16_is_near_float32_and_keeps_float32_weights(
     processor: Any, rows: list[dict[str, Any]], tiny_preset: Any
 ) -> None:
-    from trainer.model import build_model
+    from trainer.modeling.model import build_model
 
     losses = []
     for bf16 in (None, False, True):

@@ -17,10 +17,10 @@ import torch
 from event_files import scalars_of
 from goldmaker import gold
 
-from pipelines import shards
-from pipelines.mixture import build_mixture
-from pipelines.shards import build_shards
 from pipelines.store import Store, StoreError
+from pipelines.training_data import shards
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.shards import build_shards
 from trainer.__main__ import main
 from trainer.stages import (
     CHECKPOINTS,
@@ -130,7 +130,7 @@ def test_training_begins_from_a_checkpoint_by_its_folder(
     """The same tensors, its own tokenizer, its digest in the lineage; other weights there are another version."""
     import shutil
 
-    from trainer.tensors import WeightFiles
+    from trainer.modeling.tensors import WeightFiles
 
     kept = tmp_path / "kept"
     shutil.copytree(checkpoint_folder(made["mid_trained"]), kept)
@@ -170,7 +170,7 @@ def test_data_that_is_made_anew_alike_trains_nothing(
 
 
 def test_evaluations_have_controls_and_records_of_the_same_samples(made: dict[str, Any]) -> None:
-    from trainer.evaluate import compare
+    from trainer.evaluation.evaluate import compare
 
     records = {name: made[f"evaluations/{name}"].read("records").to_pylist() for name in MADE}
     ids = {name: [record["sample_id"] for record in listed] for name, listed in records.items()}

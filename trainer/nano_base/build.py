@@ -22,8 +22,8 @@ from trainer.nano_base.source import Drawings, PerceptionSource
 from trainer.nano_base.vision import FilledScreens, VisionConfig, train_vision
 
 if TYPE_CHECKING:
-    from trainer.batches import Processor
-    from trainer.checkpoint import Lineage
+    from trainer.data.batches import Processor
+    from trainer.modeling.checkpoint import Lineage
 
 OnEvent = Callable[[dict[str, Any]], None]
 GATE = "gate.json"
@@ -40,7 +40,7 @@ def build_nano_base(
     for sheets that aren't drawn yet.
     """
     from generators.perception.questions import WORLDS
-    from trainer.checkpoint import load_checkpoint, save_checkpoint
+    from trainer.modeling.checkpoint import load_checkpoint, save_checkpoint
 
     config = config or NanoBaseConfig()
     seen = Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages)
@@ -66,12 +66,12 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     """Random weights, and a tokenizer of the curriculum's words and `texts`; kept in `work/0-random`."""
     from generators.perception.questions import LAYOUTS, LESSONS, WORLDS
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor
-    from trainer.checkpoint import lineage
-    from trainer.model import build_model
+    from trainer.data.batches import Processor
+    from trainer.modeling.checkpoint import lineage
+    from trainer.modeling.model import build_model
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
     from trainer.stages import preset_from
-    from trainer.tokenizer import train_tokenizer
 
     folder, used, texts = work / "0-random", preset_from({"preset": "nano", "shape": config.shape}), sorted(texts)
     every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS)}, "tokenizer")
@@ -93,9 +93,9 @@ def _vision(
     progress: bool, anchor: Path | None = None,
 ) -> Path:  # fmt: skip
     """The tower alone; `anchor` is the checkpoint whose embeddings it was taught before (those of its own, if None)."""
-    from trainer.checkpoint import lineage, load_checkpoint
-    from trainer.image_labels import LabelledImages
-    from trainer.tensors import WeightFiles
+    from trainer.data.image_labels import LabelledImages
+    from trainer.modeling.checkpoint import lineage, load_checkpoint
+    from trainer.modeling.tensors import WeightFiles
 
     folder, before, known = work / name, WeightFiles(start).digest(), WeightFiles(anchor).digest() if anchor else ""
     made = load_checkpoint(start)
@@ -122,10 +122,10 @@ def _phase(
     work: Path, start: Path, number: int, phase: Phase, drawings: Drawings, config: NanoBaseConfig,
     on_event: OnEvent | None, progress: bool,
 ) -> Path:  # fmt: skip
-    from trainer.checkpoint import lineage, load_checkpoint
-    from trainer.image_labels import LabelledImages
+    from trainer.data.image_labels import LabelledImages
     from trainer.midtrain import train
-    from trainer.tensors import WeightFiles
+    from trainer.modeling.checkpoint import lineage, load_checkpoint
+    from trainer.modeling.tensors import WeightFiles
 
     folder = work / f"{number}-{phase.name}"
     source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
@@ -153,7 +153,7 @@ def _phase(
 
 def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
     """Whether a folder holds the checkpoint of just this config (its lineage is written last), in either precision."""
-    from trainer.checkpoint import LINEAGE, read_lineage
+    from trainer.modeling.checkpoint import LINEAGE, read_lineage
 
     def asked(config: Mapping[str, Any]) -> dict[str, Any]:
         return {name: {key: value for key, value in part.items() if key != "bf16"} if isinstance(part, dict) else part
@@ -163,7 +163,7 @@ def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
 
 
 def _keep(folder: Path, model: Any, processor: Processor, made: Lineage) -> None:
-    from trainer.checkpoint import LINEAGE, save_checkpoint
+    from trainer.modeling.checkpoint import LINEAGE, save_checkpoint
 
     (folder / LINEAGE).unlink(missing_ok=True)
     save_checkpoint(folder, model, processor, made)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainer.nano_base.vision import VisionConfig
-from trainer.precision import native_bf16
+from trainer.runtime.precision import native_bf16
 
 if TYPE_CHECKING:
     from trainer.midtrain import MidtrainConfig
@@ -101,8 +101,8 @@ class NanoBaseConfig:
 
     def midtrain(self, phase: Phase) -> MidtrainConfig:
         """A phase as the settings of `trainer.midtrain.train`."""
+        from trainer.data.span_weights import SpanWeights
         from trainer.midtrain import MidtrainConfig
-        from trainer.span_weights import SpanWeights
 
         return MidtrainConfig(
             max_steps=phase.steps, batch_size=phase.batch_size, learning_rate=phase.lr,

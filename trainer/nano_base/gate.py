@@ -17,9 +17,9 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
     `passed`: over the crowded screens at least three times the random-element rate, and the swapped-screen control
     within chance of the blind table's.
     """
-    from trainer.checkpoint import load_checkpoint
-    from trainer.controls import BlindTable
-    from trainer.evaluate import EvalConfig, evaluate
+    from trainer.evaluation.controls import BlindTable
+    from trainer.evaluation.evaluate import EvalConfig, evaluate
+    from trainer.modeling.checkpoint import load_checkpoint
 
     seen.draw(config.gated)
     unseen.draw(config.gated)
@@ -41,9 +41,9 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
 
 def _gate_rows(source: PerceptionSource, count: int) -> tuple[list[dict[str, Any]], dict[str, list[list[float]]]]:
     """The first `count` grounding rows with encoded pictures, and the boxes of all elements by picture."""
-    from pipelines.images import encode_png
+    from pipelines.storage.images import encode_png
     from schemas.coordinates import box_to_unit
-    from trainer.controls import picture_key
+    from trainer.evaluation.controls import picture_key
 
     rows: list[dict[str, Any]] = []
     elements: dict[str, list[list[float]]] = {}

@@ -20,14 +20,14 @@ from trainer.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.nano_base.world_pages import draw_pages, read_screens
 
 if TYPE_CHECKING:
-    from trainer.batches import Picture
+    from trainer.data.batches import Picture
 
 
 def as_picture(screen: PastedScreen, key: str) -> Picture:
     """A pasted screen as the processor's resized picture: its sizes are those that nothing has to be scaled to."""
     import numpy as np
 
-    from trainer.batches import Picture
+    from trainer.data.batches import Picture
 
     return Picture(key, np.ascontiguousarray(screen.pixels.transpose(2, 0, 1)))
 

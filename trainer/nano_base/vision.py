@@ -29,12 +29,12 @@ from generators.perception.sheets import TEXT_KINDS, VERSION, read_sheet
 from schemas.ids import digest
 from trainer.nano_base.source import Drawings, PerceptionSource, as_picture
 from trainer.nano_base.world_pages import VERSION as PAGE_VERSION
-from trainer.parallel import Ranks
-from trainer.precision import native_bf16
-from trainer.training_state import TrainingState
+from trainer.runtime.parallel import Ranks
+from trainer.runtime.precision import native_bf16
+from trainer.runtime.training_state import TrainingState
 
 if TYPE_CHECKING:
-    from trainer.image_labels import LabelledImages
+    from trainer.data.image_labels import LabelledImages
 
 KINDS: dict[str, float] = {"shape": 1.0, "icon": 1.5, "widget": 0.8, **dict.fromkeys(TEXT_KINDS, 1.0)}
 """How often each kind of element stands on a screen."""

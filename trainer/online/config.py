@@ -9,7 +9,7 @@ from typing import Any
 
 from generators.generation.execution import Limits
 from generators.task_pool import NANO_EDGES
-from trainer.grpo import GrpoConfig
+from trainer.rl.grpo import GrpoConfig
 
 MODES = ("sync", "async")
 SCHEDULES = ("constant", "linear")

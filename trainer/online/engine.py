@@ -19,15 +19,15 @@ import torch
 
 from generators.generation.journal import ClaimLost
 from schemas.ids import digest
-from trainer.batches import BadSample, Processor
-from trainer.checkpoint_policy import CheckpointPolicy
-from trainer.generation import Completion, generate
+from trainer.data.batches import BadSample, Processor
+from trainer.modeling.generation import Completion, generate
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import POLICY, Job, Recorder, RolloutClaim, Sample
+from trainer.serving.checkpoint_policy import CheckpointPolicy
 
 if TYPE_CHECKING:
-    from trainer.checkpoint import Checkpoint
-    from trainer.seen_pictures import SeenPictures
+    from trainer.modeling.checkpoint import Checkpoint
+    from trainer.modeling.seen_pictures import SeenPictures
 
 GATHER_S = 0.004
 """How long a free engine waits for others to join the first who asks (not in lockstep)."""

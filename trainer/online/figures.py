@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.grpo import Advantages
+from trainer.evaluation.statistics import paired
 from trainer.online.collect import Group
 from trainer.online.config import OnlineConfig
 from trainer.online.state import Progress
-from trainer.statistics import paired
+from trainer.rl.grpo import Advantages
 
 Event = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Rollouts as the learner takes them (METHOD §7): a trajectory is T separate (context, reply) samples that share one
 advantage, each weighted by the reply tokens of the whole trajectory. For replies of older weights, for replayed ones
-and for those of a server, the recorded log-probabilities are another policy's (`trainer.learner`).
+and for those of a server, the recorded log-probabilities are another policy's (`trainer.rl.learner`).
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.batches import Processor
-from trainer.grpo import Advantages
-from trainer.learner import Learner, LearnerConfig, Reply
+from trainer.data.batches import Processor
 from trainer.online.config import OnlineConfig
 from trainer.online.rollouts import Rollout
+from trainer.rl.grpo import Advantages
+from trainer.rl.learner import Learner, LearnerConfig, Reply
 
 
 def learner_config(config: OnlineConfig) -> LearnerConfig:

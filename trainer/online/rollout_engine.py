@@ -11,7 +11,7 @@ from trainer.online.rollouts import POLICY, Job
 if TYPE_CHECKING:
     import torch
 
-    from trainer.generation import Completion
+    from trainer.modeling.generation import Completion
 
 
 class EngineFailed(RuntimeError):

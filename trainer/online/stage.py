@@ -15,18 +15,18 @@ from generators.environments.world import World
 from generators.generation.contract import Contract
 from generators.generation.device_pools import DEVICES, LOCAL, Places, open_pool
 from generators.generation.devices import DevicePool, LocalPool
-from pipelines.manifest import Check
+from pipelines.storage.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
-from trainer.checkpoint import read_preset
-from trainer.held_out import DOMAINS
+from trainer.modeling.checkpoint import read_preset
+from trainer.offline.held_out import DOMAINS
 from trainer.online.config import OnlineConfig, config_from
 from trainer.online.strata import edges_for
 from trainer.online.train import train_online
-from trainer.parallel import ranks
+from trainer.runtime.parallel import ranks
+from trainer.runtime.tracking import Watch
 from trainer.stage_checkpoints import MODEL, _loads
 from trainer.stages import BROWSER_WORLDS, TASKS, Context, Made
-from trainer.tracking import Watch
 
 PICTURE = "rollout.png"
 """The screens of one rollout, beside the checkpoint's folder."""

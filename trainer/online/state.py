@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from pipelines.whole_files import sync, whole_file
-from trainer.learner import Learner
+from pipelines.storage.whole_files import sync, whole_file
+from trainer.rl.learner import Learner
 
 FILE = "online_rl.pt"
 

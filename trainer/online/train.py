@@ -22,11 +22,9 @@ from generators.environments.evaluators import has_rule
 from generators.generation.contract import Contract
 from generators.generation.devices import DevicePool
 from schemas.ids import canonical_json, digest
-from trainer.checkpoint import lineage, load_checkpoint, load_processor, save_checkpoint
-from trainer.deterministic import deterministic
-from trainer.grpo import Advantages, group_advantages, shrunk_negatives
-from trainer.learner import STATE_VERSION
-from trainer.memory import give_back
+from trainer.modeling.checkpoint import lineage, load_checkpoint, load_processor, save_checkpoint
+from trainer.modeling.tensors import WeightFiles
+from trainer.offline.rl_metrics import in_memory, weight_delta
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, Group, SyncCollector
 from trainer.online.config import OnlineConfig
@@ -43,8 +41,10 @@ from trainer.online.state import Progress, StateFile
 from trainer.online.strata import StratifiedBatches
 from trainer.online.success import judge_of
 from trainer.online.workers import RolloutWorkers
-from trainer.rl_metrics import in_memory, weight_delta
-from trainer.tensors import WeightFiles
+from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
+from trainer.rl.learner import STATE_VERSION
+from trainer.runtime.deterministic import deterministic
+from trainer.runtime.memory import give_back
 
 METRICS = "online_rl.json"
 SHOW_EVERY = 10
@@ -81,7 +81,7 @@ def train_online(
 
     `validation` tasks are apart from `tasks`: the policy does each once, greedily, at the beginning, every
     `validate_every` updates and at the end. Under torchrun this is what the first rank does, while the others follow
-    its learner (`trainer.launch`). With a `state_dir` a killed run goes on. `on_event` receives dicts with a
+    its learner (`trainer.runtime.launch`). With a `state_dir` a killed run goes on. `on_event` receives dicts with a
     `kind`: start, rollouts, picture, update, validation, reference, saved, resumed, trained, done. `stage` and
     `parents` go into the lineage. Raises `ValueError` for tasks that can't be used, `RuntimeError` where an update
     loses all its rollouts, and what keeps devices from ever opening.

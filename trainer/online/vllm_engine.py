@@ -31,9 +31,9 @@ import torch
 
 from generators.policies.policy import PolicyError
 from pipelines.prompts import messages, navigation_text
-from trainer.batches import Processor
-from trainer.generation import Completion
-from trainer.model import reply_logprobs
+from trainer.data.batches import Processor
+from trainer.modeling.generation import Completion
+from trainer.modeling.model import reply_logprobs
 from trainer.online.config import VllmConfig
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.rollouts import POLICY, Job

@@ -4,7 +4,7 @@ The learner is rank 0 of a group of its own with each server, whose workers are 
 `/init_weight_transfer_engine` brings the group about, then each update is `/start_weight_update`, `/update_weights`
 (names, dtypes and shapes, while the tensors are broadcast one after the other in that order) and
 `/finish_weight_update` with the label. From a GPU the group is NCCL's, and workers join it by its unique id; from a CPU
-it is Gloo's, which `trainer.rollout_server` speaks and vLLM doesn't.
+it is Gloo's, which `trainer.serving.rollout_server` speaks and vLLM doesn't.
 """
 
 from __future__ import annotations

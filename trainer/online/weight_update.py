@@ -52,7 +52,7 @@ class ReloadWeights:
 
     def keep(self, label: str, model: Any, weights: Mapping[str, torch.Tensor]) -> None:
         """Whole or not at all. Raises `OSError`."""
-        from trainer.checkpoint import quiet
+        from trainer.modeling.checkpoint import quiet
 
         there, partial = self._folder / label, self._folder / (label + PARTIAL)
         partial.mkdir(parents=True)

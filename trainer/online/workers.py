@@ -26,7 +26,7 @@ from trainer.online.success import FinalFrameJudge
 from trainer.online.worker_state import RolloutWorker, Statistics, Task
 
 if TYPE_CHECKING:
-    from trainer.checkpoint import Checkpoint
+    from trainer.modeling.checkpoint import Checkpoint
 
 LOOK_S = 0.2
 JOIN_S = 10.0

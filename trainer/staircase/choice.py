@@ -24,7 +24,7 @@ from generators.generation.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.policy import Policy
 from generators.policies.scripted import ScriptedAgent
-from pipelines.whole_files import whole_file
+from pipelines.storage.whole_files import whole_file
 from schemas.ids import canonical_json, digest
 from trainer.staircase.blind import BlindPolicy, BlindTable
 from trainer.staircase.tasks import GROUNDS, Family, candidates, episodes, ground, guide_of, open_nano

@@ -116,7 +116,7 @@ class StaircaseConfig:
 
 def long_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
     """Nano on two cores, at most 100 minutes a seed (the tasks and episodes, shared by all seeds, aside)."""
-    from trainer.precision import native_bf16
+    from trainer.runtime.precision import native_bf16
 
     made = StaircaseConfig(platform, seed, base, choice=ChoiceConfig(worlds=worlds_of(platform)))
     made = _everywhere(made, {"bf16": native_bf16()})

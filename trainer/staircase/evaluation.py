@@ -22,7 +22,7 @@ from trainer.staircase.tasks import family_of, nano_pool
 from trainer.staircase.training import Stage
 
 if TYPE_CHECKING:
-    from trainer.checkpoint import Checkpoint
+    from trainer.modeling.checkpoint import Checkpoint
 
 CODE_VERSION = "2"
 KEPT = ("task_id", "cluster", "world", "success", "finished", "steps", "attempt", "why", "ended", "unreadable")
@@ -45,7 +45,7 @@ class Evaluation:
 
     def row(self, name: str, tested: Stage | PolicyMaker) -> dict[str, Any]:
         """Figures of a checkpoint or a policy: {"name", "greedy", "sampled", "grounding"}, records each."""
-        from trainer.tensors import WeightFiles
+        from trainer.modeling.tensors import WeightFiles
 
         who = tested.name if isinstance(tested, PolicyMaker) else WeightFiles(tested.model).digest()
         tried = [[contract.task_id for contract in some] for some in (self.test, self.sampled)]
@@ -80,8 +80,8 @@ class Evaluation:
         return [{name: record[name] for name in KEPT} for record in found["records"]]
 
     def _grounding(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
-        from trainer.controls import BlindTable, picture_key
-        from trainer.evaluate import EvalConfig, evaluate
+        from trainer.evaluation.controls import BlindTable, picture_key
+        from trainer.evaluation.evaluate import EvalConfig, evaluate
 
         if not self._asked:
             return []
@@ -112,6 +112,6 @@ class Evaluation:
 
 
 def _loaded(stage: Stage) -> Checkpoint:
-    from trainer.checkpoint import load_checkpoint
+    from trainer.modeling.checkpoint import load_checkpoint
 
     return load_checkpoint(stage.model)

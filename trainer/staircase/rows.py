@@ -11,7 +11,7 @@ from generators.generation.contract import Contract
 from generators.judge_bench.references import references
 from generators.policies.policy import Said, View
 from pipelines.prompts import REFUSAL, grounding_text, messages, navigation_text, point_answer, reply_text
-from pipelines.tokens import count_tokens
+from pipelines.training_data.tokens import count_tokens
 from schemas.actions import render
 from schemas.ids import canonical_json, item_step, sample_id
 from trainer.staircase.performing import Moment
@@ -36,7 +36,7 @@ def navigation_rows(contract: Contract, family: str, split: str, moments: Sequen
 
 
 def prompt_of(view: View) -> str:
-    """The navigation prompt of a view, word for word as `trainer.checkpoint_policy` asks."""
+    """The navigation prompt of a view, word for word as `trainer.serving.checkpoint_policy` asks."""
     done = [(number, render(said.action, view.platform)) for number, said in enumerate(view.past, 1) if said.action]
     return navigation_text(view.goal, done)
 

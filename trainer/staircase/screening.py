@@ -36,7 +36,7 @@ def screen(
     It is written to `folder` and read from there the next time; a run that was killed goes on. Attempts that an
     infrastructure failure ended don't count; a family of which none counts has no share.
     """
-    from trainer.checkpoint import load_checkpoint
+    from trainer.modeling.checkpoint import load_checkpoint
     from trainer.suites.worlds import world_success
 
     home = Path(folder)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.manifest import Check, Manifest
+from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest
 from trainer.stages import DEFAULTS, weights_folder
@@ -31,7 +31,7 @@ def config_from(plain: Mapping[str, Any]) -> StaircaseConfig:
 
 def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | None = None) -> Manifest:
     """Climb the staircase, or go on where a killed call stopped; equal settings and weights do no work twice."""
-    from trainer.tensors import WeightFiles
+    from trainer.modeling.tensors import WeightFiles
 
     base = WeightFiles(Path(config.base)).digest() if config.base else ""  # the same folder may hold others tomorrow
     plain = {**config.plain(), "base": base}

@@ -58,7 +58,7 @@ class Trainings:
     def base(self) -> Stage:
         """The checkpoint folder of the config, or nano with random weights."""
         if self.config.base:
-            from trainer.tensors import WeightFiles
+            from trainer.modeling.tensors import WeightFiles
 
             weights = WeightFiles(self.config.base).digest()
             return Stage("base", Path(self.config.base), 0.0, {"weights": weights, "random_weights": False})
@@ -68,11 +68,11 @@ class Trainings:
         """The nano preset as it is built, its tokenizer learned on the training texts."""
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.batches import Processor
-            from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
-            from trainer.model import build_model
+            from trainer.data.batches import Processor
+            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+            from trainer.modeling.model import build_model
+            from trainer.modeling.tokenizer import train_tokenizer
             from trainer.presets import Shape, image_processor, preset
-            from trainer.tokenizer import train_tokenizer
 
             if self.config.base:
                 like = load_checkpoint(self.config.base).processor
@@ -95,8 +95,8 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
             from trainer.midtrain import MidtrainConfig, train
+            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 
             loaded = load_checkpoint(base.model)
             looks = Looks(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
@@ -129,8 +129,8 @@ class Trainings:
 
     def _source(self, settings: MidtrainConfig) -> RowSource:
         """The training rows in the order and mixture of these settings."""
+        from trainer.data.stream import scheduled
         from trainer.midtrain import ListSource
-        from trainer.stream import scheduled
 
         rows = self.rows["train"]
         return scheduled(ListSource(rows, settings.seed), settings, rows)
@@ -144,8 +144,8 @@ class Trainings:
             given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_every": 1}
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.offline_config import config_from
-            from trainer.offline_rl import train_offline
+            from trainer.offline.config import config_from
+            from trainer.offline.train import train_offline
 
             settings = config_from(domain, {"threads": config.threads, **_tuples(given), "seed": config.seed})
             looks: list[dict[str, Any]] = []
@@ -213,8 +213,8 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
             from trainer.midtrain import MidtrainConfig, train
+            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 
             loaded = load_checkpoint(start.model)
             narrow = MidtrainConfig(**_tuples(config.midtrain)).sigma[1]
@@ -254,8 +254,8 @@ class Trainings:
         name = method if not how else f"{method}-{digest(how)[:8]}"
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.checkpoint import LINEAGE
-            from trainer.merge import merge
+            from trainer.merging.merge import merge
+            from trainer.modeling.checkpoint import LINEAGE
 
             if not (folder / LINEAGE).is_file():  # it is written last: a folder that has it is whole
                 merge(method, base.model, [expert.model for expert in experts], folder, stage=method, **how)
@@ -270,7 +270,7 @@ class Trainings:
         return [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
 
     def _weights(self, stage: Stage) -> str:
-        from trainer.tensors import WeightFiles
+        from trainer.modeling.tensors import WeightFiles
 
         return str(stage.told.get("weights") or WeightFiles(stage.model).digest())
 
@@ -278,7 +278,7 @@ class Trainings:
         self, name: str, key: str, make: Callable[[Path, Stopwatch], dict[str, Any]], budget_s: float = 0.0
     ) -> Stage:
         """The stage as it lies there, or made now."""
-        from trainer.tensors import WeightFiles
+        from trainer.modeling.tensors import WeightFiles
 
         home = self.folder / f"{name}-{key[:12]}"
         done = home / DONE
@@ -298,7 +298,7 @@ def _keep_peak(start: Path, state: Path, folder: Path, name: str, parent: str) -
     """The peak's weights of an offline run that the time has ended, as a checkpoint; → its looks."""
     import torch
 
-    from trainer.checkpoint import lineage, load_checkpoint, save_checkpoint
+    from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 
     saved = torch.load(state, weights_only=True, map_location="cpu")["state"]
     loaded = load_checkpoint(start)

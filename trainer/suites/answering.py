@@ -13,8 +13,8 @@ from pipelines.prompts import prompt_text
 if TYPE_CHECKING:
     from generators.generation.scheduling import PolicyMaker
     from generators.policies.policy import View
-    from trainer.batches import Row
-    from trainer.checkpoint import Checkpoint
+    from trainer.data.batches import Row
+    from trainer.modeling.checkpoint import Checkpoint
 
 Words = Literal["trained", "told"]
 """`trained`: the very words of the training data, for checkpoints made here. `told`: what is wanted is spelt out, for
@@ -35,7 +35,7 @@ class Answer:
 
 
 class Answerer(Protocol):
-    """Rows (see `trainer.batches.Row`) → one answer each, greedy, in their order."""
+    """Rows (see `trainer.data.batches.Row`) → one answer each, greedy, in their order."""
 
     name: str
 
@@ -56,7 +56,7 @@ def parameters_digest(model: Any) -> str:
 
 def checkpoint_name(checkpoint: Checkpoint, digest: str = "") -> str:
     """What a checkpoint is called in reports: stage, lineage and weights (`digest`, if its parameters' is known)."""
-    from trainer.checkpoint_policy import CheckpointPolicy
+    from trainer.serving.checkpoint_policy import CheckpointPolicy
 
     return f"{CheckpointPolicy(checkpoint).name}-{(digest or parameters_digest(checkpoint.model))[:8]}"
 
@@ -69,8 +69,8 @@ class CheckpointAnswers:
         self._checkpoint, self._batch_size = checkpoint, batch_size
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
-        from trainer.batches import BadSample
-        from trainer.generation import generate
+        from trainer.data.batches import BadSample
+        from trainer.modeling.generation import generate
 
         answers = [Answer("", "unreadable")] * len(rows)
         places: list[int] = []
@@ -135,7 +135,7 @@ class EndpointAnswers:
 
     def _messages(self, row: Row) -> list[dict[str, Any]]:
         from generators.policies.chat_endpoint import picture
-        from trainer.batches import row_images
+        from trainer.data.batches import row_images
 
         if self._agent is not None and row["objective"] == "navigation":
             return self._agent(row)
@@ -149,7 +149,7 @@ class TrainedPrompt:
     """The words of the training data for a turn of an episode, as messages (in the place of `AgentPrompt`)."""
 
     def messages(self, view: View, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
-        """One user turn: goal, history and the screenshot; see `trainer.checkpoint_policy.CheckpointPolicy.row`."""
+        """One user turn: goal, history and the screenshot, as in `trainer.serving.checkpoint_policy`."""
         from generators.policies.chat_endpoint import picture
         from pipelines.prompts import navigation_text
         from schemas.actions import render

@@ -21,7 +21,7 @@ from generators.generation.execution import BAD_START
 if TYPE_CHECKING:
     from generators.generation.devices import DevicePool
     from generators.generation.execution import Limits
-    from trainer.checkpoint import Checkpoint
+    from trainer.modeling.checkpoint import Checkpoint
     from trainer.online.rollouts import Job, Rollout
     from trainer.online.workers import RolloutWorkers
 
@@ -80,9 +80,9 @@ def _crews(
     few."""
     import torch
 
+    from trainer.modeling.seen_pictures import SeenPictures
     from trainer.online.engine import ReplyEngine
     from trainer.online.workers import RolloutWorkers
-    from trainer.seen_pictures import SeenPictures
 
     sizes = [workers] if workers < SPLIT else [workers - workers // 2, workers // 2]
     threads = max(1, torch.get_num_threads() // len(sizes))

@@ -4,7 +4,8 @@ A hit is scored as the authors score it: the point lies in the target box, borde
 polygon (OSWorld-G), in it or on its border; where the element isn't there, the reply is [-1,-1]. Every figure has a
 95 % interval (bootstrap over screens), and stands beside
 
-* `blind`: the usual place of these words in the *training* data (`trainer.controls.BlindTable`), if that is given;
+* `blind`: the usual place of these words in the *training* data (`trainer.evaluation.controls.BlindTable`), if that is
+given;
 * `blind_suite`: the mean place of the benchmark's own targets on *other* screens, by words, else by platform: what its
   layout habits alone are worth;
 * `random_element`: the chance of a random one of the screen's annotated elements (the target's area where it is alone);
@@ -24,10 +25,10 @@ from pipelines.prompts import grounding_text, messages
 from schemas.action_types import REFUSED
 from schemas.actions import parse_reply
 from schemas.coordinates import contains
-from trainer.controls import BlindTable, random_element, swap_screens
-from trainer.generation import GROUNDING_TOKENS
-from trainer.rewards import Truth, r_format
-from trainer.statistics import interval, paired
+from trainer.evaluation.controls import BlindTable, random_element, swap_screens
+from trainer.evaluation.statistics import interval, paired
+from trainer.modeling.generation import GROUNDING_TOKENS
+from trainer.rl.rewards import Truth, r_format
 from trainer.suites.answering import Answer, Answerer
 from trainer.suites.intervals import macro_interval
 from trainer.suites.reading import Benchmark, Question, Read, questions

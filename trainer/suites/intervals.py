@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trainer.statistics import DRAWS, Interval, interval
+from trainer.evaluation.statistics import DRAWS, Interval, interval
 
 
 def crossed_interval(
@@ -17,8 +17,8 @@ def crossed_interval(
     """Mean of `values` with a 95 % bootstrap over `clusters` and, independently of them, over `runs` (training seeds).
 
     Every draw takes as many clusters and as many runs as there are, with replacement, and averages the values of all
-    drawn pairs (Owen 2007, "The pigeonhole bootstrap"). One run is `trainer.statistics.interval`: it holds for that
-    checkpoint alone. Raises `ValueError` on unequal lengths.
+    drawn pairs (Owen 2007, "The pigeonhole bootstrap"). One run is `trainer.evaluation.statistics.interval`: it holds
+    for that checkpoint alone. Raises `ValueError` on unequal lengths.
     """
     if not len(values) == len(clusters) == len(runs):
         raise ValueError(f"crossed interval: expected a cluster and a run for each value, found {len(values)} values, "
@@ -58,7 +58,7 @@ def macro_interval(
 ) -> Interval:
     """Mean over `cells` of the mean in each cell, with a 95 % bootstrap over `clusters`, which may span cells.
 
-    A draw that leaves a cell empty averages the others. One cell is `trainer.statistics.interval`.
+    A draw that leaves a cell empty averages the others. One cell is `trainer.evaluation.statistics.interval`.
     """
     data = np.asarray(values, float)
     names, place = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)

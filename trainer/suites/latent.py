@@ -25,11 +25,11 @@ import pyarrow.parquet as pq
 
 from pipelines.prompts import APP_QUESTION, messages
 from schemas.ids import digest
-from trainer.statistics import interval, paired
+from trainer.evaluation.statistics import interval, paired
 
 if TYPE_CHECKING:
     from pipelines.store import Store
-    from trainer.checkpoint import Checkpoint
+    from trainer.modeling.checkpoint import Checkpoint
 
 Pooling = Literal["picture", "last"]
 LABELS = ("app", "source", "platform")
@@ -182,7 +182,7 @@ def embed(
     picture."""
     import torch
 
-    from trainer.model import hidden_states
+    from trainer.modeling.model import hidden_states
 
     device = next(checkpoint.model.parameters())
     found: list[Array] = []
@@ -218,7 +218,7 @@ def evaluate_latent(
     where no label has two classes.
     """
     from pipelines.store import StoreError
-    from trainer.batches import BadSample
+    from trainer.data.batches import BadSample
 
     config = config or LatentConfig()
     screens: list[Screen] = []

@@ -14,7 +14,7 @@ from trainer.suites.registry import Suite, benchmark, suite
 if TYPE_CHECKING:
     from generators.generation.scheduling import PolicyMaker
     from pipelines.store import Store
-    from trainer.controls import BlindTable
+    from trainer.evaluation.controls import BlindTable
     from trainer.suites.answering import Answerer, Words
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -114,8 +114,8 @@ def _store(options: SuiteOptions, name: str) -> Store:
 
 def blind_table(store: Store | None) -> BlindTable | None:
     """The blind table of a store's training shards; None without any."""
-    from trainer.controls import BlindTable
-    from trainer.data import light_rows
+    from trainer.data.rows import light_rows
+    from trainer.evaluation.controls import BlindTable
     from trainer.stages import SHARDS
 
     shards = store.current(SHARDS) if store is not None else None
@@ -131,7 +131,7 @@ def _answers(subject: Subject, workers: int) -> Answerer:
         agent = told_messages if subject.words == "told" else None
         return EndpointAnswers(subject.base_url, subject.model, words=subject.words, workers=max(workers, 4),
                                agent=agent)  # fmt: skip
-    from trainer.checkpoint import load_checkpoint
+    from trainer.modeling.checkpoint import load_checkpoint
 
     return CheckpointAnswers(load_checkpoint(subject.checkpoint, device=subject.device))
 
@@ -139,7 +139,7 @@ def _answers(subject: Subject, workers: int) -> Answerer:
 def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
     """What plays episodes: a loaded checkpoint, or policies over an endpoint."""
     if subject.checkpoint is not None:
-        from trainer.checkpoint import load_checkpoint
+        from trainer.modeling.checkpoint import load_checkpoint
 
         return load_checkpoint(subject.checkpoint, device=subject.device)
     from generators.policies.registry import build_policy
@@ -154,10 +154,10 @@ def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
 def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
     from dataclasses import replace
 
-    from trainer.checkpoint import load_checkpoint
-    from trainer.controls import picture_key
-    from trainer.data import light_rows, screen_elements, with_pictures
-    from trainer.evaluate import EvalConfig, choose, evaluate
+    from trainer.data.rows import light_rows, screen_elements, with_pictures
+    from trainer.evaluation.controls import picture_key
+    from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
+    from trainer.modeling.checkpoint import load_checkpoint
     from trainer.stages import HELDOUT
     from trainer.suites.answering import checkpoint_name
 
@@ -240,7 +240,7 @@ def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_eve
     require_harness()
     made: Any = _policy(subject, options)
     if subject.checkpoint is not None:
-        from trainer.checkpoint_policy import CheckpointPolicy
+        from trainer.serving.checkpoint_policy import CheckpointPolicy
         from trainer.suites.answering import checkpoint_name
 
         policy: Any = CheckpointPolicy(made, temperature=options.temperature, name=checkpoint_name(made))
@@ -253,7 +253,7 @@ def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_eve
 
 
 def _latent(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
-    from trainer.checkpoint import load_checkpoint
+    from trainer.modeling.checkpoint import load_checkpoint
     from trainer.suites.answering import checkpoint_name
     from trainer.suites.latent import LatentConfig, evaluate_latent
 

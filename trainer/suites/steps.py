@@ -28,13 +28,13 @@ from pipelines.store import Store, StoreError
 from schemas.action_types import POINTED, Finished
 from schemas.actions import parse, parse_reply
 from schemas.ids import digest
-from trainer.controls import BlindTable
-from trainer.rewards import RewardConfig, Truth, r_format, step_success, type_match
-from trainer.statistics import interval, paired
+from trainer.evaluation.controls import BlindTable
+from trainer.evaluation.statistics import interval, paired
+from trainer.rl.rewards import RewardConfig, Truth, r_format, step_success, type_match
 from trainer.suites.answering import Answer, Answerer
 
 if TYPE_CHECKING:
-    from pipelines.manifest import Manifest
+    from pipelines.storage.manifest import Manifest
 
 Level = Literal["high", "low"]
 OnEvent = Callable[[dict[str, Any]], None]
@@ -149,7 +149,7 @@ def told_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The messages for a model that has to be told the actions (`generators.policies.agent_prompt`)."""
     from generators.policies.agent_prompt import AgentPrompt
     from generators.policies.policy import Said, View
-    from trainer.batches import row_images
+    from trainer.data.batches import row_images
 
     past = tuple(Said(parse(action) if action else None) for action in row["past"])
     return AgentPrompt().messages(View(row["goal"], row_images(row)[0], (1, 1), row["platform"], past))

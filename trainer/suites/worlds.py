@@ -30,7 +30,7 @@ from trainer.suites.intervals import crossed_interval, pass_at_k
 
 if TYPE_CHECKING:
     from pipelines.store import Store
-    from trainer.checkpoint import Checkpoint
+    from trainer.modeling.checkpoint import Checkpoint
     from trainer.online.rollouts import Job, Rollout
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -147,8 +147,8 @@ class _Subject:
             return cls(tested, tested.name)
         import threading
 
-        from trainer.checkpoint import load_checkpoint
-        from trainer.checkpoint_policy import MAX_NEW_TOKENS, CheckpointPolicy
+        from trainer.modeling.checkpoint import load_checkpoint
+        from trainer.serving.checkpoint_policy import MAX_NEW_TOKENS, CheckpointPolicy
 
         loaded = load_checkpoint(tested, device=device) if isinstance(tested, str | Path) else tested
         identity, lock, most = parameters_digest(loaded.model), threading.Lock(), max_new_tokens or MAX_NEW_TOKENS

@@ -29,7 +29,7 @@ from generators.daas.drivers.adb_tree import places_of
 from generators.daas.drivers.frames import limited, png_size, read_options, to_px, utf8_parts
 from generators.daas.tunnel import open_tunnel
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
-from pipelines.android_xml import TreeError
+from pipelines.native.android_xml import TreeError
 from schemas.actions import (
     SYNTHESISED_PATHS,
     Action,

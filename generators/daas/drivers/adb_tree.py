@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from generators.environments.world import Place
-from pipelines.android_xml import View, views
+from pipelines.native.android_xml import View, views
 from schemas.coordinates import OffScreen, box_to_unit
 
 ROLES = {

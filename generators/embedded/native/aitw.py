@@ -7,7 +7,7 @@ from pathlib import Path
 
 from generators.embedded.native import common
 from generators.embedded.recording import Act, Episode, Step
-from pipelines import tf_example, tfrecord
+from pipelines.native import tf_example, tfrecord
 
 EPISODES_PER_FILE = 8
 CODES = {"type": 3, "tap": 4, "swipe": 4, "back": 5, "home": 6, "enter": 7, "done": 10, "impossible": 11, "unknown": 12}

@@ -10,7 +10,7 @@ from typing import Any
 from generators.embedded.native import common
 from generators.embedded.recording import Act, Episode
 from generators.environments.pages import Element
-from pipelines import accessibility, tf_example, tfrecord
+from pipelines.native import accessibility, tf_example, tfrecord
 
 EPISODES_PER_FILE = 10
 

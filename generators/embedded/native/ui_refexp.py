@@ -12,7 +12,7 @@ from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
 from generators.embedded.screens import StillScreen, expression, nameable, picture_box
 from generators.environments.pages import Element
-from pipelines import tf_example, tfrecord
+from pipelines.native import tf_example, tfrecord
 from schemas.ids import digest
 
 CLASSES = {

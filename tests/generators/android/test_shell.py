@@ -20,7 +20,7 @@ from generators.environments.android.shell_commands import COMMANDS, run_line
 from generators.environments.android.shell_line import LineError, parse_line
 from generators.environments.android.uiautomator import Node, dump_xml
 from generators.environments.android.virtual_files import MAX_FILE, FileError, VirtualFiles
-from pipelines.android_xml import views
+from pipelines.native.android_xml import views
 
 
 class Shell:

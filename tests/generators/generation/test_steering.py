@@ -18,8 +18,8 @@ from generators.generation.loop import BANK, CATALOGUE, LoopConfig
 from generators.generation.rounds import build_bank, build_catalogue
 from generators.generation.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.task_pool import STRATA
-from pipelines.manifest import Manifest, StoreError
-from pipelines.promoted import read_promoted
+from pipelines.storage.manifest import Manifest, StoreError
+from pipelines.storage.promoted import read_promoted
 from pipelines.store import Check, PartSpec, PartWriter, Store
 from schemas.ids import digest
 

@@ -12,10 +12,10 @@ import pytest
 from tfrecords import aitw_features, gradient, small_aitw, without, write_examples
 from unified import Unified, unify
 
-from pipelines import aitw_native, aitw_parquet, tf_example, tfrecord
-from pipelines.images import encode_png
 from pipelines.mapping import SplitListError
+from pipelines.native import aitw_native, aitw_parquet, tf_example, tfrecord
 from pipelines.sources.aitw import DESCRIPTOR
+from pipelines.storage.images import encode_png
 from pipelines.store import Store
 
 FILE = "general/general-00000-of-00001"

@@ -10,7 +10,7 @@ import pytest
 from unified import unify
 from webnative import candidate, png, real, web_action, web_episode, write
 
-from pipelines import json_array
+from pipelines.native import json_array
 from pipelines.sources.mind2web import Mind2webAdapter
 
 

@@ -10,7 +10,7 @@ import pytest
 from tfrecords import png, without, write_examples
 from unified import Unified, unify
 
-from pipelines import tf_example
+from pipelines.native import tf_example
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
 

@@ -17,11 +17,11 @@ from unified import unify
 from pipelines import suites
 from pipelines.adapter import Raw
 from pipelines.derive import derive_samples
-from pipelines.images import open_image
-from pipelines.removed import removed_items
-from pipelines.shards import build_shards
+from pipelines.storage.images import open_image
 from pipelines.store import Manifest, Store
 from pipelines.suites import SuiteItem
+from pipelines.training_data.removed import removed_items
+from pipelines.training_data.shards import build_shards
 from pipelines.unify import unify_source
 from quality.contamination.contamination import find_contamination
 from quality.contamination.fingerprints import build_fingerprints, build_split_fingerprints

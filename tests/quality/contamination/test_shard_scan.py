@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from suitemaker import encode, make_suite, page, sample, suite_row, train_on
 
-from pipelines.manifest import Manifest
-from pipelines.mixture import build_mixture
-from pipelines.shards import SHARD, build_shards
+from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, Store, StoreError
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.shards import SHARD, build_shards
 from quality.contamination.contamination import find_contamination
 from quality.contamination.shard_scan import scan_shards
 

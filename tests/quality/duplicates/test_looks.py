@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from suitemaker import encode, page
 
-from pipelines.images import phash
+from pipelines.storage.images import phash
 from pipelines.store import Store
 from quality.duplicates.looks import Look, LookBook, look, one_screen
 

@@ -40,10 +40,10 @@ def tiny() -> tuple[Any, Any]:
     """(model, processor) of the true Qwen3-VL architecture, random weights."""
     import torch
 
-    from trainer.batches import Processor
-    from trainer.model import build_model
+    from trainer.data.batches import Processor
+    from trainer.modeling.model import build_model
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset
-    from trainer.tokenizer import train_tokenizer
 
     torch.set_num_threads(1)
     shape = Shape(
@@ -69,7 +69,7 @@ class Served:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                from trainer.generation import generate
+                from trainer.modeling.generation import generate
 
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 row = row_of(body)

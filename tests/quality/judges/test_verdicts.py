@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from openai_server import OpenAIServer
 
-from pipelines.manifest import Manifest
+from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, Store
 from quality.items import load_part, part_keys
 from quality.judges.judge import JudgeError, Verdict

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.manifest import StoreError
+from pipelines.storage.manifest import StoreError
 from pipelines.store import PartSpec, Store
 from quality.items import Part, provenance
 from quality.judges.judge import Verdict, route

@@ -8,9 +8,9 @@ from typing import Any
 import goldmaker
 import pytest
 
-from pipelines.manifest import Manifest
-from pipelines.shards import build_shards
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from pipelines.training_data.shards import build_shards
 from quality.items import Episode
 from quality.judges.judge import Verdict
 from quality.judges.verdicts import judge_source

@@ -8,8 +8,8 @@ import goldmaker
 import pyarrow as pa
 import pytest
 
-from pipelines.shards import build_shards
 from pipelines.store import Store
+from pipelines.training_data.shards import build_shards
 from quality.review.promote import promote
 from quality.review.queue import build_queue, open_queue
 from quality.review.refusals import Quarantine, find_refused

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reviewing import judged_store
 
-from pipelines.manifest import StoreError
+from pipelines.storage.manifest import StoreError
 from pipelines.store import Store
 from quality.bench.calibration import wilson
 from quality.items import Episode

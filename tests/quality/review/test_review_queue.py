@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reviewing import judged_store
 
-from pipelines.manifest import StoreError
+from pipelines.storage.manifest import StoreError
 from pipelines.store import Store
 from quality.review import queue as queues
 from quality.review.queue import Queue, build_queue, open_folder, open_queue

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from goldmaker import commit_gold, episodes
 
-from pipelines.mixture import SHARES
 from pipelines.sources import registry
 from pipelines.store import PartSpec, Store, StoreError
+from pipelines.training_data.mixture import SHARES
 from quality.safety.licence_report import as_json, inputs_digest, licence_report, markdown, summary, terms
 from schemas.tables import Samples
 

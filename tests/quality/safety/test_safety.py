@@ -16,8 +16,8 @@ from trigger_attacks import Attack, encoded, plant
 
 from dagster_project.cli import main
 from dagster_project.commands import safety as command
-from pipelines.mixture import SHARES
 from pipelines.store import Store, StoreError
+from pipelines.training_data.mixture import SHARES
 from quality.safety.files import scan_directory
 from quality.safety.scan import SafetyConfig, require_unified, scan_sources
 from schemas.actions import Click, Type

@@ -13,7 +13,7 @@ from trainer.nano_base.build import GATE, build_nano_base, goal_texts
 from trainer.nano_base.curriculum import CURRICULUM, NanoBaseConfig, Phase
 from trainer.nano_base.source import Drawings, PerceptionSource
 from trainer.nano_base.vision import VisionConfig
-from trainer.precision import native_bf16
+from trainer.runtime.precision import native_bf16
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 2048, "hidden": 32, "layers": 1, "heads": 1, "kv_heads": 1, "intermediate": 32,
@@ -126,7 +126,7 @@ def test_another_config_is_built_anew(built: Path) -> None:
 
 def test_nothing_can_be_answered_blind(built: Path) -> None:
     from schemas.actions import parse_reply
-    from trainer.controls import BlindTable
+    from trainer.evaluation.controls import BlindTable
 
     for lesson in ("texts", "mixed"):  # the small screens of the first lessons can be guessed at a little
         seen = PerceptionSource(Drawings.of_split(built, "train", 2, 2, 0), {lesson: 1.0}, "seen")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from trainer.checkpoint import load_checkpoint, read_lineage
+from trainer.modeling.checkpoint import load_checkpoint, read_lineage
+from trainer.modeling.tensors import WeightFiles
 from trainer.nano_base.build import GATE
 from trainer.nano_base.curriculum import CURRICULUM, NanoBaseConfig
 from trainer.nano_base.gate import gate
 from trainer.nano_base.source import Drawings
 from trainer.presets import NANO_BASE
 from trainer.stages import weights_folder
-from trainer.tensors import WeightFiles
 
 
 def test_they_tell_what_they_were_made_of() -> None:

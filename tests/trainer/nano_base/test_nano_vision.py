@@ -13,7 +13,7 @@ import torch
 from generators.perception.labels import PARTS
 from generators.perception.screens import SMALL_SIZES, fill
 from generators.perception.sheets import read_sheet
-from trainer.image_labels import LabelledImages
+from trainer.data.image_labels import LabelledImages
 from trainer.nano_base.source import Drawings
 from trainer.nano_base.vision import FilledScreens, VisionConfig, train_vision
 
@@ -33,9 +33,9 @@ def parts(drawings: Drawings) -> tuple[Any, FilledScreens]:
     from dataclasses import replace
 
     from generators.perception.vocabulary import COLOURS, SHAPES
-    from trainer.model import build_model
+    from trainer.modeling.model import build_model
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset
-    from trainer.tokenizer import train_tokenizer
 
     shape = Shape(vocab_size=1400, hidden=64, layers=1, heads=2, kv_heads=2, intermediate=32, vision_hidden=64,
                   vision_depth=1, vision_heads=2, vision_intermediate=64, deepstack=(), position_init=0.2)  # fmt: skip

@@ -24,9 +24,9 @@ def small() -> Any:
 @pytest.fixture(scope="session")
 def words(small: Any) -> Any:
     from pipelines.prompts import prompt_text
-    from trainer.batches import Processor
+    from trainer.data.batches import Processor
+    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
-    from trainer.tokenizer import train_tokenizer
 
     rows = make_rows(16)
     texts = [prompt_text(row["messages"]) for row in rows] + [row["answer"] for row in rows]
@@ -35,7 +35,7 @@ def words(small: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def start(small: Any, words: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from trainer.model import build_model
+    from trainer.modeling.model import build_model
 
     model = build_model(small, words.tokenizer, seed=1)
     return taught(tmp_path_factory.mktemp("start"), words, model, small)

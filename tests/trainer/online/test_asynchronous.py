@@ -99,7 +99,7 @@ def test_a_straggler_joins_a_later_update_and_is_compared_with_its_whole_group()
     second = made.collect(2)
     assert keys(second)[-1] == ["g0000000-002"] and [len(g.rollouts) for g in second] == [3, 3, 3]
     assert made.figures()["late"] == 1
-    from trainer.grpo import group_advantages
+    from trainer.rl.grpo import group_advantages
 
     advantages = _counting(group_advantages([[0.0, 1.0, 0.5]] * 2 + [[1.0, 0.0, 1.0]], config_from({}).grpo), second)
     assert advantages.weights[6:8] == (0.0, 0.0) and advantages.weights[8] > 0 and advantages.values[8] > 0

@@ -13,13 +13,13 @@ import torch
 from online_runs import plain_grpo as config
 from online_runs import two_rollouts as rollouts
 
-from trainer.checkpoint import Checkpoint, load_checkpoint
-from trainer.grpo import group_advantages, grpo_loss
-from trainer.learner import by_step
-from trainer.model import reply_logprobs
+from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
+from trainer.modeling.model import reply_logprobs
 from trainer.online.config import OnlineConfig, config_from
 from trainer.online.learner import OnlineLearner, replies_of
 from trainer.online.rollouts import Rollout
+from trainer.rl.grpo import group_advantages, grpo_loss
+from trainer.rl.learner import by_step
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_the_loss_is_that_of_grpo(loaded: Checkpoint) -> None:
     samples = [(sample, index) for index, one in enumerate(made) for sample in one.samples]
     batch = loaded.processor.reply_batch([s.row() for s, _ in samples], [s.token_ids for s, _ in samples])
     found = reply_logprobs(loaded.model, batch, never=loaded.processor.never)
-    from trainer.grpo import padded
+    from trainer.rl.grpo import padded
 
     recorded = padded([s.logprobs for s, _ in samples], found.logprobs)
     loss = grpo_loss(found.logprobs, found.logprobs.detach(), found.mask, [i for _, i in samples], advantages,

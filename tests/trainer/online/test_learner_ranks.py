@@ -12,13 +12,13 @@ from choice_world import pool, task
 from online_runs import plain_grpo, two_rollouts
 from two_ranks import on_two_ranks
 
-from trainer.checkpoint import load_checkpoint
-from trainer.grpo import group_advantages
-from trainer.learner import Learner
+from trainer.modeling.checkpoint import load_checkpoint
 from trainer.online.config import OnlineConfig, config_from
 from trainer.online.learner import OnlineLearner, learner_config
 from trainer.online.train import train_online
-from trainer.parallel import hollow_models, launched
+from trainer.rl.grpo import group_advantages
+from trainer.rl.learner import Learner
+from trainer.runtime.parallel import hollow_models, launched
 
 GRPO = {"beta": 0.1, "entropy_coef": 0.01, "stale_cap": 2.0}
 FORMS: dict[str, dict[str, Any]] = {

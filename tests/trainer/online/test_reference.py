@@ -8,9 +8,9 @@ import pytest
 import torch
 from choice_world import task
 
-from trainer.learner import blend
 from trainer.online.config import ReferenceConfig
 from trainer.online.reference import compare, validation_tasks
+from trainer.rl.learner import blend
 
 
 def test_it_follows_a_clear_and_significant_gain_alone() -> None:

@@ -22,7 +22,7 @@ from generators.generation.contract import Contract, Trajectory
 from generators.generation.execution import Limits
 from quality.model_client.client import ModelClient
 from quality.model_client.retry import Retry
-from trainer.checkpoint import load_checkpoint, load_processor
+from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.online.engine import ReplyEngine
 from trainer.online.rollouts import Job
 from trainer.online.stage import runnable_tasks

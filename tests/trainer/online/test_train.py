@@ -15,7 +15,7 @@ from choice_world import ChoiceWorld, pool, task
 from online_runs import killed, settings, train
 from PIL import Image
 
-from trainer.checkpoint import load_checkpoint, read_lineage
+from trainer.modeling.checkpoint import load_checkpoint, read_lineage
 from trainer.online.rollout_files import SUFFIX, RolloutFiles
 from trainer.online.train import METRICS, train_online
 from trainer.presets import NORMS

@@ -14,7 +14,7 @@ from choice_world import ChoiceWorld, Slow, pool, task
 
 from generators.generation.devices import LocalPool
 from generators.generation.execution import Limits
-from trainer.checkpoint import Checkpoint, load_checkpoint, load_processor
+from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
 from trainer.online import workers
 from trainer.online.engine import ReplyEngine
 from trainer.online.rollouts import Job, Rollout

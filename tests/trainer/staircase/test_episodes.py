@@ -28,7 +28,7 @@ def tasks(tmp_path: Path, choice: ChoiceConfig) -> Tasks:
 
 
 def test_slips_stand_in_the_history_and_are_never_answers() -> None:
-    from trainer.checkpoint_policy import CheckpointPolicy
+    from trainer.serving.checkpoint_policy import CheckpointPolicy
 
     world, slipped = BoxesWorld(), 0
     for _, contract in islice(episodes(Family("boxes/two"), "train", world), 12):

@@ -16,8 +16,8 @@ import pytest
 
 from pipelines.store import Store
 from trainer.midtrain import MidtrainConfig
-from trainer.precision import native_bf16
 from trainer.presets import NANO_BASE
+from trainer.runtime.precision import native_bf16
 from trainer.staircase.chart import staircase_svg
 from trainer.staircase.choice import Tasks
 from trainer.staircase.config import SHORT_FAMILIES, StaircaseConfig, long_form, short_form

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from native_benchmarks import Scripted, by_words, png, write
 
 from pipelines.adapter import Raw
-from trainer.controls import BlindTable
-from trainer.statistics import interval
+from trainer.evaluation.controls import BlindTable
+from trainer.evaluation.statistics import interval
 from trainer.suites.answering import Answer
 from trainer.suites.grounding import GroundingConfig, evaluate_grounding, in_polygon, right
 from trainer.suites.intervals import macro_interval
@@ -260,7 +260,7 @@ def test_bad_folders_names_and_answers_are_told(tmp_path: Path) -> None:
 
 
 def test_a_real_checkpoint_answers(model: Any, processor: Any, tmp_path: Path) -> None:
-    from trainer.checkpoint import Checkpoint
+    from trainer.modeling.checkpoint import Checkpoint
     from trainer.suites.answering import CheckpointAnswers
 
     native.screenspot_v2(tmp_path)

@@ -115,7 +115,7 @@ def store(tmp_path: Any) -> Any:
 
 
 def test_screens_are_embedded_by_a_checkpoint(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
-    from trainer.checkpoint import Checkpoint
+    from trainer.modeling.checkpoint import Checkpoint
 
     checkpoint = Checkpoint(model, processor, {"stage": "tiny"})
     pictures = [row["images"][0] for row in rows[:3]]
@@ -132,7 +132,7 @@ def test_before_and_after_on_the_screens_of_a_store(
     from dataclasses import replace
 
     import trainer.suites.latent as module
-    from trainer.checkpoint import Checkpoint
+    from trainer.modeling.checkpoint import Checkpoint
 
     checkpoint = Checkpoint(model, processor, {"stage": "tiny"})
     with pytest.raises(ValueError, match="two apps, sources or platforms"):

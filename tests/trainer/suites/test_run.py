@@ -25,8 +25,8 @@ from trainer.suites.worlds import world_success
 
 @pytest.fixture(scope="module")
 def folder(processor: Any, tiny_preset: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from trainer.checkpoint import lineage, save_checkpoint
-    from trainer.model import build_model
+    from trainer.modeling.checkpoint import lineage, save_checkpoint
+    from trainer.modeling.model import build_model
 
     made: Path = tmp_path_factory.mktemp("checkpoint") / "tiny"
     save_checkpoint(
@@ -203,7 +203,7 @@ def test_bad_requests_are_one_line(
 
 
 def test_a_navigation_row_for_others_has_its_past(folder: Path) -> None:
-    from trainer.checkpoint import load_checkpoint
+    from trainer.modeling.checkpoint import load_checkpoint
 
     row = {"goal": "Open it", "past": ["Click(box=(1,2))", None], "platform": "mobile", "images": [native.png(8, 8)]}
     text = told_messages(row)[1]["content"][0]["text"]
@@ -214,7 +214,7 @@ def test_a_navigation_row_for_others_has_its_past(folder: Path) -> None:
 def test_the_held_out_suite_of_a_store(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from goldmaker import gold
 
-    from pipelines.shards import build_shards
+    from pipelines.training_data.shards import build_shards
 
     store = gold(tmp_path, count=20, parts=2)
     build_shards(store, ["toy"])

@@ -16,7 +16,7 @@ from pipelines.store import Store
 from pipelines.unify import unify_source
 from schemas.action_types import Click, Finished, Launch, PressBack, Scroll, Type
 from schemas.actions import Action
-from trainer.controls import BlindTable
+from trainer.evaluation.controls import BlindTable
 from trainer.suites.answering import Answer
 from trainer.suites.steps import StepsConfig, evaluate_steps, score, told_messages
 

@@ -20,7 +20,7 @@ from generators.policies.policy import Decision, PolicyError, View
 from pipelines.store import Store
 from schemas.action_types import Finished
 from schemas.actions import format
-from trainer.statistics import interval
+from trainer.evaluation.statistics import interval
 from trainer.suites.answering import parameters_digest
 from trainer.suites.batched_worlds import why_lost
 from trainer.suites.intervals import crossed_interval, pass_at_k
@@ -113,7 +113,7 @@ def test_several_checkpoints_are_training_seeds() -> None:
 def tiny(model: Any, processor: Any, tiny_preset: Any) -> Any:
     from dataclasses import asdict
 
-    from trainer.checkpoint import Checkpoint, lineage
+    from trainer.modeling.checkpoint import Checkpoint, lineage
 
     return Checkpoint(model.eval(), processor, asdict(lineage("tiny", tiny_preset)))
 

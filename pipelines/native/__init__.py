@@ -1,0 +1,1 @@
+"""Native forms: what the files of a dataset, or of several, look like, read into values that adapters map."""

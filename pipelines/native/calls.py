@@ -1,0 +1,317 @@
+"""Calls of the function vocabularies that chat datasets teach: `click(x=0.4, y=0.2)`, `mobile.swipe(from_coord=…)`.
+
+The text is parsed by `ast` (see `pipelines.native.pyautogui.parse_script`) and never run. Coordinates are fractions
+0..1 of the screenshot, x first. What a scroll word means differs between sources, so the caller says it (`Vocabulary`).
+
+| call | unified |
+|---|---|
+| click, double_click (doubleClick), long_press, move_mouse (moveTo, hover) | Click, DoubleClick, LongPress, Hover |
+| drag(from_coord, to_coord) | Drag |
+| swipe(from_coord, to_coord) | Scroll(start, end), direction from the points, which are the finger's |
+| scroll(direction, amount), scroll(page), hscroll(page) | Scroll(direction) |
+| type(text), write(message) | Type |
+| press(keys), hotkey(keys) | PressEnter, Hotkey |
+| open_app, open_url | Launch |
+| navigate_back, back; navigate_home, home; recent | PressBack, PressHome, PressRecent |
+| wait | Wait (lossy: how long) |
+| final_answer, answer, response, terminate | Finished |
+| call_user | CallUser |
+| right_click, select_option, go_forward, key_down, … | `no_counterpart` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.adapter import Loss
+from pipelines.mapping import is_text
+from pipelines.native.pyautogui import Call, CallError, parse_script
+from schemas.action_types import scroll_direction
+from schemas.actions import (
+    Action,
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Hotkey,
+    Hover,
+    Launch,
+    LongPress,
+    Point,
+    PressBack,
+    PressEnter,
+    PressHome,
+    PressRecent,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.coordinates import OffScreen, point_to_unit
+
+MODULES = frozenset({"", "pyautogui", "mobile", "browser", "computer"})
+OTHER = "other calls"
+ALIASES = {
+    "doubleClick": "double_click", "rightClick": "right_click", "moveTo": "move_mouse", "hover": "move_mouse",
+    "write": "type", "back": "navigate_back", "home": "navigate_home", "go_backward": "navigate_back",
+    "answer": "final_answer", "response": "final_answer", "terminate": "final_answer", "sleep": "wait",
+    "longPress": "long_press",
+}  # fmt: skip
+POINTED: Mapping[str, Callable[[Point], Action]] = {
+    "click": Click, "double_click": DoubleClick, "long_press": LongPress, "move_mouse": Hover,
+}  # fmt: skip
+NONE = frozenset(
+    {"right_click", "middleClick", "select_option", "go_forward", "keyDown", "keyUp", "dragTo", "tripleClick"}
+)
+ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(POINTED, ("x", "y", "clicks", "interval", "button", "duration")),
+    **dict.fromkeys(("drag", "swipe"), ("from_coord", "to_coord", "duration")),
+    "scroll": ("direction", "amount", "page", "clicks", "x", "y"), "hscroll": ("page", "clicks", "x", "y"),
+    "type": ("text", "message", "interval"), "press": ("keys", "key", "presses", "interval"),
+    "hotkey": ("keys", "interval"), "open_app": ("app_name", "app", "name"), "open_url": ("url", "name"),
+    "final_answer": ("text", "answer", "status", "info"), "call_user": ("text", "message"),
+    "wait": ("seconds", "duration"),
+}  # fmt: skip
+"""Arguments by name that a call may have; another one isn't passed over but refused, by its name."""
+PLACES: Mapping[str, int] = dict.fromkeys(("drag", "swipe", "scroll"), 2) | dict.fromkeys(POINTED, 2)
+"""Arguments without a name that a call may have, where that isn't one."""
+MODIFIERS = frozenset(
+    {"ctrl", "ctrlleft", "ctrlright", "control", "alt", "altleft", "altright", "shift", "shiftleft", "shiftright",
+     "win", "winleft", "winright", "super", "meta", "cmd", "command", "option", "fn"}
+)  # fmt: skip
+LOSSES = (
+    Loss("click", "Click", "kept"),
+    Loss("double_click", "DoubleClick", "kept"),
+    Loss("long_press", "LongPress", "kept"),
+    Loss("move_mouse", "Hover", "kept"),
+    Loss("drag", "Drag", "kept"),
+    Loss("swipe", "Scroll", "kept", "the points are the finger's"),
+    Loss("scroll", "Scroll", "lossy", "how far isn't kept"),
+    Loss("hscroll", "Scroll", "lossy", "how far isn't kept"),
+    Loss("type", "Type", "kept", "an empty text is quarantined"),
+    Loss("press", "PressEnter, Hotkey", "kept", "a list that begins with a modifier is one Hotkey"),
+    Loss("hotkey", "Hotkey", "kept", "over three keys have no counterpart"),
+    Loss("open_app", "Launch", "kept"),
+    Loss("open_url", "Launch", "kept"),
+    Loss("navigate_back", "PressBack", "kept"),
+    Loss("navigate_home", "PressHome", "kept"),
+    Loss("recent", "PressRecent", "kept"),
+    Loss("wait", "Wait", "lossy", "how long isn't kept"),
+    Loss("final_answer", "Finished", "kept", "lossy for a failure: why isn't said"),
+    Loss("call_user", "CallUser", "kept"),
+    Loss("several calls", "several actions", "kept", "one native step; lossy if one of its calls is"),
+    Loss(OTHER, "-", "dropped", "no_counterpart, or unknown_action:<name> for a call never seen"),
+)
+"""Rows for the loss table of a source that writes such calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What a source means. `flip_vertical`: its scroll("up") shows what lies below, since it was converted with the
+    sign turned round; `page_positive`: the direction of `scroll(page=+…)`."""
+
+    flip_vertical: bool = False
+    page_positive: str = "up"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The actions of one native step, the word it is counted under, and what was done."""
+
+    actions: tuple[Action, ...]
+    word: str
+    lossy: bool
+    rules: tuple[str, ...]
+
+
+def read_calls(text: str, vocabulary: Vocabulary) -> Made:
+    """Text of one or more calls → actions, in order. Raises `CallError` (reason, detail, word) for the first that can't
+    be mapped: a native step is taken whole or not at all."""
+    calls = parse_script(text.strip())
+    if not calls:
+        raise CallError("missing_field", "expected a call, found none", OTHER)
+    made = [_one(call, vocabulary) for call in calls]
+    if len(made) == 1:
+        return made[0]
+    actions = tuple(action for one in made for action in one.actions)
+    rules = tuple(dict.fromkeys(rule for one in made for rule in one.rules))
+    return Made(actions, "several calls", any(one.lossy for one in made), rules)
+
+
+def _one(call: Call, vocabulary: Vocabulary) -> Made:
+    if call.error is not None:
+        raise CallError(call.error.reason, call.error.detail, OTHER)
+    module, _, name = call.name.rpartition(".")
+    name = ALIASES.get(name, name)
+    if module not in MODULES:
+        raise CallError(f"unknown_action:{call.name[:60]}", f"module {module!r}", OTHER)
+    if name in NONE:
+        raise CallError("no_counterpart", f"the action space has no {call.name}", OTHER)
+    if name in POINTED or name in _READERS:
+        _check_arguments(call, name)
+    if name in POINTED:
+        name = _meant(call, name)
+        return Made((POINTED[name](_xy(call, name)),), name, False, ())
+    reader = _READERS.get(name)
+    if reader is None:
+        raise CallError(f"unknown_action:{call.name[:60]}", f"known are {', '.join(sorted(_READERS))}", OTHER)
+    try:
+        return reader(call, name, vocabulary)
+    except ValueError as error:
+        if isinstance(error, CallError):
+            raise
+        raise CallError("bad_value", str(error), name) from error
+
+
+def _meant(call: Call, name: str) -> str:
+    """click(clicks=2) is a double click, click(button='right') has no counterpart."""
+    button, clicks = call.kwargs.get("button", "left"), call.kwargs.get("clicks", 1)
+    if name == "click" and clicks == 2:
+        name = "double_click"
+    elif clicks not in (1, 2) or isinstance(clicks, bool):
+        raise CallError("bad_value", f"{name}: clicks={clicks!r:.40}", name)
+    if button not in ("left", "primary"):
+        raise CallError("no_counterpart", f"{name} with button {button!r:.40}", OTHER)
+    return name
+
+
+def _check_arguments(call: Call, name: str) -> None:
+    """Raises `CallError` for an argument that nothing here reads: none is passed over in silence."""
+    known = ARGUMENTS.get(name, ())
+    if unseen := sorted(set(call.kwargs) - {*known, "_pause"}):
+        raise CallError(f"unknown_field:{unseen[0][:60]}", f"{call.name}: expected {known}", name)
+    places = PLACES.get(name, 1 if known else 0)
+    if name != "hotkey" and (len(call.args) > places or (call.args and set(known[:places]) & set(call.kwargs))):
+        raise CallError("bad_value", f"{call.text[:60]}: more arguments than {known[:places]}", name)
+    if name in ("press", "hotkey") and call.args and call.kwargs.get("keys") is not None:
+        raise CallError("bad_value", f"{call.text[:60]}: two values for keys", name)
+
+
+def _argument(call: Call, place: int, *names: str) -> Any:
+    for name in names:
+        if name in call.kwargs:
+            return call.kwargs[name]
+    return call.args[place] if place < len(call.args) else None
+
+
+def _xy(call: Call, word: str) -> Point:
+    return _point([_argument(call, 0, "x"), _argument(call, 1, "y")], word)
+
+
+def _point(value: Any, word: str) -> Point:
+    numbers = value if isinstance(value, list | tuple) else []
+    if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+        raise CallError("missing_field", f"{word}: expected x and y, found {value!r:.60}", word)
+    try:
+        return point_to_unit((numbers[0], numbers[1]), (1.0, 1.0))
+    except (OffScreen, OverflowError) as error:
+        raise CallError("off_screen", str(error)[:200], word) from error
+
+
+def _text(value: Any, word: str, *, empty: bool = False) -> str:
+    if not isinstance(value, str) or not is_text(value):
+        raise CallError("missing_field", f"{word}: expected a text, found {value!r:.60}", word)
+    if not value and not empty:
+        raise CallError("empty_text", f"{word}: the text is empty", word)
+    return value
+
+
+def _drag(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+    del vocabulary
+    start, end = _point(_argument(call, 0, "from_coord"), word), _point(_argument(call, 1, "to_coord"), word)
+    return Made((Drag(start, end),), word, False, ())
+
+
+def _swipe(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+    del vocabulary
+    start, end = _point(_argument(call, 0, "from_coord"), word), _point(_argument(call, 1, "to_coord"), word)
+    return Made((Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",))
+
+
+def _scroll(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+    said = _argument(call, 0, "direction")
+    if isinstance(said, str):
+        if said not in ("up", "down", "left", "right"):
+            raise CallError("bad_value", f"{word}: direction {said!r:.40}", word)
+        if vocabulary.flip_vertical and said in ("up", "down"):
+            return Made((Scroll(direction={"up": "down", "down": "up"}[said]),), word, True, ("vertical_flipped",))
+        return Made((Scroll(direction=said),), word, True, ())
+    page = _argument(call, 0, "page", "clicks")
+    if not isinstance(page, int | float) or isinstance(page, bool) or page == 0:
+        raise CallError("bad_value", f"{word}: expected a direction or an amount, found {said or page!r:.40}", word)
+    other = {"up": "down", "down": "up"}[vocabulary.page_positive]
+    vertical = vocabulary.page_positive if page > 0 else other
+    direction = ("right" if page > 0 else "left") if word == "hscroll" else vertical
+    return Made((Scroll(direction=direction),), word, True, ("direction_from_sign",))
+
+
+def _type(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+    del vocabulary
+    return Made((Type(_text(_argument(call, 0, "text", "message"), word)),), word, False, ())
+
+
+def _keys(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+    del vocabulary
+    value = _argument(call, 0, "keys", "key")
+    keys = [value] if isinstance(value, str) else value if isinstance(value, list) else list(call.args)
+    if word == "hotkey" and len(call.args) > 1:
+        keys = list(call.args)
+    if not keys or not all(isinstance(key, str) and key for key in keys):
+        raise CallError("missing_field", f"{word}: expected keys, found {value!r:.60}", word)
+    names = [key if len(key) == 1 else key.strip().lower() or key for key in keys]
+    times = call.kwargs.get("presses", 1)
+    if type(times) is not int or not 1 <= times <= 100:
+        raise CallError("bad_value", f"{word}: presses={times!r:.40}; expected 1 to 100", word)
+    # converters write hotkey(['ctrl', 'c']) as press(keys=['ctrl', 'c']); a modifier on its own does nothing
+    chord = word == "hotkey" or (len(names) > 1 and names[0] in MODIFIERS)
+    rules = ("press_of_a_chord",) if chord and word == "press" else ()
+    if chord and len(names) > 3:
+        raise CallError("no_counterpart", f"a hotkey of {len(names)} keys; the space has at most 3", word)
+    made: list[Action] = [_key(tuple(names))] if chord else [_key((key,)) for key in names]
+    return Made(tuple(made * times), word, False, rules)
+
+
+def _key(keys: tuple[str, ...]) -> Action:
+    return PressEnter() if keys in (("enter",), ("return",)) else Hotkey(keys)
+
+
+def _launch(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+    del vocabulary
+    name = _text(_argument(call, 0, "app_name", "app", "url", "name"), word)
+    return Made((Launch(url=name) if word == "open_url" else Launch(app=name),), word, False, ())
+
+
+def _finish(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+    del vocabulary
+    if call.name.rpartition(".")[2] == "terminate":
+        status = _argument(call, 0, "status") or "success"
+        if status not in ("success", "failure"):
+            raise CallError("bad_value", f"{word}: status {status!r:.40}", word)
+        failed = status == "failure"
+        return Made((Finished(""),), word, failed, ("terminate_failure",) if failed else ())
+    said = _text(_argument(call, 0, "text", "answer"), word, empty=True) if call.args or call.kwargs else ""
+    status = said.strip().lower()
+    if status in ("success", "failure"):  # converters write terminate(status=…) as final_answer(…)
+        rule = "success_is_no_answer" if status == "success" else "terminate_failure"
+        return Made((Finished(""),), word, status == "failure", (rule,))
+    return Made((Finished(said),), word, False, ())
+
+
+def _call_user(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+    del vocabulary
+    said = _argument(call, 0, "text", "message")
+    return Made((CallUser("" if said is None else _text(said, word, empty=True)),), word, False, ())
+
+
+def _bare(action: Action, lossy: bool = False) -> Callable[[Call, str, Vocabulary], Made]:
+    return lambda call, word, vocabulary: Made((action,), word, lossy, ())
+
+
+_READERS: Mapping[str, Callable[[Call, str, Vocabulary], Made]] = {
+    "drag": _drag, "swipe": _swipe, "scroll": _scroll, "hscroll": _scroll, "type": _type, "press": _keys,
+    "hotkey": _keys, "open_app": _launch, "open_url": _launch, "final_answer": _finish, "call_user": _call_user,
+    "navigate_back": _bare(PressBack()), "navigate_home": _bare(PressHome()), "recent": _bare(PressRecent()),
+    "wait": _bare(Wait(), lossy=True),
+}  # fmt: skip

@@ -1,0 +1,209 @@
+"""The calls of ScaleCUA: those of `pyautogui` and `calls` of this folder, read as this source means them.
+
+Coordinates are fractions 0..1, x first. What differs: `click(clicks=2)` and `moveTo` with `dragTo` are taken as
+pyautogui does; keyDown ... keyUp and "ctrl+s" are hotkeys; the direction of `scroll(clicks)` comes from the words of
+the operation, since prompts and data disagree on the sign; a swipe's direction is the finger's; `terminate` has info.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipelines.adapter import Loss
+from pipelines.native import calls, pyautogui
+from pipelines.native.pyautogui import Call, CallError
+from schemas.actions import Action, Finished, Point, Scroll, scroll_direction
+from schemas.coordinates import OffScreen, point_to_unit
+
+OTHER = "other calls"
+_SEVERAL = "several calls"
+_SCROLLS = re.compile(r"\bscroll\w*\b[^.\n]{0,40}?\b(up|down)(?:ward)?s?\b", re.IGNORECASE)
+_TURNED = {"up": "down", "down": "up", "left": "right", "right": "left"}
+_BY_PYAUTOGUI = frozenset(
+    {"click", "doubleClick", "tripleClick", "rightClick", "middleClick", "moveTo", "dragTo", "write", "typewrite",
+     "press", "hotkey", "wait", "sleep", "keyDown", "keyUp", "mouseDown", "mouseUp"}
+)  # fmt: skip
+_OWN = (
+    Loss("scroll", "Scroll(direction)", "lossy", "how far isn't kept; without words for it: ambiguous_direction"),
+    Loss("swipe", "Scroll", "kept", "by direction: lossy, how far isn't kept"),
+    Loss("terminate", "Finished", "kept", "failure is lossy: episode_outcome says it"),
+)
+_FROM_CALLS = ("long_press", "open_app", "open_url", "navigate_back", "navigate_home", "recent", "final_answer",
+               "call_user", _SEVERAL)  # fmt: skip
+LOSSES: tuple[Loss, ...] = tuple(
+    {
+        loss.native: loss
+        for loss in (*(row for row in calls.LOSSES if row.native in _FROM_CALLS), *pyautogui.CALL_LOSSES, *_OWN)
+    }.values()
+)
+"""Rows for the loss table of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The actions of one step, the word it is counted under, what was done, and the outcome if it ends the task."""
+
+    actions: tuple[Action, ...]
+    word: str
+    lossy: bool = False
+    rules: tuple[str, ...] = ()
+    outcome: str | None = None
+
+
+def read_step(action: str, operation: str) -> Made | CallError:
+    """The text of a step's calls, and its description in words → its actions, or why there are none: a step is taken
+    whole or not at all. Never raises on text."""
+    try:
+        parts = list(_parts(_joined(pyautogui.parse_script(action)), operation))
+    except CallError as error:
+        return error
+    except (ValueError, OverflowError) as error:
+        return CallError("bad_value", str(error), OTHER)
+    if not parts:
+        return CallError("missing_field", "<action> holds no call", OTHER)
+    if len(parts) == 1:
+        return parts[0]
+    return Made(
+        tuple(action for part in parts for action in part.actions), _SEVERAL, any(part.lossy for part in parts),
+        tuple(dict.fromkeys(rule for part in parts for rule in part.rules)),
+        next((part.outcome for part in parts if part.outcome), None),
+    )  # fmt: skip
+
+
+def _bare(call: Call) -> str:
+    module, _, name = call.name.rpartition(".")
+    return name if call.error is None and module in calls.MODULES else ""
+
+
+def _joined(listed: list[Call]) -> list[Call]:
+    """The calls, keyDown ... keyUp made one hotkey, and chords ("ctrl+s", key) hotkeys."""
+    found: list[Call] = []
+    place = 0
+    while place < len(listed):
+        taken, keys = _held(listed[place:])
+        if taken:
+            text = "\n".join(call.text for call in listed[place : place + taken])
+            found.append(Call(text, "hotkey", (keys,)))
+        else:
+            found.append(_chord(listed[place]))
+        place += taken or 1
+    return found
+
+
+def _held(listed: list[Call]) -> tuple[int, list[str]]:
+    """(number of calls that press keys down and release all of them again, the keys); (0, []) if there are none."""
+    keys: list[str] = []
+    down: set[str] = set()
+    for number, call in enumerate(listed, 1):
+        name, key = (
+            _bare(call),
+            call.args[0] if len(call.args) == 1 else call.kwargs.get("key", call.kwargs.get("keys")),
+        )
+        if name not in ("keyDown", "keyUp", "press") or not isinstance(key, str) or not (down or name == "keyDown"):
+            break
+        if name == "keyUp":
+            down.discard(key)
+        else:
+            keys.append(key)
+            down |= {key} if name == "keyDown" else set()
+        if not down:
+            return number, keys
+    return 0, []
+
+
+def _chord(call: Call) -> Call:
+    name = _bare(call)
+    if name not in ("press", "hotkey", "key"):
+        return call
+    kwargs = dict(call.kwargs)
+    value = kwargs.pop("keys", kwargs.pop("key", None))
+    listed = [value] if isinstance(value, str) else value if value is not None else list(call.args)
+    if isinstance(listed, list) and len(listed) == 1 and isinstance(listed[0], list):
+        listed = listed[0]
+    if not isinstance(listed, list) or not all(isinstance(key, str) for key in listed):
+        return replace(call, name="hotkey" if name == "key" else call.name)
+    split = [part.strip() for key in listed for part in (key.split("+") if len(key) > 1 else [key])]
+    if name == "press" and (len(split) == len(listed) or kwargs):
+        return replace(
+            call, args=() if value is not None else call.args, kwargs={**kwargs, "keys": value} if value else kwargs
+        )
+    return Call(call.text, "hotkey", (split,), {name: kwargs[name] for name in kwargs if name == "interval"})
+
+
+def _parts(listed: list[Call], operation: str) -> Iterator[Made]:
+    """Each gesture's actions. Raises `CallError` for the first that has none."""
+    run: list[Call] = []
+    for call in listed:
+        if (name := _bare(call)) in _BY_PYAUTOGUI:
+            run.append(replace(call, name=f"pyautogui.{name}"))
+            continue
+        yield from _gestures(run)
+        run = []
+        if call.error is not None:
+            raise call.error
+        if name in ("scroll", "hscroll"):
+            yield _scroll(call, operation)
+        elif name == "swipe":
+            yield _swipe(call)
+        elif name == "terminate":
+            yield _end(call)
+        else:
+            made = calls.read_calls(call.text, calls.Vocabulary())
+            yield Made(made.actions, made.word, made.lossy, made.rules)
+    yield from _gestures(run)
+
+
+def _gestures(run: list[Call]) -> Iterator[Made]:
+    for gesture in pyautogui.gestures(run, (1.0, 1.0)):
+        if gesture.error is not None:
+            raise CallError(gesture.error.reason, gesture.error.detail, gesture.word)
+        yield Made(gesture.actions, gesture.word, gesture.lossy, gesture.rules)
+
+
+def _scroll(call: Call, operation: str) -> Made:
+    """The operation's words decide, since prompts and data disagree on the sign."""
+    said = {word.lower() for word in _SCROLLS.findall(operation)}
+    name = _bare(call)
+    if name == "hscroll" or len(said) != 1:
+        raise CallError(
+            "ambiguous_direction", f"{call.text[:60]}: the operation says {sorted(said) or 'nothing'}", name
+        )
+    return Made((Scroll(direction=said.pop()),), name, True, ("direction_from_operation",))
+
+
+def _swipe(call: Call) -> Made:
+    named = dict(zip(("from_coord", "to_coord", "direction", "amount"), call.args, strict=False)) | call.kwargs
+    if named.get("to_coord") is not None:
+        start, end = _point(named.get("from_coord")), _point(named["to_coord"])
+        if start == end:
+            raise CallError("no_counterpart", "a swipe from a point to itself", "swipe")
+        return Made((Scroll(start, end, scroll_direction(start, end)),), "swipe", False, ("direction_from_points",))
+    finger = named.get("direction", "up")  # the source's own default
+    if not isinstance(finger, str) or finger.lower() not in _TURNED:
+        raise CallError("bad_value", f"swipe: direction {finger!r:.40}", "swipe")
+    return Made((Scroll(direction=_TURNED[finger.lower()]),), "swipe", True, ("direction_is_the_fingers",))
+
+
+def _point(value: Any) -> Point:
+    if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
+        raise CallError("missing_field", f"swipe: expected two points, found {value!r:.60}", "swipe")
+    try:
+        return point_to_unit((value[0], value[1]), (1.0, 1.0))
+    except (OffScreen, OverflowError) as error:
+        raise CallError("off_screen", f"swipe: {error}", "swipe") from error
+
+
+def _end(call: Call) -> Made:
+    named = dict(zip(("status", "info"), call.args, strict=False)) | call.kwargs
+    status, info = named.get("status", "success"), named.get("info")
+    if status not in ("success", "failure") or not isinstance(info, str | None):
+        raise CallError("bad_value", f"terminate: {status!r:.40}, {info!r:.40}", "terminate")
+    failed = status == "failure"
+    return Made((Finished(info or ""),), "terminate", failed, ("terminate_failure",) if failed else (), status)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

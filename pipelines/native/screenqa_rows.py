@@ -1,0 +1,81 @@
+"""What the three ScreenQA sets share: rows by stream, ids of questions, and questions with answers of text alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.adapter import Broken, Descriptor, Mapped, Raw, Record, RecordError, Screen
+from pipelines.builders import SampleBuilder
+from pipelines.mapping import is_text, notices, unknown_fields
+from pipelines.native import json_array, rico
+from schemas.ids import digest
+
+WORD = "question"
+UNANSWERED = "question/<no answer>"
+NO_ANSWER = "<no answer>"
+"""The native text for a question that the screen doesn't answer."""
+REFUSAL_ANSWER = "The screen does not say."
+"""What is answered instead: the native mark is no sentence."""
+
+_KNOWN = frozenset({"image_id", "question", "ground_truth"})
+
+
+def rows(raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+    """One question at a time, off the stream; it ends where a file is damaged."""
+    for file in files:
+        for index, row in json_array.elements(raw.path(file)):
+            if isinstance(row, json_array.Damage):
+                items = row.rest.count('"question"')
+                yield Broken(file, f"row {index}", row.reason, row.detail, items, {"text": row.rest[:2000]})
+                break
+            yield Record(file, f"row {index}", row, row_id(row))
+
+
+def row_id(row: Any) -> str | None:
+    """The source numbers screens, not questions: screen and the question's digest."""
+    if not isinstance(row, dict) or not isinstance(row.get("question"), str) or type(row.get("image_id")) is not int:
+        return None
+    return f"{row['image_id']}-{digest(row['question'])[:12]}"
+
+
+def asked(row: Any) -> tuple[str, list[Any]]:
+    """Question and ground truth (not empty). Raises `RecordError`: bad_value, missing_field, empty_text."""
+    if not isinstance(row, dict):
+        raise RecordError("bad_value", f"expected an object, found {type(row).__name__}")
+    question, truth = row.get("question"), row.get("ground_truth")
+    if not isinstance(question, str) or not isinstance(truth, list) or not truth:
+        raise RecordError("missing_field", "expected question and a ground_truth list that isn't empty")
+    if not question.strip():
+        raise RecordError("empty_text", "the question is empty")
+    return question, truth
+
+
+def image_id(row: dict[str, Any]) -> str:
+    """Id of the screen; these sets write it as a number. Raises `RecordError("unsafe_path")`."""
+    found = row.get("image_id")
+    return rico.screen_id(found if type(found) is int else None)
+
+
+def map_texts(descriptor: Descriptor, record: Record, raw: Raw, split: str) -> Mapped:
+    """A question whose ground truth is a list of texts → a vqa sample: the first answer; the others stand as `or: …`
+    in provenance. `<no answer>` alone becomes a refusal in words, beside an answer it is one of the others."""
+    row = record.payload
+    question, truth = asked(row)
+    identifier = image_id(row)
+    if not all(isinstance(text, str) and is_text(text) for text in [question, *truth]):
+        raise RecordError("bad_value", "expected question and ground_truth as text")
+    given = [text.strip() for text in truth if text.strip()]
+    answers = [text for text in given if text != NO_ANSWER]
+    if not given:
+        raise RecordError("empty_text", "all answers are empty")
+    screen = Screen.load(rico.picture(raw, identifier), normalised=True)
+    builder = SampleBuilder(descriptor, record, record_id=row_id(row) or digest(row), split=split)
+    if answers:
+        others = [f"or: {text}" for text in given if text != answers[0]]
+        builder.sample("vqa", question, answers[0], screen, native_index=0, word=WORD,
+                       rules=["first_answer", *others])  # fmt: skip
+    else:
+        builder.sample("vqa", question, REFUSAL_ANSWER, screen, native_index=0, word=UNANSWERED,
+                       rules=["no_answer_on_screen"])  # fmt: skip
+    return notices(builder.finish(), unknown_fields(row, _KNOWN))

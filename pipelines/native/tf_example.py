@@ -1,0 +1,171 @@
+"""tf.train.Example without TensorFlow: feature name → list of bytes, of floats or of ints.
+
+Wire form (tensorflow/core/example/{example,feature}.proto): Example{1: Features}, Features{1: map entries},
+entry{1: name, 2: Feature}, Feature{1: BytesList | 2: FloatList | 3: Int64List}, each list field 1 repeated; floats
+and ints come packed or one by one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.adapter import RecordError
+from pipelines.native.wire import (
+    BYTES,
+    FIXED32,
+    ProtoError,
+    as_bytes,
+    as_int,
+    as_text,
+    bytes_field,
+    expect,
+    fields,
+    pack_varints,
+    packed_floats,
+    packed_varints,
+    varint,
+)
+
+Feature = list[bytes] | list[float] | list[int]
+Example = dict[str, Feature]
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
+
+
+def parse(data: bytes) -> Example:
+    """Serialised Example → {feature: values}. A feature without a list is an empty list; a name that stands twice
+    keeps its last value, as in any proto map. Floats are float32 values, exact in Python's double.
+
+    Raises `ProtoError` naming the feature or the byte that is wrong.
+    """
+    found: Example = {}
+    for number, kind, value in fields(data):
+        if number != 1:
+            continue  # proto: unknown fields are skipped
+        for entry_number, entry_kind, entry in fields(as_bytes(number, kind, value)):
+            if entry_number == 1:
+                name, feature = _entry(as_bytes(entry_number, entry_kind, entry))
+                found[name] = feature
+    return found
+
+
+def _entry(data: memoryview) -> tuple[str, Feature]:
+    name, feature = "", memoryview(b"")
+    for number, kind, value in fields(data):
+        if number == 1:
+            name = as_text(number, kind, value)
+        elif number == 2:
+            feature = as_bytes(number, kind, value)
+    try:
+        return name, _feature(feature)
+    except ProtoError as error:
+        raise ProtoError(f"feature {name[:60]!r}: {error}") from error
+
+
+def _feature(data: memoryview) -> Feature:
+    values: Feature = []
+    for number, kind, value in fields(data):
+        if number == _BYTES_LIST:
+            values = [bytes(as_bytes(n, k, v)) for n, k, v in fields(as_bytes(number, kind, value)) if n == 1]
+        elif number == _FLOAT_LIST:
+            values = _floats(as_bytes(number, kind, value))
+        elif number == _INT64_LIST:
+            values = _ints(as_bytes(number, kind, value))
+    return values
+
+
+def _floats(data: memoryview) -> list[float]:
+    values: list[float] = []
+    for number, kind, value in fields(data):
+        if number != 1:
+            continue
+        if kind == BYTES:
+            values += packed_floats(as_bytes(number, kind, value), number)
+        else:
+            expect(number, kind, FIXED32)
+            values += struct.unpack("<f", value)  # type: ignore[arg-type]
+    return values
+
+
+def _ints(data: memoryview) -> list[int]:
+    values: list[int] = []
+    for number, kind, value in fields(data):
+        if number != 1:
+            continue
+        if kind == BYTES:
+            values += packed_varints(as_bytes(number, kind, value))
+        else:
+            values.append(as_int(number, kind, value))
+    return values
+
+
+def serialise(features: Mapping[str, Sequence[bytes | str | float | int]], *, packed: bool = True) -> bytes:
+    """{feature: values} → serialised Example, features sorted by name, so equal content gives equal bytes.
+
+    All values of a feature have one type: bytes or text (BytesList), float (FloatList, rounded to float32) or int
+    (Int64List). An empty list is written as a feature without a kind. `packed=False` writes floats and ints one by
+    one, as old writers do. Raises `ValueError` naming a feature of mixed or other types.
+    """
+    entries = []
+    for name in sorted(features):
+        feature = _serialise_feature(name, list(features[name]), packed)
+        entries.append(bytes_field(1, bytes_field(1, name.encode()) + bytes_field(2, feature)))
+    return bytes_field(1, b"".join(entries))
+
+
+def _serialise_feature(name: str, values: list[bytes | str | float | int], packed: bool) -> bytes:
+    if not values:
+        return b""
+    if all(isinstance(value, bytes | str) for value in values):
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        return bytes_field(_BYTES_LIST, b"".join(bytes_field(1, value) for value in encoded))  # type: ignore[arg-type]
+    if all(isinstance(value, float) for value in values):
+        raw = [struct.pack("<f", value) for value in values]
+        body = bytes_field(1, b"".join(raw)) if packed else b"".join(varint(1 << 3 | FIXED32) + item for item in raw)
+        return bytes_field(_FLOAT_LIST, body)
+    if all(type(value) is int for value in values):
+        ints = [value for value in values if isinstance(value, int)]
+        body = bytes_field(1, pack_varints(ints)) if packed else b"".join(varint(1 << 3) + varint(v) for v in ints)
+        return bytes_field(_INT64_LIST, body)
+    kinds = sorted({type(value).__name__ for value in values})
+    raise ValueError(f"feature {name!r}: expected only bytes or text, only floats or only ints, found {kinds}")
+
+
+def one(features: Mapping[str, Any], name: str, kind: type) -> Any:
+    """The only value of an Example feature, as int, float or text, of `readable` features.
+
+    Raises `RecordError`: missing_field (absent or empty), bad_value (several values, another type, no UTF-8).
+    """
+    values = features.get(name)
+    if not values:
+        raise RecordError("missing_field", f"expected a feature {name!r}")
+    if len(values) != 1 or not isinstance(values[0], kind):
+        shown = values if len(values) < 5 else f"{len(values)} values"
+        wanted = "UTF-8 text" if kind is str else kind.__name__
+        raise RecordError("bad_value", f"{name}: expected one {wanted}, found {str(shown)[:120]}")
+    return values[0]
+
+
+def texts(features: Mapping[str, Any], name: str) -> list[str]:
+    """All values of a text feature (absent: none). Raises `RecordError("bad_value")` if one isn't UTF-8 text."""
+    values = list(features.get(name, []))
+    if not all(isinstance(value, str) for value in values):
+        raise RecordError("bad_value", f"{name}: expected UTF-8 text, found {str(values)[:120]}")
+    return values
+
+
+def readable(features: Mapping[str, Sequence[Any]], binary: frozenset[str] = frozenset()) -> dict[str, list[Any]]:
+    """Example features with bytes decoded to text, except those named `binary` and values that aren't UTF-8 (they
+    stay bytes), so that a quarantined record can be read."""
+    return {name: list(values) if name in binary else [_text(value) for value in values]
+            for name, values in features.items()}  # fmt: skip
+
+
+def _text(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

@@ -1,0 +1,38 @@
+"""What is upstream of raw files: the revision that the source's repository has come to, or the files themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.adapter import Download, Raw
+from pipelines.raw import hub
+from pipelines.raw.rawdata import FileHashes, list_raw
+from schemas.ids import digest
+
+
+def files_version(home: Path, source: str, folder: Path) -> str:
+    """A digest of the names and bytes of all files of a raw folder; "" if there are none. Files that were hashed once
+    aren't read again. `home` is the store's, which remembers them."""
+    if not folder.is_dir():
+        return ""
+    names = list_raw(Raw(folder))
+    hashes = FileHashes(home / "cache" / "raw" / f"{source}.json")
+    found = [[name, hashes.sha256(folder / name)] for name in names]
+    hashes.save()
+    return f"files {digest(found)[:16]}" if found else ""
+
+
+def hub_version(
+    download: Download, revision: str | None = None, *, endpoint: str | None = None,
+    first_wait_s: float | None = None,
+) -> str:  # fmt: skip
+    """The commit that a repository's revision (None: its main branch) stands at. Raises `hub.PullError`."""
+    listing = hub.list_repository(
+        download.repo, revision, endpoint=endpoint, first_wait_s=first_wait_s or hub.FIRST_WAIT_S
+    )
+    return f"commit {listing.commit}"
+
+
+def pulled_before(folder: Path) -> bool:
+    """Whether a folder's files came by `vesper sources pull`."""
+    return (folder / hub.RECORD).is_file()

@@ -1,0 +1,1 @@
+"""What `pipelines.store` is made of: versions and parts, pictures, locks, promotion, garbage, object stores."""

@@ -1,0 +1,1 @@
+"""Records withdrawn: out of raw files, tables, screens, caches and shards, with the proof that nothing is left."""

@@ -1,0 +1,113 @@
+"""Proof that nothing of what was taken down is left under a store: every file is looked at, whatever wrote it.
+
+Tables row by row, by the same rule that removed rows; pictures by their bytes, those in shards too; the native files of
+each source through its adapter; SQLite files by their pages and all other files by the names in them. The list itself
+(`takedown.json`), file names in listings and digests are no content and stay.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.adapter import Raw
+from pipelines.storage.manifest import file_sha256
+from pipelines.storage.object_store.binding import copies_at
+from pipelines.storage.object_store.withdrawn import fetch_everything, remote_screens
+from pipelines.takedown.raw_files import PICTURES, remaining
+from pipelines.takedown.tables import Needles, matches
+from pipelines.takedown.withdrawn import NAME, Taken
+
+_UNREADABLE = frozenset({".safetensors", ".npy"})
+"""Numbers only."""
+_LISTINGS = frozenset({"files.json", "takedown.json", "taken_down.json", "promotions.jsonl", "store_url.json"})
+"""Names and digests of raw files; what this store remembers on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that is still there."""
+
+    place: str
+    """A file, relative to the store; of raw files `raw/<source>: <file>`."""
+    what: str
+
+
+def verify(
+    home: Path, taken: Taken, raws: Mapping[str, Raw], progress: Callable[[int], None] | None = None
+) -> list[Left]:
+    """All that is left, in order of its place. `raws` are the native files of the sources that the list touches.
+    `progress` gets the number of files looked at."""
+    needles = Needles.of(taken, shown=True)
+    found = []
+    if (copies := copies_at(home)) is not None:
+        fetch_everything(copies)
+        found += [Left(copies.name(path), "a picture") for path in remote_screens(copies, sorted(taken.screens))
+                  if not path.exists()]  # fmt: skip
+    inside = {path.resolve() for raw in raws.values() for path in (raw.root, *raw.companions.values())}
+    for number, path in enumerate(_files(home, inside), 1):
+        if (what := _look(path, taken, needles)) is not None:
+            found.append(Left(path.relative_to(home).as_posix(), what))
+        if progress is not None and number % 1000 == 0:
+            progress(number)
+    for source, raw in sorted(raws.items()):
+        found += [Left(f"raw/{source}: {file}", "a native record or picture") for file in remaining(source, raw, taken)]
+    return found
+
+
+def _files(home: Path, raws: set[Path]) -> Iterator[Path]:
+    """All files of the store but the native ones, which their adapters read."""
+    for path in sorted(home.rglob("*")):
+        if path.is_file() and not path.is_symlink() and raws.isdisjoint(path.resolve().parents):
+            yield path
+
+
+def _look(path: Path, taken: Taken, needles: Needles) -> str | None:
+    if path.name == NAME or path.name in _LISTINGS or path.suffix in (*_UNREADABLE, ".keys", ".ids", ".lock"):
+        return None
+    if path.suffix.lower() in PICTURES:
+        return "a picture" if path.stem in taken.screens or file_sha256(path) in taken.screens else None
+    try:
+        if path.suffix == ".parquet":
+            return _table(path, taken, needles)
+        if path.suffix == ".arrow":
+            return None  # names of raw files that a part read, with their digests
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+    except (OSError, EOFError, pa.ArrowException) as error:
+        return f"can't be read, so nobody knows: {' '.join(str(error).split())[:120]}"
+    if path.parent.name == "parts" or path.parent.parts[-2:] == ("cache", "raw"):  # names and digests of files
+        return None
+    return "its name" if taken.stands_in(data) else None
+
+
+def _table(path: Path, taken: Taken, needles: Needles) -> str | None:
+    file = pq.ParquetFile(path)
+    for place in range(file.metadata.num_row_groups):
+        group = file.read_row_group(place)
+        rows = int(matches(group, needles).sum())
+        if rows:
+            return f"{rows} rows"
+        for name in group.column_names:
+            if any(hashlib.sha256(data).hexdigest() in taken.screens for data in _pictures(group[name])):
+                return "a picture in a row"
+    return None
+
+
+def _pictures(column: pa.ChunkedArray) -> Iterator[bytes]:
+    """Encoded pictures of a column: plain bytes, or `images` of a shard."""
+    kind = column.type
+    if pa.types.is_binary(kind):
+        yield from (value for value in column.to_pylist() if value)
+    elif (
+        pa.types.is_list(kind) and pa.types.is_struct(kind.value_type) and kind.value_type.get_field_index("bytes") >= 0
+    ):
+        values = column.combine_chunks().flatten().field("bytes")
+        yield from (value for value in values.to_pylist() if value)

@@ -1,0 +1,1 @@
+"""Gold samples → shards → mixture → rows in training order."""

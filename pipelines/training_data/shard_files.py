@@ -1,0 +1,179 @@
+"""Row groups of shards on demand: checksum on first open, a bounded cache, safe for several threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.storage.manifest import file_sha256
+from schemas.ids import digest
+
+CACHE_BYTES = 512 * 2**20
+OPEN_FILES = 128
+"""Open parquet files a thread keeps."""
+
+
+class ShardError(RuntimeError):
+    """A shard is missing, damaged or not a shard; names the file and what to do."""
+
+
+@dataclass(frozen=True)
+class ShardRows:
+    """A shard and the rows chosen of it: `rows`, `repeats` and `row_groups` have one entry a row.
+
+    `sha256` is of the whole file; None leaves the check out (a file outside a store).
+    """
+
+    path: Path
+    sha256: str | None
+    rows: Sequence[int]
+    repeats: Sequence[int]
+    row_groups: Sequence[int]
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.name
+
+    @classmethod
+    def whole(cls, path: Path) -> ShardRows:
+        """Every row of a file once. Raises `ValueError` if it isn't a shard."""
+        try:
+            file = pq.ParquetFile(path)
+        except (OSError, pa.ArrowException) as error:
+            raise ValueError(f"{path}: not a readable parquet shard: {str(error).splitlines()[0]}") from error
+        names = set(file.schema_arrow.names)
+        if missing := {"sample_id", "images", "messages", "answer"} - names:
+            raise ValueError(f"{path}: not a shard, columns {sorted(missing)} are missing")
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        return cls(path, None, range(len(groups)), [1] * len(groups), groups.tolist())
+
+    def digest(self) -> str:
+        """Digest of what is read, not of where it lies."""
+        return digest([self.name, self.sha256, list(self.rows), list(self.repeats)])
+
+
+class _Pictures:
+    """The column `images` of a row group. Pictures lie in Arrow's buffer until a row asks for its own: so only those
+    in use are copied, into memory that the row before has just freed."""
+
+    __slots__ = ("_data", "_ends", "_rows")
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which copies even a single one
+        data = lists.values.field("bytes")
+        self._rows: list[int] = lists.offsets.to_numpy().tolist()
+        _, ends, buffer = data.buffers()
+        first = data.offset
+        self._ends: list[int] = np.frombuffer(ends, np.int32)[first : first + len(data) + 1].tolist()
+        self._data = memoryview(buffer or b"")
+
+    def of(self, row: int) -> list[bytes]:
+        """The encoded pictures of a row, counted from the group's first."""
+        data, ends = self._data, self._ends
+        return [data[ends[n] : ends[n + 1]].tobytes() for n in range(self._rows[row], self._rows[row + 1])]
+
+
+class _Group:
+    """A row group in memory, of which single rows are made."""
+
+    __slots__ = ("_columns", "_first", "_names", "_pictures", "size")
+
+    def __init__(self, table: pa.Table, first: int) -> None:
+        self._first, self.size = first, table.nbytes
+        self._names = [name for name in table.column_names if name != "images"]
+        self._columns = [table[name].to_pylist() for name in self._names]
+        self._pictures = _Pictures(table["images"]) if "images" in table.column_names else None
+
+    def row(self, row: int) -> dict[str, Any]:
+        """The row of the shard as a dict of its own."""
+        place = row - self._first
+        made = {name: column[place] for name, column in zip(self._names, self._columns, strict=True)}
+        if self._pictures is not None:
+            made["images"] = self._pictures.of(place)
+        return made
+
+
+class ShardFiles:
+    """Rows by (shard, row group, row). One instance may be used by several threads."""
+
+    def __init__(
+        self, shards: Sequence[ShardRows], *, columns: Sequence[str] | None = None, verify: bool = True,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:  # fmt: skip
+        self._shards = list(shards)
+        self._columns = list(columns) if columns is not None else None
+        self._verify = verify
+        self._limit = cache_bytes
+        self._lock = threading.Lock()
+        self._shard_locks = [threading.Lock() for _ in self._shards]
+        self._verified: set[int] = set()
+        self._groups: OrderedDict[tuple[int, int], _Group] = OrderedDict()
+        self._held = 0
+        self._local = threading.local()
+
+    def row(self, shard: int, group: int, row: int) -> dict[str, Any]:
+        """A row as a dict of its own, `images` as a list of encoded bytes. Raises `ShardError`."""
+        return self._group(shard, group).row(row)
+
+    def _group(self, shard: int, group: int) -> _Group:
+        key = (shard, group)
+        with self._lock:
+            if key in self._groups:
+                self._groups.move_to_end(key)
+                return self._groups[key]
+        file, starts = self._file(shard)
+        try:
+            table = file.read_row_group(group, columns=self._columns, use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise ShardError(f"{self._shards[shard].path}: row group {group} can't be read: {error}") from error
+        loaded = _Group(table, starts[group])
+        with self._lock:
+            if key not in self._groups:
+                self._groups[key] = loaded
+                self._held += loaded.size
+                while self._held > self._limit and len(self._groups) > 1:
+                    self._held -= self._groups.popitem(last=False)[1].size
+        return loaded
+
+    def _file(self, shard: int) -> tuple[pq.ParquetFile, list[int]]:
+        """This thread's handle: parquet handles aren't shared between threads."""
+        files: OrderedDict[int, tuple[pq.ParquetFile, list[int]]] = self._local.__dict__.setdefault(
+            "files", OrderedDict()
+        )
+        if shard in files:
+            files.move_to_end(shard)
+            return files[shard]
+        self._check(shard)
+        try:
+            file = pq.ParquetFile(self._shards[shard].path, pre_buffer=False)  # no thread to fetch a local file
+        except (OSError, pa.ArrowException) as error:
+            raise ShardError(f"{self._shards[shard].path}: can't be opened: {error}") from error
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+        files[shard] = (file, np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist())
+        if len(files) > OPEN_FILES:
+            files.popitem(last=False)[1][0].close()
+        return files[shard]
+
+    def _check(self, shard: int) -> None:
+        rows = self._shards[shard]
+        if not self._verify or rows.sha256 is None:
+            return
+        with self._shard_locks[shard]:
+            if shard in self._verified:
+                return
+            if not rows.path.is_file():
+                raise ShardError(f"{rows.path}: missing; materialise the shards again")
+            found = file_sha256(rows.path)
+            if found != rows.sha256:
+                raise ShardError(f"{rows.path}: sha256 is {found}, the mixture says {rows.sha256}; the file is damaged")
+            self._verified.add(shard)

@@ -1,0 +1,367 @@
+"""Records that were taken down are gone: from tables, shards, pictures, raw files and every later ingest."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import native
+import pyarrow.parquet as pq
+import pytest
+from goldmaker import gold
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines import sources
+from pipelines.adapter import Raw, Record
+from pipelines.raw.rawdata import register_raw
+from pipelines.storage.collect_garbage import survey
+from pipelines.storage.current_version import read_history
+from pipelines.storage.manifest import Manifest, StoreError, file_sha256
+from pipelines.store import Store
+from pipelines.takedown.check import verify
+from pipelines.takedown.raw_files import _records, remaining, take_down_raw
+from pipelines.takedown.takedown import Report, finish, take_down
+from pipelines.takedown.withdrawn import NAME, Entry, Taken, read_list
+from pipelines.training_data.mixture import build_mixture, shards_of
+from pipelines.training_data.shards import build_shards
+from pipelines.unify import unify_source
+
+KEYS = ("unified/toy", "gold/toy", "mid_training/shards", "mid_training/mixture")
+
+
+def nothing(source: str) -> Raw | None:
+    return None
+
+
+def whole(manifest: Manifest) -> bool:
+    """Whether all files of a version are as its manifest says."""
+    return all(file_sha256(manifest.root / e.path) == e.sha256 for e in (*manifest.files, *manifest.side_files))
+
+
+@pytest.fixture
+def packed(store: Store) -> Store:
+    """Gold of ten episodes in two parts, with shards and a mixture of all rows."""
+    gold(store, count=10, parts=2)
+    build_shards(store, ["toy"])
+    build_mixture(store, duplicates=False)
+    return store
+
+
+def bytes_of(store: Store) -> bytes:
+    """All that stands in the store, tables as rows."""
+    found = []
+    for path in sorted(store.home.rglob("*")):
+        if path.is_file() and path.name != NAME:
+            found.append(
+                repr(pq.read_table(path).to_pylist()).encode() if path.suffix == ".parquet" else path.read_bytes()
+            )
+    return b"\n".join(found)
+
+
+def test_one_step_takes_its_episode_out_of_every_table_and_shard(packed: Store) -> None:
+    steps = packed.require("unified/toy").read("steps").to_pylist()
+    mine = [row for row in steps if row["episode_id"] == "e0002"]
+    before = {key: packed.require(key) for key in KEYS}
+    others = before["mid_training/shards"].read("index").to_pylist()
+    shas = {row["screenshot_sha256"] for row in mine}
+    report, taken = take_down(packed, [Entry("step:toy/e0002/1", "a person asked")], nothing)
+    assert report.screens == len(shas) == 3 and not report.unknown and set(report.rows) == set(before)
+    held = bytes_of(packed)
+    words = (b"'e0002'", b'"e0002"', b"toy/e0002", b"task 2 of toy", *(sha.encode() for sha in shas))
+    assert not any(word in held for word in words)
+    assert verify(packed.home, taken, {}) == []
+    for key, old in before.items():
+        now = packed.require(key)
+        assert whole(now) and now.version == report.versions[f"{key}@{old.version}"]
+        [told] = now.counts["takedown"]
+        assert told["from"] == old.version and sum(told["rows"].values()) == report.rows[key] > 0
+        assert read_history(now.root)[-1].action == "taken down"
+        with pytest.raises(StoreError, match=f"taken down, {now.version} took its place"):
+            packed.version(key, old.version)
+        assert {name: packed.version(name, value).version for name, value in now.inputs.items()} == now.inputs
+    # the index finds each row, and the mixture holds the others with their tokens
+    shards, mixture = packed.require("mid_training/shards"), packed.require("mid_training/mixture")
+    where = {path.name: pq.ParquetFile(path) for path in shards.paths("shard")}
+    index = shards.read("index").to_pylist()
+    assert {row["sample_id"] for row in index} == {row["sample_id"] for row in others} - taken.samples
+    for row in index:
+        table, group = (
+            where[row["shard"]].read(columns=["sample_id"]),
+            where[row["shard"]].read_row_group(row["row_group"]),
+        )
+        assert table["sample_id"][row["row"]].as_py() == row["sample_id"] in group["sample_id"].to_pylist()
+    by_place = {(row["shard"], row["row"]): row for row in index}
+    for shard in mixture.read("mixture").to_pylist():
+        assert file_sha256(shards_of(packed, mixture, [shard["shard"]])[0]) == shard["sha256"]
+        chosen = [by_place[shard["shard"], row] for row in shard["rows"]]
+        assert [row["row_group"] for row in chosen] == shard["row_groups"]
+        assert sum(r["tokens"] * n for r, n in zip(chosen, shard["repeats"], strict=True)) == shard["tokens"]
+    assert survey(packed, 1).files == 0, "what took the place of a version is reachable"
+
+
+def test_a_picture_takes_the_records_that_show_it_along(packed: Store) -> None:
+    steps = packed.require("unified/toy").read("steps").to_pylist()
+    shown = next(row["screenshot_sha256"] for row in steps if row["episode_id"] == "e0000")
+    report, taken = take_down(packed, [Entry(f"screen:{shown}", "shows a face")], nothing)
+    assert report.screens >= 1 and verify(packed.home, taken, {}) == []
+    with pytest.raises(StoreError, match="is not in"):
+        packed.screen_path(shown)
+    left = packed.require("unified/toy").read("steps").to_pylist()
+    assert {row["episode_id"] for row in steps} - {row["episode_id"] for row in left} == {"e0000"}
+
+
+def test_what_the_store_never_had_is_remembered_and_the_proof_can_fail(packed: Store) -> None:
+    unknown = Entry("record:toy/nobody", "asked early")
+    report, taken = take_down(packed, [unknown], nothing)
+    assert (
+        report.unknown == [unknown.id]
+        and not report.rows
+        and Taken.load(packed.home).reasons == {unknown.id: "asked early"}
+    )
+    assert verify(packed.home, taken, {}) == []
+    taken.add([Entry("episode:toy/e0001", "not done yet")])
+    places = {left.place.split("/")[1] for left in verify(packed.home, taken, {})}
+    assert {"unified", "gold"} <= places
+    (packed.home / "notes.txt").write_text('about "episode:toy/e0001"')
+    assert any(left.place == "notes.txt" for left in verify(packed.home, taken, {}))
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from pipelines.takedown import assets as takedown_assets, takedown
+from pipelines.store import Store
+from pipelines.takedown.withdrawn import Entry
+place = sys.argv[2]
+def halt(*_, **__):
+    print("here", flush=True); time.sleep(600)
+if place == "two versions made":
+    commit, count = takedown_assets.Rewriter._commit, []
+    def counted(self, *given):
+        count.append(1)
+        halt() if len(count) == 3 else commit(self, *given)
+    takedown_assets.Rewriter._commit = counted
+elif place == "half removed":
+    takedown_assets._remove_unnamed = halt
+else:
+    takedown._remove_screens = halt
+takedown.take_down(Store(sys.argv[1]), [Entry("episode:toy/e0002", "asked")], lambda source: None)
+"""
+
+
+@pytest.mark.parametrize("place", ["two versions made", "half removed", "pictures"])
+def test_killed_anywhere_a_run_without_a_list_ends_it(packed: Store, place: str) -> None:
+    shas = {row["screenshot_sha256"] for row in packed.require("unified/toy").read("steps").to_pylist()
+            if row["episode_id"] == "e0002"}  # fmt: skip
+    child = subprocess.Popen([sys.executable, "-c", KILLED, str(packed.home), place], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "here\n"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert all(packed.current(key) is not None for key in KEYS), "each pointer names a version that is there"
+    _, taken = take_down(packed, [], nothing)
+    assert verify(packed.home, taken, {}) == []
+    assert not any(list((packed.home / "screens").glob(f"*/{sha}.*")) for sha in shas)
+    assert all(whole(packed.require(key)) for key in KEYS)
+    again, _ = take_down(packed, [], nothing)
+    assert (again.rows, again.versions, again.screens) == ({}, {}, 0)
+
+
+FORMATS = ("agentnet", "aitw", "mind2web", "miniwob_demos", "screen_annotation")
+
+
+def first_record(source: str, raw: Raw) -> str:
+    """The native id of the first record that can be read."""
+    adapter = sources.get(source)
+    found = (one for group in adapter.parts(raw) for one in adapter.records(raw, group))
+    return next(one.native_id for one in found if isinstance(one, Record) and one.native_id)
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_raw_files_lose_the_record_and_nothing_else(source: str, tmp_path: Path) -> None:
+    native.fixture(source).write(tmp_path)
+    companions = {name: tmp_path / name for name in sources.get(source).descriptor.companions}
+    raw = Raw(tmp_path / "raw", companions)
+    store = Store(tmp_path / "home")
+    before = unify_source(store, source, raw)
+    taken = Taken()
+    taken.add([Entry(f"record:{source}/{first_record(source, raw)}", "asked")])
+    assert remaining(source, raw, taken)
+    report = take_down_raw(source, raw, taken)
+    assert len(report.changed) + len(report.removed) == 1 and report.left == []
+    assert remaining(source, raw, taken) == [] and not list(tmp_path.rglob(".put-*"))
+    if sources.get(source).parts(raw):
+        after = unify_source(store, source, raw)
+        assert after.counts["records_in"] == before.counts["records_in"] - 1
+
+
+ODD = {
+    "aitw": "an episode is several rows", "guiact_web_multi": "ids are made of two fields, rows are mixed",
+    "guiact_smartphone": "an episode is several elements", "multimodal_mind2web": "an episode goes on in another file",
+    "nnetnav": "ids are a letter, an episode is several lines", "os_genesis_web": "no ids, an episode is several lines",
+    "screen2words": "a row that is no text", "screenqa_short": "a list that ends too early",
+    "widget_captioning": "ids are made of two columns, rows are mixed",
+}  # fmt: skip
+"""Files in which a record's id or number alone doesn't say what is to be cut."""
+
+
+@pytest.mark.parametrize("source", ODD)
+def test_whichever_record_goes_the_others_stay_as_they_were(source: str, tmp_path: Path) -> None:
+    native.fixture(source).write(tmp_path)
+    adapter = sources.get(source)
+    companions = {name: tmp_path / name for name in adapter.descriptor.companions}
+
+    def read(raw: Raw) -> list[tuple[str, str]]:
+        """(id, content) of all records that can be read."""
+        found = (one for group in adapter.parts(raw) for one in _records(adapter, raw, group) if one.native_id)
+        return sorted((one.native_id, one.content) for one in found)
+
+    before = read(Raw(tmp_path / "raw", companions))
+    for place, name in enumerate(sorted({name for name, _ in before})):
+        raw = Raw(tmp_path / f"copy-{place}" / "raw", companions)
+        shutil.copytree(tmp_path / "raw", raw.root)
+        taken = Taken()
+        taken.add([Entry(f"record:{source}/{name}", "asked")])
+        report = take_down_raw(source, raw, taken)
+        assert report.left == [] and remaining(source, raw, taken) == [], name
+        assert read(raw) == [one for one in before if one[0] != name]
+
+
+def test_a_file_that_no_cut_gets_right_stays_and_is_named(tmp_path: Path) -> None:
+    """The languages of a task share one document: without one, the others aren't what they were."""
+    native.fixture("ugif").write(tmp_path)
+    raw, file = Raw(tmp_path / "raw"), "train/block/task.json"
+    before = (raw.root / file).read_bytes()
+    taken = Taken()
+    taken.add([Entry("record:ugif/train/block/en", "asked")])
+    report = take_down_raw("ugif", raw, taken)
+    assert (report.left, report.changed, report.removed) == ([file], [], [])
+    assert (raw.root / file).read_bytes() == before and remaining("ugif", raw, taken) == [file]
+    (raw.root / file).unlink()  # withdrawn whole, by a person
+    assert remaining("ugif", raw, taken) == [] and take_down_raw("ugif", raw, taken).left == []
+
+
+def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_path: Path) -> None:
+    """The planted truth and the receipt: the proof holds, and the next refresh takes the cut files for its own work."""
+    source, home = "aitz", tmp_path / "home"
+    native.fixture(source).write(tmp_path)
+    shutil.copytree(tmp_path / "raw", home / "raw" / source)
+    raw, store = Raw(home / "raw" / source), Store(home)
+    register_raw(store, source, raw.root)
+    unify_source(store, source, raw)
+    name = first_record(source, raw)
+    other = next(row["episode_id"] for row in store.require(f"unified/{source}").read("steps").to_pylist()
+                 if row["episode_id"] != name)  # fmt: skip
+    truth, receipt = home / "raw/_truth/aitz.jsonl", home / "raw/_receipts/aitz.json"
+    planted = [
+        {"record": name, "item": 0, "defect": "shifted", "low_fidelity": True, "original": {"text": "secret"}},
+        {"record": other, "item": None, "defect": "copy", "low_fidelity": False, "original": {"of": f"aitz/{name}"}},
+        {"record": other, "item": 1, "defect": "shifted", "low_fidelity": True, "original": {"text": "stays"}},
+    ]  # fmt: skip
+    files = {p.relative_to(raw.root).as_posix(): file_sha256(p) for p in sorted(raw.root.rglob("*")) if p.is_file()}
+    for path, text in (
+        (truth, "".join(json.dumps(line) + "\n" for line in planted)),
+        (receipt, json.dumps({"config": "c", "files": files, "counts": {}})),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    report, taken = take_down(store, [Entry(f"record:{source}/{name}", "asked")], lambda _: raw)
+    assert {"_truth/aitz.jsonl", "_receipts/aitz.json"} <= set(report.raw[0].changed) and report.raw[0].left == []
+    assert verify(home, taken, {source: raw}) == []
+    left = [json.loads(line) for line in truth.read_text().splitlines()]
+    assert left == [{**planted[1], "original": {}}, planted[2]]
+    told = json.loads(receipt.read_text())
+    assert told["config"] == "c" and told["files"] == {
+        p.relative_to(raw.root).as_posix(): file_sha256(p) for p in raw.root.rglob("*") if p.is_file()
+    }
+    assert told["files"] != files
+    again, _ = take_down(store, [], lambda _: raw)
+    assert again.raw == [], "nothing is left to do"
+
+
+@pytest.mark.parametrize("source", ["agentnet", "aitw"])  # record by record, and by column
+def test_a_later_ingest_leaves_the_record_out_with_a_reason(source: str, tmp_path: Path) -> None:
+    native.fixture(source).write(tmp_path)
+    raw = Raw(tmp_path / "raw")
+    store = Store(tmp_path / "home")
+    register_raw(store, source, raw.root)
+    before = unify_source(store, source, raw)
+    name = first_record(source, raw)
+    saved = {path: path.read_bytes() for path in raw.root.rglob("*") if path.is_file()}
+    report, taken = take_down(store, [Entry(f"record:{source}/{name}", "asked")], lambda _: raw)
+    assert [one.left for one in report.raw] == [[]]
+    assert verify(store.home, taken, {source: raw}) == []
+    for path, data in saved.items():  # somebody downloads it again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    assert verify(store.home, taken, {source: raw}) != []
+    after = unify_source(store, source, raw)
+    quarantined = [row for row in after.read("quarantine").to_pylist() if row["reason"] == "takedown"]
+    assert len(quarantined) == 1 and quarantined[0]["native"] == "null"
+    assert after.counts["items_in"] == before.counts["items_in"] == (
+        after.counts["items_mapped"] + after.counts["items_quarantined"])  # fmt: skip
+    assert name not in {row["episode_id"] for row in after.read("steps").to_pylist()}
+    mapped = unify_source(store, source, raw)
+    assert mapped.data_version == after.data_version
+
+
+def test_a_record_without_an_id_is_known_by_its_place_and_then_by_its_content(tmp_path: Path) -> None:
+    source = "groundui_18k"
+    native.fixture(source).write(tmp_path)
+    raw, store = Raw(tmp_path / "raw"), Store(tmp_path / "home")
+    before = unify_source(store, source, raw).read("samples").to_pylist()
+    saved = {path: path.read_bytes() for path in raw.root.rglob("*") if path.is_file()}
+    report, taken = take_down(store, [Entry(f"sample:{before[0]['sample_id']}", "asked")], lambda _: raw)
+    assert report.records == {source: 1} and [one.left for one in report.raw] == [[]]
+    assert verify(store.home, taken, {source: raw}) == []
+    finish(store, taken)
+    for path, data in saved.items():
+        path.write_bytes(data)
+    after = unify_source(store, source, raw)
+    left = {row["sample_id"] for row in after.read("samples").to_pylist()}
+    assert left == {row["sample_id"] for row in before} - taken.samples and 0 < len(left) < len(before)
+    assert after.counts["reasons"]["takedown"] >= 1
+
+
+def test_lists_are_read_or_refused_by_line(tmp_path: Path) -> None:
+    good = tmp_path / "a.csv"
+    with good.open("w", newline="") as stream:
+        csv.writer(stream).writerows([["id", "reason"], ["episode:aitw/x, y", "asked, twice"]])
+    assert read_list(good) == [Entry("episode:aitw/x, y", "asked, twice")]
+    lines = tmp_path / "a.jsonl"
+    lines.write_text(json.dumps({"id": "sample:" + "0" * 32, "reason": "r"}) + "\n")
+    assert read_list(lines)[0].kind == "sample"
+    for text, said in (
+        ('{"id": "x"}', "texts `id` and `reason`"), ('{"id": "screen:../x", "reason": "r"}', "expected sample:"),
+        ('{"id": "record:aitw/1", "reason": " "}', "a reason of 1"), ("{", "row 1"), ("", "at least one"),
+    ):  # fmt: skip
+        lines.write_text(text)
+        with pytest.raises(ValueError, match=said):
+            read_list(lines)
+    with pytest.raises(ValueError, match=r"\.csv or \.jsonl"):
+        read_list(tmp_path / "a.txt")
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=4), st.text(min_size=1))
+def test_what_is_remembered_comes_back_as_it_was(records: dict[str, str], name: str) -> None:
+    taken = Taken(reasons={"episode:x/" + name: "r"}, records={"x": records}, episodes={"episode:x/" + name})
+    plain = json.loads(taken.to_json())
+    assert plain["records"] == {"x": records} and plain["episodes"] == ["episode:x/" + name]
+    assert taken.stands_in(
+        json.dumps({"item": f"episode:x/{name}"}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    )
+
+
+def test_a_build_in_progress_is_waited_for(packed: Store) -> None:
+    with (
+        packed.build("gold/toy", code_version="9"),
+        pytest.raises(StoreError, match="gold/toy is being built by process"),
+    ):
+        take_down(packed, [Entry("episode:toy/e0002", "asked")], nothing)
+    assert not (packed.home / NAME).exists()
+    assert isinstance(take_down(packed, [Entry("episode:toy/e0002", "asked")], nothing)[0], Report)

@@ -1,0 +1,169 @@
+"""The mixture reaches its token shares, says when it can't, and moves little when data grows a little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from goldmaker import gold
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.storage.manifest import file_sha256
+from pipelines.store import PartSpec, Store, StoreError
+from pipelines.training_data.mixture import (
+    MIXTURE,
+    SHARES,
+    TARGET_SHARES,
+    MixtureConfig,
+    build_mixture,
+    choose,
+    shards_of,
+    unit_hashes,
+)
+from pipelines.training_data.shards import INDEX, build_shards
+from schemas.tables import OBJECTIVES
+
+
+def index(count: int, seed: int = 0, weights: tuple[float, ...] = (1, 1, 1, 1), start: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    p = np.array(weights) / sum(weights)
+    return pa.Table.from_pylist(
+        [
+            {"sample_id": f"{seed}-{start + n}", "shard": "a", "row": n, "row_group": n // 16, "source": "s",
+             "platform": "web",
+             "split": "train", "tokens": int(rng.integers(50, 150)), "objective": OBJECTIVES[rng.choice(4, p=p)]}
+            for n in range(count)
+        ],
+        schema=INDEX,
+    )  # fmt: skip
+
+
+def shares(table: pa.Table, repeats: np.ndarray) -> dict[str, float]:
+    tokens = table["tokens"].to_numpy() * repeats
+    names = np.array(table["objective"].to_pylist())
+    return {name: float(tokens[names == name].sum() / tokens.sum()) for name in OBJECTIVES}
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 999), st.tuples(*[st.floats(0.5, 2)] * 4))
+def test_shares_are_reached_when_there_is_enough(seed: int, weights: tuple[float, ...]) -> None:
+    table = index(2_000, seed, weights)
+    repeats, rates = choose(table, MixtureConfig(seed=seed))
+    assert max(rates.values()) < 4
+    for name, share in shares(table, repeats).items():
+        assert abs(share - TARGET_SHARES[name]) < 0.005
+
+
+def test_one_percent_new_rows_change_about_one_percent() -> None:
+    for seed in range(5):
+        old, new = index(20_000, seed), index(200, seed + 100, start=10**6)
+        before, _ = choose(old, MixtureConfig(seed=seed))
+        after, _ = choose(pa.concat_tables([old, new]), MixtureConfig(seed=seed))
+        changed = float((before != after[: len(before)]).mean())
+        assert changed < 0.02, changed
+
+
+def test_new_rows_of_one_objective_only_change_little_as_well() -> None:
+    old = index(20_000, 1)
+    new = index(400, 7, (0, 0, 0, 1), start=10**6)
+    before, _ = choose(old, MixtureConfig())
+    after, _ = choose(pa.concat_tables([old, new]), MixtureConfig())
+    assert float((before != after[: len(before)]).mean()) < 0.04
+
+
+def test_the_order_of_rows_has_no_say() -> None:
+    table = index(1_000)
+    order = np.random.default_rng(0).permutation(1_000)
+    repeats, _ = choose(table, MixtureConfig())
+    mixed, _ = choose(table.take(pa.array(order)), MixtureConfig())
+    assert np.array_equal(mixed, repeats[order])
+
+
+def test_the_seed_changes_who_is_chosen_but_not_how_much() -> None:
+    table = index(5_000)
+    one, two = choose(table, MixtureConfig(seed=1))[0], choose(table, MixtureConfig(seed=2))[0]
+    assert (one != two).mean() > 0.02
+    assert shares(table, one) == pytest.approx(shares(table, two), abs=0.01)
+    hashes = unit_hashes(table["sample_id"].to_pylist(), 1)
+    assert hashes.min() >= 0 and hashes.max() < 1 and abs(hashes.mean() - 0.5) < 0.02
+
+
+def test_repeats_are_bounded_and_a_budget_is_kept() -> None:
+    table = index(3_000, 3, (0.02, 1, 1, 1))
+    repeats, rates = choose(table, MixtureConfig(max_repeats=3))
+    assert repeats.max() == 3 and rates["perception"] == 3
+    table = index(3_000, 3)
+    half = choose(table, MixtureConfig(budget_tokens=100_000))[0]
+    assert abs(int((table["tokens"].to_numpy() * half).sum()) - 100_000) < 1_000
+
+
+def test_mixture_of_real_shards_names_rows_that_exist_and_reports_shares(tmp_path: Path) -> None:
+    store = gold(tmp_path, count=20)
+    shards = build_shards(store, ["toy"])
+    manifest = build_mixture(store)
+    assert manifest.checks_passed
+    listed = shards.read("index", INDEX)
+    where = {(r["shard"], r["row"]): r for r in listed.to_pylist()}
+    spent = 0
+    for row in manifest.read("mixture", MIXTURE).to_pylist():
+        assert file_sha256(shards_of(store, manifest, [row["shard"]])[0]) == row["sha256"]
+        for number, times, group in zip(row["rows"], row["repeats"], row["row_groups"], strict=True):
+            entry = where[row["shard"], number]
+            assert entry["row_group"] == group and times >= 1
+            spent += entry["tokens"] * times
+    assert spent == manifest.counts["tokens"]
+    table = {(r["group"], r["name"]): r for r in manifest.read("shares", SHARES).to_pylist()}
+    assert sum(table["objective", name]["reached_share"] for name in OBJECTIVES) == pytest.approx(1)
+    assert table["platform", "web"]["chosen_tokens"] > 0 and table["source", "toy"]["reached_share"] == 1
+
+
+def test_short_data_is_reported_not_padded(tmp_path: Path) -> None:
+    store = gold(tmp_path, count=5)
+    build_shards(store, ["toy"])
+    config = MixtureConfig(
+        shares={"perception": 0.02, "vqa": 0.02, "grounding": 0.02, "navigation": 0.94}, max_repeats=1
+    )
+    manifest = build_mixture(store, config=config)
+    assert manifest.checks_passed and manifest.counts["short"] == ["navigation"]
+    assert manifest.counts["reached"]["navigation"] < 0.94
+
+
+def test_displaced_duplicates_never_train(tmp_path: Path) -> None:
+    store = gold(tmp_path)
+    build_shards(store, ["toy"])
+    ids = store.require("mid_training/shards").read("index")["sample_id"].to_pylist()[:50]
+    spec = PartSpec("all", "x")
+    with store.build("hygiene/duplicates", code_version="1", parts=[spec]) as build:
+        build.run_part(spec, lambda out: out.table("displaced", pa.table({"item_id": [f"sample:{n}" for n in ids]})))
+        build.commit()
+    manifest = build_mixture(store, config=MixtureConfig(max_repeats=9))
+    assert manifest.counts["displaced"] == 50
+    rows = {(r["shard"], n) for r in manifest.read("mixture").to_pylist() for n in r["rows"]}
+    index_rows = store.require("mid_training/shards").read("index").to_pylist()
+    assert not any((r["shard"], r["row"]) in rows for r in index_rows if r["sample_id"] in ids)
+    assert build_mixture(store, duplicates=False).counts["displaced"] == 0
+
+
+def test_a_rerun_is_the_same_version(tmp_path: Path) -> None:
+    store = gold(tmp_path, count=4)
+    build_shards(store, ["toy"])
+    assert build_mixture(store).version == build_mixture(store).version != build_mixture(store, seed=1).version
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"shares": {"vqa": 0.5}}, {"shares": {"chess": 1.0}}, {"shares": {"vqa": 1.5, "grounding": -0.5}},
+     {"max_repeats": 0},
+     {"budget_tokens": 0}],
+)  # fmt: skip
+def test_contradictory_configs_are_refused(bad: dict) -> None:
+    with pytest.raises(ValueError, match="mixture"):
+        MixtureConfig(**bad)
+
+
+def test_no_shards_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="mid_training/shards"):
+        build_mixture(Store(tmp_path))

@@ -1,0 +1,108 @@
+"""The stream of the mixture, and the rows kept out of it for validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pytest
+from goldmaker import gold
+
+from pipelines.store import Store
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.shards import build_shards
+from trainer.data.rows import light_rows, pick, with_pictures
+from trainer.data.stream import MixtureSource, ScheduledSource, cluster_of, scheduled, set_aside
+from trainer.midtrain import ListSource, config_from
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = gold(tmp_path_factory.mktemp("stream"), count=20, parts=2)
+    build_shards(store, ["toy"])
+    build_mixture(store)
+    return store
+
+
+def ids(rows: Any) -> list[str | None]:
+    return [row["sample_id"] if row else None for row in rows]
+
+
+def test_any_position_is_found_at_once(store: Store) -> None:
+    source = MixtureSource(store, store.require("mid_training/mixture"), seed=1)
+    whole = ids(islice(source.rows(0), 300))
+    for start in (0, 1, 31, 32, 33, 150, 299):
+        assert ids(islice(source.rows(start), 300 - start)) == whole[start:]
+    other = MixtureSource(store, store.require("mid_training/mixture"), seed=2)
+    assert ids(islice(other.rows(0), 300)) != whole and other.digest() != source.digest()
+
+
+def test_rows_kept_for_validation_never_come(store: Store) -> None:
+    mixture = store.require("mid_training/mixture")
+    plain = ids(islice(MixtureSource(store, mixture).rows(0), 200))
+    banned = {plain[0], plain[7]}
+    source = MixtureSource(store, mixture, without=sorted(str(name) for name in banned))
+    assert ids(islice(source.rows(0), 200)) == [None if name in banned else name for name in plain]
+
+
+def test_validation_takes_whole_episodes_and_screens(store: Store) -> None:
+    rows = light_rows(store.require("mid_training/shards"))
+    aside = set_aside(rows, 0.3)
+    inside, outside = {cluster_of(r) for r in aside}, {cluster_of(r) for r in rows if r not in aside}
+    assert inside and outside and not inside & outside
+    assert set_aside(rows[::-1], 0.3) == aside[::-1] and set_aside(rows, 0.0) == []
+    assert {r["sample_id"] for r in set_aside(rows, 0.1)} <= {r["sample_id"] for r in aside}  # grows, never swaps
+    step = {"parents": ["step:aitw/ep/1/7"], "sample_id": "s"}
+    assert cluster_of(step) == "episode:aitw/ep/1" and cluster_of({"parents": [], "sample_id": "s"}) == "sample:s"
+
+
+def test_pictures_are_read_for_the_rows_asked_for_only(store: Store) -> None:
+    manifest = store.require("mid_training/shards")
+    light = light_rows(manifest, ("train",))
+    assert all("images" not in row for row in light) and light_rows(manifest, ("test",)) == []
+    chosen = pick(light, 3, 0, lambda row: row["objective"])
+    filled = with_pictures(manifest, chosen[::-1])
+    assert [row["sample_id"] for row in filled] == [row["sample_id"] for row in chosen[::-1]]
+    assert all(row["images"][0]["bytes"].startswith(b"\x89PNG") for row in filled)
+    with pytest.raises(ValueError, match="expected parquet files with messages"):
+        light_rows(replace(manifest, files=[]))
+
+
+def test_a_schedule_gives_each_phase_its_shares_at_any_position() -> None:
+    rows = [{"sample_id": str(i), "objective": "grounding" if i % 10 else "navigation"} for i in range(200)]
+    schedule = [(0.25, {"grounding": 1.0}), (0.75, {"grounding": 1.0, "navigation": 3.0})]
+    counts = {"grounding": 180, "navigation": 20, "vqa": 0}
+    source = ScheduledSource(ListSource(rows, 1), schedule, counts, 2000, seed=3)
+    kept = list(islice((row for row in source.rows(0) if row), 2000))
+    first, second = kept[:480], kept[520:]
+    assert {row["objective"] for row in first} == {"grounding"}
+    share = sum(row["objective"] == "navigation" for row in second) / len(second)
+    assert 0.72 < share < 0.78
+    whole = list(islice(source.rows(0), 900))
+    assert list(islice(source.rows(555), 345)) == whole[555:]
+    other = ScheduledSource(ListSource(rows, 1), schedule[::-1][:1] + [(0.25, {"grounding": 1.0})], counts, 2000)
+    assert other.digest() != source.digest()
+
+
+def test_the_schedule_of_a_config_counts_what_there_is(store: Store) -> None:
+    mixture, rows = store.require("mid_training/mixture"), light_rows(store.require("mid_training/shards"))
+    plain = MixtureSource(store, mixture)
+    config = config_from(
+        {"max_steps": 30, "batch_size": 4, "schedule": [[0.5, {"grounding": 1}], [0.5, {"navigation": 1}]]}
+    )
+    source = scheduled(plain, config, rows)
+    kept = [row["objective"] for row in islice((row for row in source.rows(0) if row), 120)]
+    assert set(kept[:45]) == {"grounding"} and set(kept[75:]) == {"navigation"}
+    assert scheduled(plain, config_from({"max_steps": 3}), rows) is plain
+    packed = scheduled(plain, replace(config, packing=True, max_length=4 * int(rows[0]["tokens"])), rows)
+    assert packed.digest() != source.digest()
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [[], [(0.5, {"grounding": 1.0})], [(1.0, {})], [(1.0, {"other": 1.0})], [(1.0, {"grounding": -1.0})]],
+)
+def test_a_schedule_that_cannot_be_kept_is_refused(schedule: Any) -> None:
+    with pytest.raises(ValueError, match="schedule"):
+        ScheduledSource(ListSource([{"objective": "grounding"}]), schedule, {"grounding": 1}, 10)

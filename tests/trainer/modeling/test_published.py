@@ -1,0 +1,139 @@
+"""The presets that stand on published weights, proven on tiny ones of the same kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from drawn import make_rows
+
+from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.generation import generate
+from trainer.modeling.model import label_logits, parameter_count, reply_logprobs
+from trainer.modeling.published import load_base, published_config, random_base
+from trainer.modeling.tokenizer import SPECIAL
+from trainer.presets import PRESETS, preset
+
+KINDS = {"dense": "2b", "moe": "30b-a3b"}
+
+
+def published_tokenizer() -> Any:
+    """Byte-level BPE in which every digit is a token of its own, and a tag is several."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("C", "l"), ("i", "c"), ("Cl", "ic"), ("Clic", "k"), ("a", "c"), ("t", "i"), ("b", "o"), ("bo", "x")]
+    vocabulary = {token: i for i, token in enumerate([*alphabet, *(a + b for a, b in merges)])}
+    plain = Tokenizer(models.BPE(vocabulary, merges))
+    pieces = pre_tokenizers.Split(Regex(r"\p{N}|\p{L}+|[^\p{L}\p{N}]+"), "isolated")
+    plain.pre_tokenizer = pre_tokenizers.Sequence([pieces, pre_tokenizers.ByteLevel(False, True, False)])
+    plain.decoder = decoders.ByteLevel()
+    plain.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    return PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+
+
+def write_tiny(folder: Path, kind: str) -> Path:
+    """A random checkpoint as a hub folder holds it: config, safetensors, tokenizer."""
+    from transformers import AutoModelForImageTextToText
+
+    tokenizer = published_tokenizer()
+    config = published_config(KINDS[kind], tokenizer)
+    small = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "intermediate_size": 96, "vocab_size": 512, "head_dim": 16,
+             "pad_token_id": tokenizer.pad_token_id}  # fmt: skip
+    for key, value in (small | ({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+                                if kind == "moe" else {})).items():  # fmt: skip
+        setattr(config.text_config, key, value)
+    config.text_config.rope_parameters |= {"mrope_section": [4, 2, 2]}
+    for key, value in {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64,
+                       "deepstack_visual_indexes": [0], "num_position_embeddings": 64}.items():  # fmt: skip
+        setattr(config.vision_config, key, value)
+    torch.manual_seed(0)
+    model = AutoModelForImageTextToText.from_config(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(kind: str, tmp_path: Path) -> None:
+    from transformers import AutoModelForImageTextToText, AutoTokenizer
+
+    folder = write_tiny(tmp_path / "hub", kind)
+    wanted = replace(preset(KINDS[kind]), max_pixels=96 * 128)
+    model, processor = load_base(wanted, folder)
+    assert processor.numbers is None and type(model).__name__ == wanted.architecture
+    rows = make_rows(6)
+    weights = processor.training_batch(rows).weights
+    assert {2.0, 3.0, 0.3, 0.5} <= {round(float(w), 1) for w in weights.unique()}  # spans without number tokens
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    config = MidtrainConfig(max_steps=2, batch_size=2, warmup_steps=0, learning_rate=1e-3, threads=1, packing=True,
+                            max_length=256, packing_window=6, gradient_checkpointing=True)  # fmt: skip
+    curve = train(model, processor, ListSource(rows), config, progress=False)
+    assert all(step["loss"] > 0 for step in curve.steps)
+    still = [name for name, tensor in model.state_dict().items() if torch.equal(tensor, before[name])]
+    assert not [name for name in still if "language_model" in name or "lm_head" in name], still
+    save_checkpoint(tmp_path / "out", model, processor, lineage("mid_trained", wanted))
+    plain = AutoModelForImageTextToText.from_pretrained(tmp_path / "out").eval()
+    assert len(AutoTokenizer.from_pretrained(str(tmp_path / "out"))) == len(processor.tokenizer)
+    again = load_checkpoint(tmp_path / "out")
+    batch = again.processor.training_batch(rows[:2])
+    with torch.no_grad():
+        mine = label_logits(again.model, batch)
+        theirs = plain(**batch.model_inputs()).logits
+    torch.testing.assert_close(mine.logits, theirs[mine.rows, mine.columns - 1], rtol=1e-4, atol=1e-4)
+    assert str(tmp_path) not in "".join(p.read_text() for p in (tmp_path / "out").glob("*.json"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_replies_are_decoded_with_the_models_own_numbers(kind: str, tmp_path: Path) -> None:
+    """Shared heads of keys, experts, and prompts of different lengths."""
+    model, processor = load_base(replace(preset(KINDS[kind]), max_pixels=96 * 128), write_tiny(tmp_path, kind))
+    rows = make_rows(4)
+    made = generate(model, processor, rows, group=2, temperature=1.0, max_new_tokens=9,
+                    generator=torch.Generator().manual_seed(1))  # fmt: skip
+    batch = processor.reply_batch([rows[one.row] for one in made], [one.token_ids for one in made])
+    with torch.no_grad():
+        again = reply_logprobs(model, batch, never=processor.never)
+    assert len(made) == 8 and max(len(one.token_ids) for one in made) == 9
+    for place, one in enumerate(made):
+        told = torch.tensor(one.logprobs)
+        torch.testing.assert_close(again.logprobs[place, again.mask[place]], told, rtol=1e-4, atol=1e-4)
+
+
+def test_fewer_layers_are_the_first_ones(tmp_path: Path) -> None:
+    folder = write_tiny(tmp_path, "dense")
+    whole, _ = load_base("2b", folder)
+    some, _ = load_base("2b", folder, layers=2)
+    assert len(some.model.language_model.layers) == 2
+    assert all(torch.equal(tensor, whole.state_dict()[name]) for name, tensor in some.state_dict().items())
+    for wrong in (0, 4):
+        with pytest.raises(ValueError, match="layers: expected 1 to 3"):
+            load_base("2b", folder, layers=wrong)
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    folder = write_tiny(tmp_path, "dense")
+    with pytest.raises(ValueError, match="Qwen3VLMoeForConditionalGeneration, found a Qwen3VLFor"):
+        load_base("30b-a3b", folder)
+    with pytest.raises(ValueError, match="built from scratch"):
+        load_base("nano", folder)
+    (folder / "config.json").write_text(
+        (folder / "config.json").read_text().replace('"image_token_id": ', '"image_token_id": 1')
+    )
+    with pytest.raises(ValueError, match="to the tokenizer and"):
+        load_base("2b", folder)
+
+
+def test_random_weights_have_the_published_sizes() -> None:
+    tokenizer = published_tokenizer()
+    counts = {name: parameter_count(random_base(name, tokenizer, device="meta")[0]) / 1e9 for name in
+              ("2b", "8b", "30b-a3b")}  # fmt: skip
+    assert counts == pytest.approx({"2b": 2.127, "8b": 8.767, "30b-a3b": 31.07}, rel=2e-3)
+    assert parameter_count(random_base("30b-a3b", tokenizer, 3, device="meta")[0]) < 3.5e9
+    assert {name for name, found in PRESETS.items() if found.source} == set(counts)

@@ -1,0 +1,130 @@
+"""The mixture as an endless stream of rows, its shares by schedule, and the part that is kept for validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from pipelines.storage.manifest import Manifest
+    from pipelines.store import Store
+    from trainer.midtrain import MidtrainConfig, RowSource
+
+CHUNK = 32
+"""Rows read at a time; the order of rows does not depend on the training batch."""
+
+
+class MixtureSource:
+    """`RowSource` over `pipelines.training_data.reader`; rows whose sample id is in `without` come as None."""
+
+    def __init__(self, store: Store, mixture: Manifest, *, seed: int = 0, without: Sequence[str] = ()) -> None:
+        from pipelines.training_data.reader import Reader
+
+        self._reader = Reader.from_mixture(store, mixture, seed=seed, global_batch=CHUNK)
+        self._without = frozenset(without)
+        # a corpus smaller than a chunk has epochs of one short batch
+        self._chunk = min(CHUNK, self._reader.order.rows)
+
+    def rows(self, start: int) -> Iterator[Mapping[str, Any] | None]:
+        """See `trainer.midtrain.RowSource`: any position is found at once."""
+        first, skip = divmod(start, self._chunk)
+        for number in count(first):
+            epoch, index = divmod(number, self._reader.batches_per_epoch)
+            for row in self._reader.batch(epoch, index)[skip:]:
+                yield None if row["sample_id"] in self._without else row
+            skip = 0
+
+    def digest(self) -> str:
+        """See `trainer.midtrain.RowSource`."""
+        return digest([self._reader.fingerprint, sorted(self._without)])
+
+
+def cluster_of(row: Mapping[str, Any]) -> str:
+    """The episode or screen that a sample was derived from (its own id if it names no parent)."""
+    first = str((row.get("parents") or [f"sample:{row['sample_id']}"])[0])
+    return f"episode:{first[len('step:') :].rpartition('/')[0]}" if first.startswith("step:") else first
+
+
+def set_aside(rows: Sequence[Mapping[str, Any]], share: float) -> list[Mapping[str, Any]]:
+    """About `share` of the rows for validation: whole episodes and screens, each by its own hash.
+
+    The same rows for every stage, so what stops RL was not trained on before either.
+    """
+    limit = int(share * 2**64)
+    chosen = {name for name in {cluster_of(row) for row in rows} if int(digest(["validation", name])[:16], 16) < limit}
+    return [row for row in rows if cluster_of(row) in chosen]
+
+
+Schedule = Sequence[tuple[float, Mapping[str, float]]]
+"""Phases: (share of the run, name → share of the rows)."""
+
+
+class ScheduledSource:
+    """`RowSource` whose mixture changes during training: each phase has its own share of each objective.
+
+    A row is kept with a probability that makes of the shares it comes in (`counts`, rows by name) those that its phase
+    asks for; the rest come as None. So the order stays a pure function of the position, and any position is found at
+    once. `wanted` is how many kept rows the run takes (steps · batch size): phases end where as many of them are
+    expected. After the last phase it goes on. `key` is the column that names are found in (`objective`, `source`, …).
+    """
+
+    def __init__(
+        self, source: RowSource, schedule: Schedule, counts: Mapping[str, int], wanted: int, *,
+        key: str = "objective", seed: int = 0,
+    ) -> None:  # fmt: skip
+        self._source, self._key, self._seed = source, key, seed
+        self._plain = [[share, dict(sorted(weights.items()))] for share, weights in schedule]
+        rows = {name: count for name, count in counts.items() if count > 0}
+        if not schedule or abs(sum(share for share, _ in schedule) - 1) > 1e-6 or wanted < 1 or not rows:
+            shares = [share for share, _ in schedule]
+            raise ValueError(f"schedule: expected shares that sum to 1, rows and a run, found {shares}, "
+                             f"{len(rows)} kinds of rows, {wanted} wanted")  # fmt: skip
+        self._phases: list[tuple[float, dict[str, float]]] = []
+        end, total = 0.0, sum(rows.values())
+        for share, weights in schedule:
+            unknown = {name for name, weight in weights.items() if weight > 0} - set(rows)
+            if share < 0 or unknown or min(weights.values(), default=-1) < 0 or not sum(weights.values()):
+                raise ValueError(f"schedule: expected weights >= 0 of {sorted(rows)}, not all 0, found {dict(weights)}")
+            asked = {name: weights.get(name, 0.0) / sum(weights.values()) for name in rows}
+            rarest = max(asked[name] * total / rows[name] for name in rows)
+            keep = {name: asked[name] * total / rows[name] / rarest for name in rows}
+            end += share * wanted * rarest  # one in `rarest` rows is kept
+            self._phases.append((end, keep))
+
+    def rows(self, start: int) -> Iterator[Mapping[str, Any] | None]:
+        """See `trainer.midtrain.RowSource`."""
+        for position, row in enumerate(self._source.rows(start), start):
+            keep = next((keep for end, keep in self._phases if position < end), self._phases[-1][1])
+            wanted = row is not None and _unit(self._seed, position) < keep.get(str(row[self._key]), 0.0)
+            yield row if wanted else None
+
+    def digest(self) -> str:
+        """See `trainer.midtrain.RowSource`."""
+        phases = [[end, sorted(keep.items())] for end, keep in self._phases]
+        return digest([self._source.digest(), self._plain, phases, self._key, self._seed])
+
+
+def scheduled(source: RowSource, config: MidtrainConfig, rows: Sequence[Mapping[str, Any]]) -> RowSource:
+    """The source by `config.schedule` (none: as it is); `rows` are all that it gives, without their pictures."""
+    if not config.schedule:
+        return source
+    from collections import Counter
+
+    wanted = config.max_steps * config.batch_size
+    if config.packing:
+        mean = sum(int(row["tokens"]) for row in rows) / max(1, len(rows))
+        wanted = max(1, round(wanted * config.max_length / max(1.0, mean)))
+    counts = Counter(str(row["objective"]) for row in rows)
+    return ScheduledSource(source, config.schedule, counts, wanted, seed=config.seed)
+
+
+def _unit(seed: int, position: int) -> float:
+    """A number in [0, 1) that depends on both (splitmix64)."""
+    mask = 2**64 - 1
+    word = (seed * 0xD1342543DE82EF95 + (position + 1) * 0x9E3779B97F4A7C15) & mask
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & mask
+    return (word ^ (word >> 31)) / 2**64

@@ -1,0 +1,1 @@
+"""Held-out figures of a checkpoint, the controls beside them, and their intervals."""

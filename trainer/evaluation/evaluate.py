@@ -1,0 +1,236 @@
+"""Evaluation on held-out samples: grounding (point in box, refusal) and navigation (step, type, format).
+
+Every figure stands beside its controls (`trainer.evaluation.controls`) and carries a 95 % interval
+(`trainer.evaluation.statistics`, bootstrap over screens for grounding, over episodes for navigation). The same samples,
+chosen by hash, are put to every checkpoint, so two reports compare sample by sample (`compare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.actions import parse_reply
+from trainer.data.batches import BadSample, Row
+from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
+from trainer.evaluation.statistics import interval, paired
+from trainer.modeling.checkpoint import Checkpoint
+from trainer.modeling.generation import generate, reply_limit
+from trainer.rl.rewards import Truth, point_hit, r_format, reward, step_success, type_match
+
+Elements = Mapping[str, Sequence[Sequence[float]]]
+"""sha256 of a screenshot → boxes of its elements, 0..1000."""
+
+MEASURES = {"grounding": ("hit", "format", "reward"), "navigation": ("step", "type", "format", "reward")}
+
+
+@dataclass(frozen=True, slots=True)
+class EvalConfig:
+    """How many samples of each domain, and how they are put. Domains: grounding, and navigation by platform."""
+
+    grounding: int = 200
+    navigation: int = 120
+    """Per platform."""
+    seed: int = 0
+    max_new_tokens: int = 112
+    batch_size: int = 64
+    swapped: bool = True
+    threads: int = 2
+    """CPU threads; part of the config, since the order of additions depends on it."""
+
+    def __post_init__(self) -> None:
+        if min(self.grounding, self.navigation) < 0 or min(self.max_new_tokens, self.batch_size) < 1:
+            raise ValueError(f"EvalConfig: expected sizes >= 0 and lengths >= 1, found {self}")
+
+
+def domain(row: Mapping[str, Any]) -> str:
+    """`grounding`, or `navigation/<platform>`."""
+    return "grounding" if row["objective"] == "grounding" else f"navigation/{row['platform']}"
+
+
+def choose(rows: Sequence[Row], config: EvalConfig) -> list[Row]:
+    """The samples to evaluate: of each domain those of the smallest hash, so that a new sample moves at most one."""
+    from schemas.ids import digest
+
+    by_domain: dict[str, list[tuple[str, Row]]] = {}
+    for row in rows:
+        if row["objective"] in MEASURES and _checkable(row):
+            by_domain.setdefault(domain(row), []).append((digest([config.seed, row["sample_id"]]), row))
+    chosen: list[Row] = []
+    for name, listed in sorted(by_domain.items()):
+        limit = config.grounding if name == "grounding" else config.navigation
+        chosen += [row for _, row in sorted(listed, key=lambda pair: pair[0])[:limit]]
+    return chosen
+
+
+def _checkable(row: Row) -> bool:
+    try:
+        Truth.of_sample(row)
+    except ValueError:
+        return False
+    return True
+
+
+def cluster(row: Row) -> str:
+    """What isn't independent: the screen of a grounding sample, the episode of a navigation sample."""
+    if row["objective"] == "navigation":
+        for parent in row.get("parents") or ():
+            kind, _, rest = parent.partition(":")
+            if kind in ("step", "episode"):
+                return f"episode:{rest.rpartition('/')[0] if kind == 'step' else rest}"
+    return f"screen:{picture_key(row)}"
+
+
+def judge(row: Row, text: str) -> dict[str, float]:
+    """The measures of one reply, each 0 or 1 but `reward`."""
+    truth = Truth.of_sample(row)
+    common = {"format": r_format(text, truth), "reward": reward(text, truth)}
+    if truth.objective == "grounding":
+        return {"hit": float(point_hit(parse_reply(text).point, truth.boxes, truth.refusal)), **common}
+    found, expected = parse_reply(text).action, truth.action
+    if expected is None:
+        raise ValueError(f"sample {row.get('sample_id')}: a navigation sample needs a true action")
+    success = any(step_success(found, expected, box) for box in (truth.boxes or (None,)))
+    return {"step": float(success), "type": float(type_match(found, expected)), **common}
+
+
+def evaluate(
+    checkpoint: Checkpoint,
+    heldout: Sequence[Row],
+    config: EvalConfig | None = None,
+    *,
+    blind: BlindTable | None = None,
+    elements: Elements | None = None,
+    on_event: Callable[[dict[str, Any]], None] | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Greedy replies to the chosen samples → `{"summary": …, "records": [one dict per sample], "config": …}`.
+
+    `summary[domain]` has an interval per measure, the controls, paired differences to them, and `by_platform`.
+    `heldout` may be all held-out samples; `choose` is applied here.
+    """
+    from dataclasses import asdict
+
+    config = config or EvalConfig()
+    rows, unreadable = _readable(checkpoint, choose(heldout, config))
+    records = _records(checkpoint, rows, config, blind, elements, on_event, progress)
+    domains = sorted({record["domain"] for record in records})
+    summary = {name: summarise([r for r in records if r["domain"] == name]) for name in domains}
+    every = [r for r in records if r["objective"] == "navigation"]
+    if every:
+        summary["navigation"] = summarise(every)
+    return {"summary": summary, "records": records, "config": asdict(config), "unreadable": unreadable}
+
+
+def _readable(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[list[Row], int]:
+    good = []
+    for row in rows:
+        try:
+            checkpoint.processor.prompt(row)
+        except BadSample:
+            continue
+        good.append(row)
+    return good, len(rows) - len(good)
+
+
+def _records(
+    checkpoint: Checkpoint, rows: Sequence[Row], config: EvalConfig, blind: BlindTable | None,
+    elements: Elements | None, on_event: Callable[[dict[str, Any]], None] | None, progress: bool,
+) -> list[dict[str, Any]]:  # fmt: skip
+    from tqdm import tqdm
+
+    others = swap_screens([r for r in rows if r["objective"] == "grounding"]) if config.swapped else []
+    swapped = [row for row in others if row is not None]
+    asked = [*rows, *swapped]
+    with tqdm(total=len(asked), desc="evaluation", unit="sample", disable=not progress, mininterval=2) as bar:
+
+        def seen(count: int) -> None:
+            bar.update(count)
+            if on_event:
+                on_event({"kind": "evaluation", "done": bar.n, "of": len(asked)})
+
+        replies = [""] * len(asked)
+        for objective in MEASURES:
+            places = [place for place, row in enumerate(asked) if row["objective"] == objective]
+            found = generate(
+                checkpoint.model, checkpoint.processor, [asked[place] for place in places],
+                max_new_tokens=reply_limit(config.max_new_tokens, objective), batch_size=config.batch_size,
+                on_batch=seen,
+            )  # fmt: skip
+            for place, reply in zip(places, found, strict=True):
+                replies[place] = reply.text
+    wrong = {row["sample_id"]: reply for row, reply in zip(swapped, replies[len(rows) :], strict=True)}
+    return [_record(row, reply, wrong, blind, elements) for row, reply in zip(rows, replies, strict=False)]
+
+
+def _record(
+    row: Row, text: str, wrong: Mapping[str, str], blind: BlindTable | None, elements: Elements | None
+) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "sample_id": row["sample_id"], "source": row["source"], "platform": row["platform"],
+        "objective": row["objective"], "domain": domain(row), "cluster": cluster(row), "reply": text,
+        "answer": row["answer"], **judge(row, text),
+    }  # fmt: skip
+    key = "hit" if row["objective"] == "grounding" else "step"
+    if blind is not None:
+        guess = judge(row, blind.reply(row))
+        record |= {"blind": guess[key]} | ({"blind_type": guess["type"]} if "type" in guess else {})
+    if key == "hit":
+        truth = Truth.of_sample(row)
+        known = (elements or {}).get(picture_key(row), ())
+        record |= {"refusal": float(truth.refusal), "random_element": random_element(truth.boxes, known),
+                   "elements_known": float(bool(known))}  # fmt: skip
+        if row["sample_id"] in wrong:
+            record["swapped"] = judge(row, wrong[row["sample_id"]])["hit"]
+    return record
+
+
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Intervals of a set of records of one objective; see `evaluate`."""
+    objective = records[0]["objective"]
+    main = MEASURES[objective][0]
+    found: dict[str, Any] = {name: _over(records, name) for name in MEASURES[objective]}
+    controls = ("blind", "blind_type") if objective == "navigation" else ("blind", "random_element", "swapped")
+    if objective == "grounding":
+        there = [r for r in records if not r["refusal"]]
+        found["present"], found["absent"] = _over(there, "hit"), _over([r for r in records if r["refusal"]], "hit")
+        found["elements_known"] = sum(r["elements_known"] for r in records) / len(records)
+        found["controls"] = {name: _over(there, name) for name in controls}
+        found["minus_controls"] = {name: _difference(there, main, name) for name in controls}
+        found["blind_with_absent"] = _over(records, "blind")
+    else:
+        found["controls"] = {name: _over(records, name) for name in controls}
+        found["minus_controls"] = {"blind": _difference(records, "step", "blind"),
+                                   "blind_type": _difference(records, "type", "blind_type")}  # fmt: skip
+    platforms = sorted({r["platform"] for r in records})
+    found["by_platform"] = {p: _over([r for r in records if r["platform"] == p], main) for p in platforms}
+    return found
+
+
+def _over(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    having = [r for r in records if r.get(name) is not None]
+    return interval([r[name] for r in having], [r["cluster"] for r in having]).plain()
+
+
+def _difference(records: Sequence[Mapping[str, Any]], one: str, other: str) -> dict[str, Any]:
+    both = [r for r in records if r.get(one) is not None and r.get(other) is not None]
+    return paired([r[one] for r in both], [r[other] for r in both], [r["cluster"] for r in both]).plain()
+
+
+def compare(
+    first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]], measure: str, name: str | None = None
+) -> dict[str, Any]:
+    """Paired difference first − second of a measure over the samples that both reports hold.
+
+    `name` limits it to a domain (`grounding`, `navigation/web`, or `navigation` for all platforms). The difference is
+    outside chance if `low` > 0 or `high` < 0.
+    """
+
+    def wanted(record: Mapping[str, Any]) -> bool:
+        inside = name is None or record["domain"] == name or record["domain"].startswith(f"{name}/")
+        return inside and record.get(measure) is not None
+
+    other = {r["sample_id"]: r for r in second if wanted(r)}
+    both = [(r, other[r["sample_id"]]) for r in first if wanted(r) and r["sample_id"] in other]
+    return paired([a[measure] for a, _ in both], [b[measure] for _, b in both], [a["cluster"] for a, _ in both]).plain()

@@ -1,0 +1,1 @@
+"""Merges of checkpoints: linear and TIES."""

@@ -1,0 +1,95 @@
+"""Which density and lambda a TIES merge gets: those of some with which it does most on validation (METHOD §8)."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainer.merging.merge import MergeReport, merge
+from trainer.modeling.checkpoint import load_checkpoint, load_processor
+from trainer.offline.held_out import DOMAINS, RlTask, choose, measure, tasks_of
+from trainer.rl.rewards import RewardConfig
+
+Density = float | Sequence[float]
+"""Of all models, or of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A merge and the share of validation steps, by domain, that it does greedily; `mean` is over the domains."""
+
+    density: Density
+    lam: float
+    success: Mapping[str, float]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.success.values()) / len(self.success)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values, with mergekit's words."""
+        return {"density": self.density, "lambda": self.lam, "success": dict(self.success), "mean": self.mean}
+
+
+def candidates(density: Density, lam: float | Sequence[float]) -> list[tuple[Density, float]]:
+    """Every density with every lambda, in their order; a number is a list of one. Raises `ValueError` for none."""
+    densities = [density] if isinstance(density, int | float) else list(density)
+    lambdas = [lam] if isinstance(lam, int | float) else list(lam)
+    if not densities or not lambdas:
+        raise ValueError(f"merge: expected a density and a lambda at least, found {density!r} and {lam!r}")
+    return [(one, other) for one in densities for other in lambdas]
+
+
+def validation_tasks(
+    rows: Sequence[Mapping[str, Any]], specialists: Sequence[str], checkpoint: str | Path, limit: int
+) -> dict[str, list[RlTask]]:
+    """Rows with pictures → domain → at most `limit` tasks, of the domains that the specialists' names end with and of
+    which there are any."""
+    processor = load_processor(checkpoint)
+    named = {name.partition("_")[2] for name in specialists}
+    found = {domain: choose(tasks_of(rows, domain, processor)[0], limit, 0) for domain in DOMAINS if domain in named}
+    return {domain: tasks for domain, tasks in found.items() if tasks}
+
+
+def choose_ties(
+    base: str | Path, models: Sequence[str | Path], out: str | Path, options: Sequence[tuple[Density, float]],
+    tasks: Mapping[str, Sequence[RlTask]], *, device: str = "cpu",
+    on_event: Callable[[dict[str, Any]], None] | None = None, **how: Any,
+) -> tuple[MergeReport, list[Tried]]:  # fmt: skip
+    """Merge with each of `options`, keep the best in the new folder `out`, of equals the first; → its report, and what
+    was tried. `how` is as in `trainer.merging.merge.merge`, which see for what it raises. Two merges lie on the disk at
+    most.
+    """
+    tried: list[Tried] = []
+    best: MergeReport | None = None
+    folder = Path(out)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="tried-") as room:
+        for number, (density, lam) in enumerate(options):
+            place = Path(room) / str(number)
+            report = merge("ties", base, models, place, density=density, lam=lam, **how)
+            found = Tried(density, lam, _success(place, tasks, device))
+            if best is None or found.mean > max(one.mean for one in tried):
+                best = report
+                shutil.rmtree(folder, ignore_errors=True)
+                place.rename(folder)
+            else:
+                shutil.rmtree(place)
+            tried.append(found)
+            if on_event:
+                on_event({"kind": "merge_tried", "density": density, "lambda": lam, "success": found.mean})
+    assert best is not None
+    return best, tried
+
+
+def _success(folder: Path, tasks: Mapping[str, Sequence[RlTask]], device: str) -> dict[str, float]:
+    loaded = load_checkpoint(folder, device=device)
+    made = {
+        domain: measure(loaded.model, loaded.processor, some, samples=0, seed=0, config=RewardConfig())
+        for domain, some in tasks.items()
+    }
+    return {domain: sum(one.success) / len(one.success) for domain, one in made.items()}

@@ -1,0 +1,1 @@
+"""The model: built, loaded, saved, run forward, and sampled from."""

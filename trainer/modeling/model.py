@@ -1,0 +1,384 @@
+"""Building and loading the model, and the few forward passes that training, RL and generation share.
+
+All of them feed `model.model(...)` with position ids of our own and apply the head only where it is needed. Two
+kernels are replaced in place, with the same parameters on disk and the same result: the patch embedding becomes a
+matrix product (Conv3d is slow on CPU) and vision attention runs once per picture size instead of once per picture.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from trainer.data.packing import accept_packed, attention_arguments
+from trainer.modeling.attention import attention
+from trainer.modeling.seen_pictures import SeenPictures
+from trainer.modeling.tokenizer import IMAGE, LAST_NUMBER, VIDEO, VISION_END, VISION_START, NumberIds, number_ids
+from trainer.presets import Preset
+from trainer.runtime.parallel import hollow
+
+if TYPE_CHECKING:
+    from trainer.data.batches import Batch
+
+NEVER = -1e9
+"""Logit of a token that must not be sampled."""
+
+
+def nano_config(preset: Preset, tokenizer: Any) -> Any:
+    """`Qwen3VLConfig` of a from-scratch preset, with the tokenizer's control ids."""
+    from transformers import Qwen3VLConfig
+
+    shape = preset.shape
+    if shape is None:
+        raise ValueError(f"preset {preset.name}: has no shape to build from scratch; it loads {preset.source!r}")
+    ids = tokenizer.convert_tokens_to_ids
+    return Qwen3VLConfig(
+        text_config={
+            "vocab_size": shape.vocab_size, "hidden_size": shape.hidden, "intermediate_size": shape.intermediate,
+            "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim, "max_position_embeddings": 4096,
+            "initializer_range": shape.init, "pad_token_id": tokenizer.pad_token_id,
+            "rope_parameters": {
+                "rope_type": "default", "rope_theta": shape.rope_theta,
+                "mrope_section": list(shape.mrope_section), "mrope_interleaved": True,
+            },
+        },
+        vision_config={
+            "depth": shape.vision_depth, "hidden_size": shape.vision_hidden, "num_heads": shape.vision_heads,
+            "intermediate_size": shape.vision_intermediate, "patch_size": shape.patch,
+            "spatial_merge_size": shape.merge, "temporal_patch_size": shape.temporal_patch,
+            "out_hidden_size": shape.hidden, "num_position_embeddings": shape.position_grid**2,
+            "deepstack_visual_indexes": list(shape.deepstack), "initializer_range": shape.init,
+        },
+        image_token_id=ids(IMAGE), video_token_id=ids(VIDEO),
+        vision_start_token_id=ids(VISION_START), vision_end_token_id=ids(VISION_END),
+        tie_word_embeddings=True,
+    )  # fmt: skip
+
+
+def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
+    """A model with random weights, a pure function of (preset, tokenizer ids, seed); float32, sped up."""
+    from transformers import Qwen3VLForConditionalGeneration
+
+    config = nano_config(preset, tokenizer)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)  # sums are cut by threads, and another cut rounds to other weights
+        torch.manual_seed(seed)
+        model = Qwen3VLForConditionalGeneration(config)
+        _smooth_numbers(model, number_ids(tokenizer), preset)
+        _smooth_positions(model, preset)
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_rng_state(state)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return speed_up(model)
+
+
+@torch.no_grad()
+def _smooth_numbers(model: Any, numbers: NumberIds | None, preset: Preset) -> None:
+    """Number embeddings as smoothed noise along 0..1000, with the spread of the other embeddings (see `Shape`)."""
+    shape = preset.shape
+    if numbers is None or shape is None or shape.number_smoothing <= 0:
+        return
+    table = model.get_input_embeddings().weight
+    units = torch.arange(LAST_NUMBER + 1, dtype=torch.float32)
+    kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * shape.number_smoothing**2))
+    noise = kernel @ torch.randn(LAST_NUMBER + 1, table.shape[1])
+    table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * shape.init
+
+
+@torch.no_grad()
+def _smooth_positions(model: Any, preset: Preset) -> None:
+    """Patch positions as smoothed noise on three scales of the grid, of spread `Shape.position_init`."""
+    shape = preset.shape
+    if shape is None or shape.position_init <= 0:
+        return
+    table, side = model.model.visual.pos_embed.weight, shape.position_grid
+    place = torch.arange(side, dtype=torch.float32)
+    total = torch.zeros(side * side, table.shape[1])
+    for cells in (side / 4, side / 10, side / 24):
+        kernel = torch.exp(-((place[None] - place[:, None]) ** 2) / (2 * cells**2))
+        noise = torch.einsum("ai,bj,ijd->abd", kernel, kernel, torch.randn(side, side, table.shape[1]))
+        total += noise.reshape(side * side, -1) / noise.std()
+    table.copy_(total / total.std() * shape.position_init)
+
+
+def load_model(
+    source: str | Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu",
+    layers: int | None = None,
+) -> Any:  # fmt: skip
+    """A checkpoint folder (or a published name) → model, sped up. The class follows its config (dense or MoE).
+
+    On a GPU flash attention is used where it is installed. `layers` keeps the first decoder layers only.
+    """
+    from transformers import AutoConfig, AutoModelForImageTextToText
+    from transformers.utils import is_flash_attn_2_available
+
+    config: Any = AutoConfig.from_pretrained(str(source))
+    if layers is not None:
+        reduce_layers(config, layers)
+    if hollow():  # the first rank has the weights
+        with torch.device("meta"):
+            return speed_up(AutoModelForImageTextToText.from_config(config, dtype=dtype))
+    flash = torch.device(device).type == "cuda" and dtype != torch.float32 and is_flash_attn_2_available()
+    kernels = {"attn_implementation": "flash_attention_2"} if flash else {}
+    model: Any = AutoModelForImageTextToText.from_pretrained(str(source), config=config, dtype=dtype, **kernels)
+    return speed_up(model.to(device))
+
+
+def reduce_layers(config: Any, layers: int) -> None:
+    """Keep the first decoder layers. Raises `ValueError` if there are fewer, or if DeepStack needs more."""
+    text, needed = config.text_config, len(config.vision_config.deepstack_visual_indexes)
+    if not needed <= layers <= text.num_hidden_layers:
+        raise ValueError(f"layers: expected {needed} to {text.num_hidden_layers}, found {layers}")
+    text.num_hidden_layers = layers
+    if getattr(text, "layer_types", None):
+        text.layer_types = text.layer_types[:layers]
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Trainable numbers, tied ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+# --- the same numbers, sooner ---------------------------------------------------------------------------------------
+
+
+def _patch_embed(self: Any, hidden_states: torch.Tensor) -> torch.Tensor:
+    """[N, C*T*P*P] → [N, D]: a Conv3d whose stride equals its kernel is a matrix product."""
+    weight = self.proj.weight.flatten(1)
+    return functional.linear(hidden_states.to(weight.dtype).view(-1, weight.shape[1]), weight, self.proj.bias)
+
+
+def _vision_attention(
+    self: Any,
+    hidden_states: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
+    max_seqlen: int | None = None,
+    **kwargs: Any,
+) -> torch.Tensor:
+    """Attention within each picture, [N, D] → [N, D]; pictures of equal length form one batch."""
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb_vision
+
+    total = hidden_states.shape[0]
+    query, key, value = self.qkv(hidden_states).reshape(total, 3, self.num_heads, -1).permute(1, 0, 2, 3).unbind(0)
+    cos, sin = position_embeddings  # type: ignore[misc]
+    query, key = apply_rotary_pos_emb_vision(query, key, cos, sin)
+    lengths = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
+    if len(set(lengths)) == 1:
+        return self.proj(_attend(self, query, key, value, lengths[0]))
+    out = torch.empty_like(query).reshape(total, -1)
+    places = torch.repeat_interleave(torch.tensor(lengths, device=query.device), cu_seqlens[1:] - cu_seqlens[:-1])
+    for length in sorted(set(lengths)):
+        rows = (places == length).nonzero(as_tuple=True)[0]
+        out = out.index_copy(0, rows, _attend(self, query[rows], key[rows], value[rows], length))
+    return self.proj(out)
+
+
+def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, length: int) -> torch.Tensor:
+    heads, size = query.shape[1:]
+    q, k, v = (x.view(-1, length, heads, size).transpose(1, 2) for x in (query, key, value))
+    return attention(q, k, v, scale=module.scaling).transpose(1, 2).reshape(-1, heads * size)
+
+
+def speed_up(model: Any) -> Any:
+    """Replace the two slow vision kernels in place (flash attention is left alone); parameters stay as they are."""
+    visual = model.model.visual
+    visual.patch_embed.forward = types.MethodType(_patch_embed, visual.patch_embed)
+    if "flash" not in str(getattr(visual.config, "_attn_implementation", "")):
+        for block in visual.blocks:
+            block.attn.forward = types.MethodType(_vision_attention, block.attn)
+    accept_packed(model)
+    return model
+
+
+def recompute(model: Any, on: bool) -> None:
+    """Gradient checkpointing of every decoder layer and vision block: their activations are made anew when needed."""
+    for name in ("activation_checkpointing", "gradient_checkpointing"):  # the second up to transformers 5.22
+        switch = getattr(model, f"{name}_{'enable' if on else 'disable'}", None)
+        if switch is not None:
+            switch(*([{"use_reentrant": False}] if on else []))
+            return
+
+
+def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool = False) -> None:
+    """Whether the vision tower keeps its weights while the rest is trained: a small tower that has learned to read
+    unlearns it under the gradients of a decoder that can't use it yet. With `keep` what it makes of a picture is kept
+    meanwhile (`SeenPictures`, with its `bf16`; not where ranks share the tower and run it together)."""
+    model.model.visual.requires_grad_(not on)
+    model.seen_pictures = SeenPictures(bf16=bf16) if on and keep else None
+
+
+def train_only(model: Any, pattern: str) -> None:
+    """Of the parameters that learn, keep those as they are whose name a regular expression isn't found in.
+
+    A few hundred episodes tell little: of a few million numbers most would learn noise. Raises `ValueError` where no
+    name holds it, or it is none.
+    """
+    learning = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    try:
+        chosen = {name for name in learning if re.search(pattern, name)}
+    except re.error as error:
+        raise ValueError(f"trainable: expected a regular expression, found {pattern!r:.80}: {error}") from error
+    if not chosen:
+        raise ValueError(f"trainable: expected a part of a parameter's name, found {pattern!r:.80}; there are "
+                         f"{', '.join(learning[-3:])} and others")  # fmt: skip
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in chosen)
+
+
+# --- forward passes -------------------------------------------------------------------------------------------------
+
+
+def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
+    """Features of each distinct picture, computed once, laid out in order of use; {} for a batch without pictures."""
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
+
+    if not batch.image_use:
+        return {}
+    kept = getattr(model, "seen_pictures", None)
+    if batch.features and kept is None:
+        raise ValueError("a batch of pictures that a frozen tower has seen: expected the model with that tower")
+    if kept is not None and batch.picture_keys:
+        features = kept.features(model, batch)
+        tokens = [one.tokens for one in features]
+        deep = list(zip(*(one.deep for one in features), strict=True))
+    else:
+        seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
+        tokens, deep = seen.pooler_output, seen.deepstack_features
+    fields: dict[str, Any] = {  # as `get_image_features` fills them: one tensor per picture
+        "pooler_output": [tokens[i] for i in batch.image_use],
+        "deepstack_features": [[layer[i] for i in batch.image_use] for layer in deep],
+    }
+    used = BaseModelOutputWithDeepstackFeatures(**fields)
+    return {"mm_encoder_outputs": {"image": used}}
+
+
+def hidden_states(model: Any, batch: Batch, image_blocks: int = 0) -> torch.Tensor:
+    """Last hidden states [B, S, D] of a batch; with `image_blocks` image tokens have theirs after so many blocks of the
+    decoder, normalised as the last ones are."""
+    alone: dict[str, Any] = {"attention_mask": batch.attention_mask}
+    if batch.lengths is not None:
+        alone = attention_arguments(model, batch.lengths, batch.input_ids.device)
+    unused = _unused_vision(model, batch) if batch.pixel_values is not None and not batch.image_use else None
+    with _after_block(model, image_blocks) as early:
+        output = model.model(
+            input_ids=batch.input_ids,
+            position_ids=batch.position_ids,
+            use_cache=False,
+            **alone,
+            **image_outputs(model, batch),
+        )
+    states = output.last_hidden_state
+    if early:
+        shown = batch.input_ids == model.config.image_token_id
+        states = torch.where(shown[..., None], model.model.language_model.norm(early[0]), states)
+    return states if unused is None else states + unused
+
+
+@contextmanager
+def _after_block(model: Any, blocks: int) -> Iterator[list[torch.Tensor]]:
+    """What the decoder's block number `blocks` makes of a batch, once it has run (nothing for 0)."""
+    made: list[torch.Tensor] = []
+    if not blocks:
+        yield made
+        return
+    block = model.model.language_model.layers[blocks - 1]
+    hook = block.register_forward_hook(lambda _block, _given, states: made.append(states))
+    try:
+        yield made
+    finally:
+        hook.remove()
+
+
+def _unused_vision(model: Any, batch: Batch) -> torch.Tensor:
+    """Zero, by way of the vision tower: ranks that share a model must all run all of its parts, in one order (see
+
+    `Processor.with_picture`).
+    """
+    seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
+    features = [*seen.pooler_output, *(part for layer in seen.deepstack_features for part in layer)]
+    return torch.stack([feature.sum() for feature in features]).sum() * 0.0
+
+
+@dataclass
+class LabelLogits:
+    """Logits only where there is a label: `logits [N, V]`, `labels [N]`, `rows [N]` and `columns [N]` (the place of
+
+    the label's token in `input_ids`), `samples [N]` (which sample: the row, unless samples share one).
+    """
+
+    logits: torch.Tensor
+    labels: torch.Tensor
+    rows: torch.Tensor
+    columns: torch.Tensor
+    samples: torch.Tensor
+
+
+def forward_labels(model: Any, batch: Batch, image_blocks: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(logits [N, V], rows [N], columns [N]) of the labelled tokens: position t-1 predicts t, -100 is no label."""
+    states = hidden_states(model, batch, image_blocks)
+    rows, columns = (batch.labels != -100).nonzero(as_tuple=True)
+    return model.lm_head(states[rows, columns - 1]), rows, columns
+
+
+def label_logits(model: Any, batch: Batch, image_blocks: int = 0) -> LabelLogits:
+    """Logits that predict the labelled tokens; `image_blocks`: see `hidden_states`."""
+    in_parts = getattr(model, "forward_labels", None)  # a model in parts is gathered by a method of its own
+    logits, rows, columns = in_parts(batch, image_blocks) if in_parts else forward_labels(model, batch, image_blocks)
+    samples = rows
+    if batch.lengths is not None:
+        ends = torch.tensor(batch.lengths, device=columns.device).cumsum(0)
+        samples = torch.searchsorted(ends, columns, right=True)
+    return LabelLogits(logits, batch.labels[rows, columns], rows, columns, samples)
+
+
+@dataclass
+class ReplyLogprobs:
+    """Per reply token, padded on the right: `logprobs`, `entropy` [B, R] float32 and `mask` [B, R] bool."""
+
+    logprobs: torch.Tensor
+    entropy: torch.Tensor
+    mask: torch.Tensor
+
+
+def reply_log_softmax(logits: torch.Tensor, never: Sequence[int], temperature: float = 1.0) -> torch.Tensor:
+    """Log-probabilities [N, V] of the next reply token; ids in `never` (`Processor.never`) have none to speak of.
+
+    Sampling and training both go through here, so that both speak of one distribution. Finite, not -inf, so that
+    p · log p is 0 there and not nan.
+    """
+    scaled = logits.float() / temperature
+    if len(never):
+        scaled = scaled.index_fill(-1, torch.as_tensor(list(never), device=scaled.device), NEVER)
+    return torch.log_softmax(scaled, dim=-1)
+
+
+def reply_logprobs(model: Any, batch: Batch, temperature: float = 1.0, *, never: Sequence[int] = ()) -> ReplyLogprobs:
+    """Log-probability and entropy (nats) of each reply token of a `Processor.reply_batch`, differentiable.
+
+    With the same weights and `never=processor.never` these equal what `generation.generate` recorded at sampling, up
+    to float error.
+    """
+    found = label_logits(model, batch)
+    log_p = reply_log_softmax(found.logits, never, temperature)
+    chosen = log_p.gather(1, found.labels[:, None])[:, 0]
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    size = len(batch.lengths) if batch.lengths is not None else batch.input_ids.shape[0]
+    lengths = torch.bincount(found.samples, minlength=size)
+    width = int(lengths.max()) if len(found.rows) else 0
+    mask = torch.arange(width, device=chosen.device)[None] < lengths[:, None]
+    blank = chosen.new_zeros((size, width))
+    return ReplyLogprobs(blank.masked_scatter(mask, chosen), blank.masked_scatter(mask, entropy), mask)

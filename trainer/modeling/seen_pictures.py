@@ -1,0 +1,80 @@
+"""What a vision tower that stays as it is made of a picture, kept for the next time that the picture is shown."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from trainer.data.batches import Batch
+
+MOST_BYTES = 512 * 2**20
+"""Of features that are kept; those not asked for the longest go first."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Of one picture: `tokens` [N, D] as the decoder takes them, and those of the deep layers."""
+
+    tokens: torch.Tensor
+    deep: tuple[torch.Tensor, ...]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(one.numel() * one.element_size() for one in (self.tokens, *self.deep))
+
+
+class SeenPictures:
+    """Features by picture. Each picture goes through the tower alone, so that they don't depend on what was shown
+    before or beside it, and a run that was killed goes on with the same bits. Several models with one tower may share
+    them, in threads of their own.
+
+    `bf16`: whether the tower computes in bfloat16."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES, bf16: bool = False) -> None:
+        self._kept: OrderedDict[str, Features] = OrderedDict()
+        self._most, self._bytes, self._bf16 = most_bytes, 0, bf16
+        self._lock = threading.Lock()  # not while the tower computes
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SeenPictures:
+        return SeenPictures(self._most, self._bf16)  # a copy of the model looks for itself
+
+    def get(self, key: str) -> Features | None:
+        """Those of a picture, if it was seen."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def features(self, model: Any, batch: Batch) -> list[Features]:
+        """Of each distinct picture of a batch, in order."""
+        grids = batch.image_grid_thw if batch.image_grid_thw is not None else torch.zeros(0, 3)
+        shown = [key not in batch.features for key in batch.picture_keys]
+        sizes = [int(grid.prod()) for grid, pixels in zip(grids, shown, strict=True) if pixels]
+        parts = iter(batch.pixel_values.split(sizes) if batch.pixel_values is not None else ())
+        return [self._of(model, key, next(parts), grid) if pixels else batch.features[key]
+                for key, grid, pixels in zip(batch.picture_keys, grids, shown, strict=True)]  # fmt: skip
+
+    def _of(self, model: Any, key: str, pixels: torch.Tensor, grid: torch.Tensor) -> Features:
+        if (known := self.get(key)) is not None:
+            return known
+        with torch.no_grad(), torch.autocast(pixels.device.type, torch.bfloat16, enabled=self._bf16):
+            seen = model.model.get_image_features(pixels, grid[None], return_dict=True)
+        # in the type of the weights: who shares them may compute otherwise than the tower does
+        made = Features(seen.pooler_output[0].to(pixels.dtype),
+                        tuple(layer[0].to(pixels.dtype) for layer in seen.deepstack_features))  # fmt: skip
+        with self._lock:
+            if key not in self._kept:  # another thread may have looked meanwhile
+                self._kept[key] = made
+                self._bytes += made.size
+            while self._bytes > self._most and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].size
+        return made

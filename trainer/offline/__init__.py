@@ -1,0 +1,1 @@
+"""Offline RL: specialists from stored steps and episodes."""

@@ -1,0 +1,244 @@
+"""Between epochs: histories in the model's own words, and more of the actions that are rare (UI-Venus V1, §3).
+
+Steps of recorded episodes have no thoughts, or those of another hand. `align` lets the model answer every step R
+times, keeps the thoughts of replies whose action is right, and writes one of them (the one whose length is nearest a
+target) beside the step's action in the histories of later steps. A step with a rare action comes M times, with
+histories of different kept thoughts. What comes back are new rows, with what they were made of as parents.
+
+    1. Click(box=(5,600)) (the menu is behind this button)
+
+Deterministic: the same rows, replies and config give the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pipelines.prompts import prompt_text
+from pipelines.training_data.tokens import text_tokens
+from schemas.actions import Action, parse_reply, render
+from schemas.ids import canonical_json, digest, item_sample, sample_id
+from trainer.data.batches import Row
+from trainer.rl.rewards import RewardConfig, Truth, step_success
+
+DERIVER, VERSION = "history_alignment", 1
+
+Rollouts = Callable[[Sequence[Row], int, int], Sequence[Sequence[str]]]
+"""(rows, replies a row, seed) → reply texts of each row."""
+
+Step = tuple[str, str, int]
+"""(source, episode, step index)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentConfig:
+    """`num_generations` is R and `variants` M of the report."""
+
+    num_generations: int = 4
+    target_length: int = 120
+    """Characters of a thought that is liked best."""
+    max_length: int = 400
+    """A longer thought is not kept."""
+    variants: int = 3
+    sparse_share: float = 0.02
+    """Action types of fewer than this share of the steps are rare."""
+    seed: int = 0
+    rewards: RewardConfig = field(default_factory=RewardConfig)
+    """When an action counts as right (see `rewards.step_success`)."""
+
+    def __post_init__(self) -> None:
+        if min(self.num_generations, self.target_length, self.max_length, self.variants) < 1:
+            raise ValueError("AlignmentConfig: expected num_generations, lengths and variants >= 1")
+        if not 0 <= self.sparse_share <= 1:
+            raise ValueError(f"AlignmentConfig: expected sparse_share in 0..1, found {self.sparse_share}")
+
+
+@dataclass
+class Alignment:
+    """The new rows, and what happened: steps asked, those with a right reply, rows by kind, rare types, passed over."""
+
+    rows: list[dict[str, Any]]
+    counts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    row: Row
+    truth: Truth
+    step: Step
+
+
+def align(rows: Sequence[Row], rollouts: Rollouts, config: AlignmentConfig | None = None) -> Alignment:
+    """Navigation rows → the same steps with aligned histories; rows of other objectives are passed over.
+
+    A row whose history shows no step with a right reply has no new form. Rows that name no episode or no true action
+    are counted as `unusable`. Raises `ValueError` if `rollouts` does not give its R replies for every row.
+    """
+    config = config or AlignmentConfig()
+    asked, unusable = _asked(rows)
+    thoughts = _right_thoughts(asked, rollouts, config)
+    types = Counter(type(one.truth.action).__name__ for one in asked)
+    rare = {name for name, count in types.items() if count < config.sparse_share * len(asked)}
+    actions = {one.step: one for one in asked}
+    made: list[dict[str, Any]] = []
+    counts = {"aligned": 0, "sparse_variants": 0}
+    for one in asked:
+        shown = _shown(one, actions, thoughts)
+        if not shown:
+            continue
+        wanted = config.variants if type(one.truth.action).__name__ in rare else 1
+        for k, chosen in enumerate(_choices(one, shown, thoughts, wanted, config)):
+            made.append(_row(one, chosen, actions, k, config))
+            counts["sparse_variants" if k else "aligned"] += 1
+    found = {"steps": len(asked), "steps_with_thoughts": sum(map(bool, thoughts.values())), **counts,
+             "sparse_types": sorted(rare), "unusable": unusable}  # fmt: skip
+    return Alignment(made, found)
+
+
+def history_entry(action: str, thought: str | None = None) -> str:
+    """What a history says of a step, as `pipelines.prompts.history_text` takes it: the action, and what was thought.
+
+    A policy that is to play what was trained here writes its own thoughts so.
+    """
+    words = " ".join((thought or "").split())
+    return f"{action} ({words})" if words else action
+
+
+def with_history(chat: str, changes: Mapping[str, str]) -> str:
+    """Messages with lines of their prompt's history in other words; lines that it doesn't show are passed over."""
+    head, rest = _history(prompt_text(chat))
+    lines = rest.split("\n")
+    for old, new in changes.items():
+        if old in lines:
+            lines[lines.index(old)] = new
+    changed = head + "\n".join(lines)
+    turns = json.loads(chat)
+    parts = turns[-1]["content"]
+    turns[-1]["content"] = changed if isinstance(parts, str) else [
+        {**part, "text": changed} if part["type"] == "text" else part for part in parts
+    ]  # fmt: skip
+    return canonical_json(turns)
+
+
+def history_line(step: int, action: Action, platform: str, thought: str | None = None) -> str:
+    """How a history shows a step, counted from 0."""
+    return f"{step + 1}. {history_entry(render(action, platform), thought)}"
+
+
+def model_rollouts(
+    model: Any, processor: Any, *, temperature: float = 1.0, max_new_tokens: int = 112, batch_size: int = 16
+) -> Rollouts:
+    """`Rollouts` of a model."""
+
+    def replies(rows: Sequence[Row], group: int, seed: int) -> list[list[str]]:
+        import torch
+
+        from trainer.modeling.generation import generate
+
+        source = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
+        texts: list[list[str]] = [[] for _ in rows]
+        for made in generate(model, processor, rows, group=group, temperature=temperature, generator=source,
+                             max_new_tokens=max_new_tokens, batch_size=batch_size):  # fmt: skip
+            texts[made.row].append(made.text)
+        return texts
+
+    return replies
+
+
+def _asked(rows: Sequence[Row]) -> tuple[list[_Asked], int]:
+    """Navigation rows with their truth and step, in the order of steps; how many have neither."""
+    found, unusable = [], 0
+    for row in rows:
+        if row["objective"] != "navigation":
+            continue
+        try:
+            provenance = json.loads(row.get("provenance") or "{}")
+            step = (str(row["source"]), str(provenance["episode"]), int(provenance["step"]))
+            found.append(_Asked(row, Truth.of_sample(row), step))
+        except (ValueError, KeyError, TypeError):
+            unusable += 1
+    return sorted(found, key=lambda one: (one.step, str(one.row["sample_id"]))), unusable
+
+
+def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: AlignmentConfig) -> dict[Step, list[str]]:
+    """Distinct thoughts of replies with the right action, by step, the best first."""
+    kept: dict[Step, set[str]] = {}
+    texts = rollouts([one.row for one in asked], config.num_generations, config.seed) if asked else []
+    if len(texts) != len(asked) or any(len(replies) != config.num_generations for replies in texts):
+        raise ValueError(f"alignment: expected {config.num_generations} replies for each of {len(asked)} rows, found "
+                         f"{[len(replies) for replies in texts][:8]} for {len(texts)}")  # fmt: skip
+    for one, replies in zip(asked, texts, strict=True):
+        mine = kept.setdefault(one.step, set())
+        assert one.truth.action is not None
+        for text in replies:
+            reply = parse_reply(text)
+            thought = " ".join(reply.thought.split())
+            right = any(step_success(reply.action, one.truth.action, box, config.rewards)
+                        for box in one.truth.boxes or (None,))  # fmt: skip
+            if right and 0 < len(thought) <= config.max_length:
+                mine.add(thought)
+    return {step: sorted(found, key=lambda thought: (abs(len(thought) - config.target_length), thought))
+            for step, found in kept.items()}  # fmt: skip
+
+
+def _line(one: _Asked, thought: str | None = None) -> str:
+    """How the history shows a step."""
+    assert one.truth.action is not None
+    return history_line(one.step[2], one.truth.action, one.row["platform"], thought)
+
+
+def _shown(one: _Asked, actions: Mapping[Step, _Asked], thoughts: Mapping[Step, list[str]]) -> list[Step]:
+    """Earlier steps that the prompt's history shows and that have a thought to show, oldest first."""
+    source, episode, index = one.step
+    lines = _history(prompt_text(one.row["messages"]))[1].split("\n")
+    earlier = ((source, episode, number) for number in range(index))
+    return [step for step in earlier if thoughts.get(step) and step in actions and _line(actions[step]) in lines]
+
+
+def _history(text: str) -> tuple[str, str]:
+    """A prompt → what stands before its history (the goal may say anything), and the rest."""
+    head, mark, rest = text.rpartition("\nHistory:\n")
+    return (head + mark, rest) if mark else (text, "")
+
+
+def _choices(
+    one: _Asked, shown: Sequence[Step], thoughts: Mapping[Step, list[str]], wanted: int, config: AlignmentConfig
+) -> Iterator[dict[Step, str]]:
+    """The best thoughts first, then up to `wanted` - 1 other combinations, in the order of a hash."""
+    best = {step: thoughts[step][0] for step in shown}
+    yield best
+    seen = {canonical_json(sorted(best.items()))}
+    name = str(one.row["sample_id"])
+    for attempt in range(8 * (wanted - 1)):
+        if len(seen) == wanted:
+            return
+        places = {step: int(digest([config.seed, name, attempt, step])[:8], 16) for step in shown}
+        chosen = {step: thoughts[step][places[step] % len(thoughts[step])] for step in shown}
+        if (key := canonical_json(sorted(chosen.items()))) not in seen:
+            seen.add(key)
+            yield chosen
+
+
+def _row(
+    one: _Asked, chosen: Mapping[Step, str], actions: Mapping[Step, _Asked], k: int, config: AlignmentConfig
+) -> dict[str, Any]:
+    """The row anew, the chosen thoughts beside their actions."""
+    old = str(one.row["sample_id"])
+    changes = {_line(actions[step]): _line(actions[step], thought) for step, thought in chosen.items()}
+    chat = with_history(one.row["messages"], changes)
+    parents = [item_sample(old), *(item_sample(str(actions[step].row["sample_id"])) for step in sorted(chosen))]
+    provenance = {**json.loads(one.row["provenance"]), "deriver": DERIVER, "version": VERSION, "k": k,
+                  "of": old, "config": digest(asdict(config))[:16]}  # fmt: skip
+    source, episode, index = one.step
+    row = {**one.row, "sample_id": sample_id(source, episode, index, f"{DERIVER}/{old}", VERSION, k),
+           "messages": chat, "parents": parents, "provenance": canonical_json(provenance)}  # fmt: skip
+    if "synthetic" in row:
+        row["synthetic"] = True  # the history's thoughts are the model's
+    if "tokens" in row:
+        before, after = (text_tokens(prompt_text(some)) for some in (one.row["messages"], chat))
+        row["tokens"] = int(row["tokens"]) + after - before
+    return row

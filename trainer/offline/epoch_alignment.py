@@ -1,0 +1,72 @@
+"""History alignment within offline RL: before an epoch, the training tasks anew in the policy's own words.
+
+METHOD §6 (UI-Venus V1): between epochs the policy answers every step of the training episodes, thoughts of right
+actions enter the histories of later steps, and rare actions come in several histories (`trainer.offline.alignment`). An
+epoch then holds each task once, in its new form where it has one, and the further forms of rare ones. Each epoch starts
+from the recorded rows, so what an earlier policy thought doesn't pile up. Validation and held-out tasks stay as they
+are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trainer.data.batches import BadSample, Processor
+from trainer.modeling.generation import reply_limit
+from trainer.offline.alignment import AlignmentConfig, align, model_rollouts
+from trainer.offline.held_out import DOMAINS, RlTask
+from trainer.presets import Preset
+
+CHANGED = ("sample_id", "messages", "parents", "provenance", "tokens", "synthetic")
+"""What a new row has of its own; the rest is its task's."""
+
+
+def wanted(asked: bool | None, domain: str, preset: Preset) -> bool:
+    """Whether a run aligns: as it was asked; None: for published presets. A preset from scratch (`shape`) learns from
+    histories of actions alone and thinks nothing, so it would pay for replies that hold no thought. Grounding has no
+    histories: never there."""
+    if DOMAINS[domain][0] != "navigation":
+        return False
+    return preset.shape is None if asked is None else asked
+
+
+def aligned_rows(
+    model: Any, processor: Processor, tasks: Sequence[RlTask], config: AlignmentConfig, batch_size: int = 128
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Tasks → their new rows without pictures (plain values: they are saved with the run), and `align`'s counts.
+
+    `batch_size` counts replies in flight. A pure function of weights, tasks and config."""
+    limit = reply_limit(processor.preset.max_answer_tokens, "navigation")
+    rollouts = model_rollouts(model, processor, max_new_tokens=limit, batch_size=batch_size)
+    made = align([task.row for task in tasks], rollouts, config)
+    return [{key: row[key] for key in CHANGED if key in row} for row in made.rows], made.counts
+
+
+def with_aligned(
+    tasks: Sequence[RlTask], made: Sequence[Mapping[str, Any]], processor: Processor
+) -> tuple[list[RlTask], dict[str, int]]:
+    """The tasks of an epoch in a fixed order, and how many of them are new, further forms or could not be used.
+
+    A row whose prompt can't be laid out is left out; a task without any new row stays as it is."""
+    forms: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+    for row in made:
+        provenance = json.loads(row["provenance"])
+        forms.setdefault(provenance["of"], []).append((provenance["k"], row))
+    found, counts = [], {"tasks": 0, "changed": 0, "added": 0, "bad_prompt": 0}
+    for task in tasks:
+        new = []
+        for _, row in sorted(forms.get(str(task.row["sample_id"]), []), key=lambda form: form[0]):
+            whole = {**task.row, **row}
+            try:
+                processor.prompt(whole)
+            except BadSample:
+                counts["bad_prompt"] += 1
+                continue
+            new.append(replace(task, row=whole))
+        counts["changed"] += bool(new)
+        counts["added"] += max(0, len(new) - 1)
+        found += new or [task]
+    return found, {**counts, "tasks": len(found)}

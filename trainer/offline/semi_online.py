@@ -1,0 +1,237 @@
+"""Semi-online RL: stored episodes replayed with the policy's own history, and what that tells of it (UI-S1).
+
+Single-step RL shows every step the recorded history, which a policy that acts never sees: it meets its own words and
+points. Here a rollout goes through a stored episode; while its action is right, the stored next screen follows and the
+history holds what the policy itself said. A wrong action is patched, the stored one standing in the history, up to
+`patches` times; then the rollout ends. No device is needed: right is what `held_out.succeeds` says of the row.
+
+    return of a step     r_t + γ · return of the next, ended by a wrong action: what comes after a patch isn't its merit
+    return of a rollout  Σ r_t
+    advantage            A_rollout (among the rollouts of the episode) + w · A_step (among those that reached the step)
+
+The replies then train as samples of their own, as everywhere (`trainer.rl.grpo`). SOP, semi-online performance, is that
+replay with the likeliest replies and without patches: how far it comes, and whether to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from schemas.actions import parse_reply
+from trainer.data.batches import Processor, Row
+from trainer.modeling.generation import Completion, generate, reply_limit
+from trainer.offline.alignment import history_line, with_history
+from trainer.offline.held_out import RlTask, complete_episodes, succeeds
+from trainer.rl.grpo import Advantages, GrpoConfig, group_advantages, shrunk_negatives
+from trainer.rl.rewards import RewardConfig, reward
+
+Answer = Callable[[Sequence[Row]], Sequence[Completion]]
+"""Rows → one reply to each, in their order."""
+Episode = Sequence[RlTask]
+"""Every step of a stored navigation episode, from the first to the last."""
+
+
+@dataclass(frozen=True)
+class SemiOnlineConfig:
+    """`patches`: wrong actions that a rollout may outlive; `gamma`: discount of later rewards; `step_weight`: w;
+    `thoughts`: whether the history holds what the policy thought, or its actions alone."""
+
+    patches: int = 1
+    gamma: float = 0.5
+    step_weight: float = 1.0
+    thoughts: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.patches, self.step_weight) < 0 or not 0 <= self.gamma <= 1:
+            raise ValueError(f"semi-online: expected patches, step_weight >= 0 and gamma in 0..1, found {self}")
+
+
+DEFAULT = SemiOnlineConfig()
+
+
+@dataclass(frozen=True)
+class Played:
+    """A step of a rollout: the task as it was put (its history the policy's own), the reply and what it is worth."""
+
+    task: RlTask
+    reply: Completion
+    reward: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What a policy did in a stored episode, `episode` being its place in the list; the steps that it reached."""
+
+    episode: int
+    member: int
+    steps: tuple[Played, ...]
+
+    @property
+    def done(self) -> int:
+        """Steps before the first wrong action."""
+        return next((i for i, step in enumerate(self.steps) if not step.right), len(self.steps))
+
+
+def roll(
+    episodes: Sequence[Episode], answer: Answer, *, group: int = 1, rewards: RewardConfig,
+    config: SemiOnlineConfig = DEFAULT,
+) -> list[Rollout]:  # fmt: skip
+    """`group` rollouts of each episode, in the order of episodes; `answer` is asked for all of a step at once.
+
+    Raises `ValueError` if it doesn't give a reply to every row.
+    """
+    made: list[list[Played]] = [[] for _ in range(len(episodes) * group)]
+    said: list[dict[str, str]] = [{} for _ in made]
+    wrong = [0] * len(made)
+    for number in range(max(map(len, episodes), default=0)):
+        alive = [i for i in range(len(made))
+                 if number < len(episodes[i // group]) and wrong[i] <= config.patches]  # fmt: skip
+        tasks = [_own(episodes[i // group][number], said[i]) for i in alive]
+        replies = answer([task.row for task in tasks]) if tasks else []
+        if len(replies) != len(tasks):
+            raise ValueError(f"semi-online: expected {len(tasks)} replies, found {len(replies)}")
+        for i, task, reply in zip(alive, tasks, replies, strict=True):
+            right = succeeds(reply.text, task.truth, rewards)
+            made[i].append(Played(task, reply, reward(reply.text, task.truth, rewards), right))
+            if right:
+                said[i] |= _words(task, reply.text, number, config.thoughts)
+            else:
+                wrong[i] += 1
+    return [Rollout(i // group, i % group, tuple(steps)) for i, steps in enumerate(made)]
+
+
+def _own(task: RlTask, said: Mapping[str, str]) -> RlTask:
+    """The task with the policy's own words in its history; the very same one where they are the stored ones."""
+    changes = {old: new for old, new in said.items() if old != new}
+    chat = with_history(task.row["messages"], changes) if changes else task.row["messages"]
+    return task if chat == task.row["messages"] else replace(task, row={**task.row, "messages": chat})
+
+
+def _words(task: RlTask, text: str, number: int, thoughts: bool) -> dict[str, str]:
+    """The line of a step in stored histories → the same with what the policy said."""
+    reply = parse_reply(text)
+    assert task.truth.action is not None and reply.action is not None
+    platform = task.row["platform"]
+    own = history_line(number, reply.action, platform, reply.thought if thoughts else None)
+    return {history_line(number, task.truth.action, platform): own}
+
+
+def step_returns(rewards: Sequence[float], right: Sequence[bool], gamma: float) -> list[float]:
+    """Discounted return of each step of a rollout; nothing after a wrong action counts for it or for those before."""
+    found: list[float] = []
+    after = 0.0
+    for worth, was_right in zip(reversed(rewards), reversed(right), strict=True):
+        after = worth + gamma * after if was_right else worth
+        found.append(after)
+    return found[::-1]
+
+
+def two_level_advantages(
+    rollouts: Sequence[Rollout], grpo: GrpoConfig, config: SemiOnlineConfig = DEFAULT
+) -> Advantages:
+    """A of every reply, rollout by rollout in the order given, step by step; a group is an episode.
+
+    An episode without any difference, or of one rollout, is skipped and counted as in `group_advantages`; the replies
+    of the others weigh the same within their episode. Negative step advantages shrink as `negative_floor` says.
+    """
+    members: dict[int, list[int]] = {}
+    reached: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for i, rollout in enumerate(rollouts):
+        members.setdefault(rollout.episode, []).append(i)
+        for t in range(len(rollout.steps)):
+            reached.setdefault((rollout.episode, t), []).append((i, t))
+    returns = [
+        step_returns([step.reward for step in one.steps], [step.right for step in one.steps], config.gamma)
+        for one in rollouts
+    ]
+    totals = [sum(step.reward for step in one.steps) for one in rollouts]
+    whole = group_advantages([[totals[i] for i in some] for some in members.values()], grpo)
+    whole_of = dict(zip((i for some in members.values() for i in some), whole.values, strict=True))
+    steps = group_advantages([[returns[i][t] for i, t in some] for some in reached.values()], grpo)
+    right = [[rollouts[i].steps[t].right for i, t in some] for some in reached.values()]
+    steps = shrunk_negatives(steps, right, grpo.negative_floor)
+    places = (place for some in reached.values() for place in some)
+    both = {place: whole_of[place[0]] + config.step_weight * value
+            for place, value in zip(places, steps.values, strict=True)}  # fmt: skip
+
+    live, too_small = {}, 0
+    for episode, some in members.items():
+        mine = [both[i, t] for i in some for t in range(len(rollouts[i].steps))]
+        too_small += len(some) < 2
+        if any(mine):
+            live[episode] = len(mine)
+    order = [(i, t) for i, one in enumerate(rollouts) for t in range(len(one.steps))]
+    counts = [live.get(rollouts[i].episode, 0) for i, _ in order]
+    weights = tuple(1.0 / (count * len(live)) if count else 0.0 for count in counts)
+    values = tuple(both[place] for place in order)
+    return Advantages(values, weights, len(members), len(members) - len(live) - too_small, too_small)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update trains on, flat: `replies[i].row` is the place of its task, `advantages.values[i]` its A."""
+
+    tasks: list[RlTask]
+    replies: list[Completion]
+    advantages: Advantages
+    reward: float
+    """Mean over the replies."""
+
+
+def update_of(rollouts: Sequence[Rollout], grpo: GrpoConfig, config: SemiOnlineConfig = DEFAULT) -> Update:
+    """Rollouts → what `grpo_loss` takes."""
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    replies = [replace(step.reply, row=i) for i, step in enumerate(steps)]
+    mean = sum(step.reward for step in steps) / len(steps)
+    return Update([step.task for step in steps], replies, two_level_advantages(rollouts, grpo, config), mean)
+
+
+def whole_episodes(tasks: Sequence[RlTask], lengths: Mapping[str, int] | None = None) -> dict[str, list[RlTask]]:
+    """The episodes among tasks that are there from the first step to the last (`complete_episodes`), by name.
+
+    Raises `ValueError` if there is none.
+    """
+    found = [[tasks[i] for i in steps] for steps in complete_episodes(tasks, lengths)]
+    if not found:
+        raise ValueError(f"semi-online: expected whole episodes to replay, found none in {len(tasks)} tasks")
+    return {str(steps[0].episode): steps for steps in found}
+
+
+def answering(
+    model: Any, processor: Processor, generator: torch.Generator | None, *, temperature: float = 1.0,
+    batch_size: int = 128,
+) -> Answer:  # fmt: skip
+    """A model as who answers: replies drawn at a temperature, the likeliest ones at 0."""
+    limit = reply_limit(processor.preset.max_answer_tokens, "navigation")
+
+    def answer(rows: Sequence[Row]) -> list[Completion]:
+        return generate(model, processor, rows, temperature=temperature, generator=generator, max_new_tokens=limit,
+                        batch_size=batch_size)  # fmt: skip
+
+    return answer
+
+
+def sop_progress(
+    tasks: Sequence[RlTask], greedy: Sequence[Completion], answer: Answer, *, rewards: RewardConfig,
+    lengths: Mapping[str, int] | None = None,
+) -> tuple[float, ...]:  # fmt: skip
+    """Share of its steps that the policy does before the first wrong one, for each whole episode among the tasks.
+
+    `greedy` are the likeliest replies to the tasks as they stand, which answer every step whose history the policy
+    left as it is; `answer` gives those to the others.
+    """
+    known = {id(task.row): reply for task, reply in zip(tasks, greedy, strict=True)}
+    episodes = [[tasks[i] for i in steps] for steps in complete_episodes(tasks, lengths)]
+
+    def likeliest(rows: Sequence[Row]) -> list[Completion]:
+        new = [row for row in rows if id(row) not in known]
+        fresh = iter(answer(new) if new else [])
+        return [known[id(row)] if id(row) in known else next(fresh) for row in rows]
+
+    rollouts = roll(episodes, likeliest, rewards=rewards, config=SemiOnlineConfig(patches=0))
+    return tuple(one.done / len(episodes[one.episode]) for one in rollouts)

@@ -1,0 +1,1 @@
+"""What offline and online RL share: rewards, GRPO, and the learner."""

@@ -1,0 +1,340 @@
+"""The GRPO step that offline and online RL share: policy, reference and optimiser, in one process or in parts.
+
+What the present policy sampled has its recorded log-probabilities as the old ones. For a stale reply the old policy is
+the proximal one (the weights that the update starts from), the recorded log-probabilities are the behaviour's, and each
+term is multiplied by min(π_prox/π_behaviour, C). Minimised is `L_GRPO + β·KL − c_k·H`, c_k = c_0·σ^k
+(`trainer.rl.grpo`).
+
+Under torchrun the policy that learns, the reference and the moments lie in parts (`trainer.runtime.parallel.sharded`).
+The first rank has a whole policy besides, which samples, is published and saved, and every call of its `Learner` is
+made by the others too (`follow`): each does its share of the micro-batches, and an update ends with the new weights in
+the whole policy. Losses are those of all samples, so the number of ranks changes no gradient.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import torch
+
+from trainer.data.batches import Batch, Processor, Row
+from trainer.data.packing import packed, takes_packed
+from trainer.modeling.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs, train_only
+from trainer.rl.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
+from trainer.runtime.parallel import following, gather_into, norm_of, ranks, sharded
+from trainer.runtime.precision import autocast, in_bf16
+
+log = logging.getLogger(__name__)
+STATE_VERSION = 2
+"""Of what `Learner.state` tells: a run saved by another is begun anew."""
+LARGE_GAP = 0.1
+MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerConfig:
+    """`warmup_steps` updates of a rate that rises; `entropy_decay` is σ; an update goes `num_iterations` times through
+    its trajectories, in `steps` optimiser steps each time; `trainable` as in `train_only` ("": all learn);
+    `temperature` is that of the sampled distribution; with `bf16` (None: on a GPU) passes compute in bfloat16, and the
+    weights stay as they are."""
+
+    grpo: GrpoConfig
+    learning_rate: float
+    warmup_steps: int = 2
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    entropy_decay: float = 1.0
+    num_iterations: int = 1
+    micro_batch: int = 32
+    freeze_vision: bool = False
+    trainable: str = ""
+    gradient_checkpointing: bool = False
+    temperature: float = 1.0
+    steps: int = 1
+    bf16: bool | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A sampled reply (`logprobs` in nats) to the context of `row`, of trajectory `trajectory`. `stale`: other weights
+    than the present ones sampled it; `compared`: a server with the present weights did, so that the learner's own
+    log-probabilities should be the same."""
+
+    row: Row
+    token_ids: Sequence[int]
+    logprobs: Sequence[float]
+    trajectory: int
+    stale: bool = False
+    compared: bool = False
+
+
+_Part = tuple[Sequence[Reply], bool]
+"""A micro-batch, and whether it counts: a rank with nothing left to do computes along."""
+
+
+class Learner:
+    """`model` (given whole; hollow on other ranks) has the newest weights whenever a call returns; `reference` is None
+    with β = 0. `state` and `load` hold all that changes. Raises `NotTrained` on a rank that is called off."""
+
+    def __init__(self, model: Any, processor: Processor, config: LearnerConfig) -> None:
+        self.model, self.processor, self.config = model, processor, config
+        group = self.group = ranks()
+        following(group, None)
+        self.reference = copy.deepcopy(model).eval().requires_grad_(False) if config.grpo.beta > 0 else None
+        device = next(model.parameters()).device.type
+        freeze_vision(model, config.freeze_vision, keep=group.world == 1, bf16=in_bf16(config.bf16, device))
+        if config.trainable:
+            train_only(model, config.trainable)
+        if self.reference is not None:  # its tower is the policy's, for good
+            self.reference.seen_pictures = model.seen_pictures
+        self._policy, self._compared_with = model, self.reference
+        if group.world > 1:
+            if self.reference is not None:
+                if group.first:
+                    self.reference.cpu()  # it is only published and saved
+                self._compared_with = sharded(self.reference, group, config.bf16)
+            self._policy = sharded(model, group, config.bf16)
+        recompute(self._policy, config.gradient_checkpointing)
+        self._packs = takes_packed(model)
+        self.optimizer = torch.optim.AdamW(
+            self._policy.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
+        )
+        self._taken_up: Mapping[str, Any] | None = None
+
+    # -- what the first rank calls ---------------------------------------------------------------------------------
+
+    def learning_rate(self, update: int) -> float:
+        """Of update `update`, the first being 0: warmed up, then constant."""
+        return self.config.learning_rate * min(1.0, (update + 1) / max(1, self.config.warmup_steps))
+
+    def step(
+        self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float = 1.0
+    ) -> dict[str, float]:
+        """An update's optimiser steps; → figures of the last one, {} where no reply holds a comparison. `tokens`: reply
+        tokens of each trajectory, those left out included; `decay`: what the rate is multiplied by. Raises
+        `FloatingPointError` for a gradient that isn't finite."""
+        return self._together("step", list(replies), advantages, list(tokens), update, decay) if replies else {}
+
+    def blend(self, alpha: float) -> None:
+        """π_ref ← (1 − α) π_ref + α π_θ."""
+        self._together("blend", alpha)
+
+    def state(self) -> dict[str, Any]:
+        """For `torch.save`: whole tensors, however many ranks there are."""
+        found: dict[str, Any] = self._together("state")
+        return found
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state`. Raises `ValueError` for one that one process left and several ask for, or the
+        reverse."""
+        if state["in_parts"] != (self.group.world > 1):
+            begun = "several ranks" if state["in_parts"] else "one process"
+            raise ValueError(f"RL: the saved state is of {begun}, found {self.group.world} rank(s); go on with as "
+                             "many, or remove it to begin anew")  # fmt: skip
+        self._taken_up = state
+        self._together("load")
+
+    def close(self) -> None:
+        """Training is over: the model is as any other, and the other ranks are free."""
+        self.group.told(("close", ()))
+        recompute(self._policy, False)
+        self.model.requires_grad_(True)
+
+    def follow(self) -> None:
+        """What every rank but the first does until `close`."""
+        while True:
+            what, given = self.group.told(None)
+            if what == "close":
+                return
+            getattr(self, f"_{what}")(*given)
+
+    def _together(self, what: str, *given: Any) -> Any:
+        self.group.told((what, given))
+        return getattr(self, f"_{what}")(*given)
+
+    # -- what every rank does --------------------------------------------------------------------------------------
+
+    def _step(
+        self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float
+    ) -> dict[str, float]:
+        rate = decay * self.learning_rate(update)
+        coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
+        grpo = replace(self.config.grpo, entropy_coef=coefficient)
+        steps = [(self._share(some), weighted) for some, weighted in by_step(replies, advantages, self.config.steps)]
+        again = self.config.num_iterations > 1  # else the first step's parts meet the very weights of the start
+        proximal = [self._proximal(parts) if again or number else [None] * len(parts)
+                    for number, (parts, _) in enumerate(steps)]  # fmt: skip
+        figures: dict[str, float] = {}
+        for _ in range(self.config.num_iterations):
+            for (parts, weighted), before in zip(steps, proximal, strict=True):
+                figures = self._optimise(parts, before, weighted, tokens, grpo, update, rate)
+        if self.group.world > 1:
+            gather_into(self.model, self._policy, self.group)
+        return {**figures, "entropy_coef": coefficient}
+
+    def _share(self, replies: Sequence[Reply]) -> list[_Part]:
+        """This rank's micro-batches; every rank has as many, since a model in parts is gathered by all of them."""
+        size, world = self.config.micro_batch, self.group.world
+        parts = [replies[cut : cut + size] for cut in range(0, len(replies), size)]
+        own: list[_Part] = [(part, True) for part in parts[self.group.rank :: world]]
+        return own + [(parts[0], False)] * (-(-len(parts) // world) - len(own))
+
+    def _optimise(
+        self, parts: Sequence[_Part], proximal: Sequence[torch.Tensor | None], advantages: Advantages,
+        tokens: Sequence[int], grpo: GrpoConfig, update: int, rate: float,
+    ) -> dict[str, float]:  # fmt: skip
+        self._policy.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        losses: list[tuple[int, LossParts]] = []
+        gaps = [torch.zeros(0)]
+        for (part, counts), before in zip(parts, proximal, strict=True):
+            batch = self._batch(part)
+            found = self._logprobs(self._policy, batch)
+            old, behaviour = _old(part, found.logprobs, before)
+            reference = None
+            if self._compared_with is not None:
+                with torch.no_grad():
+                    reference = self._logprobs(self._compared_with, batch).logprobs
+            loss = grpo_loss(
+                found.logprobs, old, found.mask, [one.trajectory for one in part], advantages, tokens, grpo,
+                reference_SL=reference, entropy_SL=found.entropy, behaviour_SL=behaviour,
+            )  # fmt: skip
+            (loss.loss * (self.group.world * counts)).backward()  # parts are averaged over ranks
+            if counts:
+                losses.append((int(found.mask.sum()), loss))
+                gaps.append(_gaps(part, found.logprobs.detach() if before is None else before, found.mask).cpu())
+        norm = float(norm_of(torch.nn.utils.clip_grad_norm_(self._policy.parameters(), self.config.max_grad_norm)))
+        if not math.isfinite(norm):
+            raise FloatingPointError(f"RL: the gradient of update {update + 1} isn't finite: {norm}")
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self._policy.eval()
+        own = [float(sum(loss.loss.detach() for _, loss in losses)), sum(number for number, _ in losses)]
+        own += [sum(number * getattr(loss, word) for number, loss in losses) for word in MEANS]
+        total, count, *sums = self.group.sums(own)
+        means = {word: value / count for word, value in zip(MEANS, sums, strict=True)}
+        return {"loss": total, "grad_norm": norm, "learning_rate": rate, **means, **self._gap_figures(torch.cat(gaps))}
+
+    def _gap_figures(self, gaps: torch.Tensor) -> dict[str, float]:
+        """TRL's `sampling/sampling_logp_difference`: what kernels, precision and a wrong setting of a server make of
+        it; {} where nothing is compared."""
+        total, count = self.group.sums([float(gaps.sum()), len(gaps)])
+        largest = self.group.largest(float(gaps.max()) if len(gaps) else 0.0)
+        if not count:
+            return {}
+        if total / count > LARGE_GAP:
+            hint = "start the servers with --logprobs-mode processed_logprobs, in the learner's precision"
+            log.warning("online RL: sampled log-probabilities are %.3g nats off on average; %s", total / count, hint)
+        return {"sampling_logp_difference_mean": total / count, "sampling_logp_difference_max": largest}
+
+    def _proximal(self, parts: Sequence[_Part]) -> list[torch.Tensor | None]:
+        """[S, L] a micro-batch; None where the recorded log-probabilities are the old ones, as all that is new are.
+        (Of several ranks each has micro-batches of its own, and a model in parts is asked by all of them or none.)"""
+        self._policy.eval()
+        fresh = self.group.world == 1
+        with torch.no_grad():
+            return [None if fresh and not any(one.stale or one.compared for one in part)
+                    else self._logprobs(self._policy, self._batch(part)).logprobs for part, _ in parts]  # fmt: skip
+
+    def _batch(self, part: Sequence[Reply]) -> Batch:
+        parameter = next(self._policy.parameters())
+        seen = getattr(self._policy, "seen_pictures", None)
+        made = self.processor.reply_batch([one.row for one in part], [one.token_ids for one in part], seen=seen)
+        if self._packs:
+            made = packed(made)
+        return made.to(parameter.device, parameter.dtype)
+
+    def _logprobs(self, model: Any, batch: Batch) -> ReplyLogprobs:
+        with autocast(batch.input_ids.device, self.config.bf16, self.group.world):
+            return reply_logprobs(model, batch, self.config.temperature, never=self.processor.never)
+
+    def _blend(self, alpha: float) -> None:
+        reference: Any = self._compared_with
+        if self.group.world > 1:
+            for model in (reference, self._policy):
+                model.reshard()  # what was computed last left its outermost weights gathered
+            blend(reference, self._policy, alpha)
+        if self.group.first:
+            blend(self.reference, self.model, alpha)
+
+    def _state(self) -> dict[str, Any]:
+        reference = self._compared_with
+        if self.group.world == 1:
+            return {"in_parts": False, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+                    "reference": None if reference is None else reference.state_dict()}  # fmt: skip
+        from torch.distributed.checkpoint import state_dict as parts
+
+        whole = parts.StateDictOptions(full_state_dict=True, cpu_offload=True)
+        weights, moments = parts.get_state_dict(self._policy, self.optimizer, options=whole)
+        kept = None if reference is None else parts.get_model_state_dict(reference, options=whole)
+        return {"in_parts": True, "model": weights, "optimizer": moments, "reference": kept}
+
+    def _load(self) -> None:
+        state, self._taken_up = self._taken_up or {}, None
+        if self.group.first:
+            self.model.load_state_dict(state["model"])
+            if self.reference is not None:
+                self.reference.load_state_dict(state["reference"])
+        if self.group.world == 1:
+            self.optimizer.load_state_dict(state["optimizer"])
+            return
+        from torch.distributed.checkpoint import state_dict as parts
+
+        # weights and moments one after the other: `set_state_dict` takes no weights where a rank has none to give
+        whole = parts.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+        parts.set_model_state_dict(self._policy, state.get("model", {}), options=whole)
+        parts.set_optimizer_state_dict(self._policy, self.optimizer, state.get("optimizer", {}), options=whole)
+        if self._compared_with is not None:
+            parts.set_model_state_dict(self._compared_with, state.get("reference", {}), options=whole)
+
+
+def by_step(replies: Sequence[Reply], advantages: Advantages, steps: int) -> list[tuple[Sequence[Reply], Advantages]]:
+    """The trajectories dealt out to optimiser steps, those of a group to different ones; a step's weights sum to what
+    all summed to, so that its loss is a mean over as many groups as it holds."""
+    counting = [index for index, weight in enumerate(advantages.weights) if weight > 0]
+    dealt = {index: place % steps for place, index in enumerate(counting)}
+    found: list[tuple[Sequence[Reply], Advantages]] = []
+    for step in range(min(steps, len(counting))):
+        own = [weight if dealt.get(index) == step else 0.0 for index, weight in enumerate(advantages.weights)]
+        scale = math.fsum(advantages.weights) / math.fsum(own)
+        some = [one for one in replies if dealt[one.trajectory] == step]
+        found.append((some, replace(advantages, weights=tuple(weight * scale for weight in own))))
+    return found
+
+
+@torch.no_grad()
+def blend(reference: Any, policy: Any, alpha: float) -> None:
+    """π_ref ← (1 − α) π_ref + α π_θ, in place, over all parameters and buffers (tied ones once)."""
+    source = dict(chain(policy.named_parameters(), policy.named_buffers()))
+    for name, tensor in chain(reference.named_parameters(), reference.named_buffers()):
+        if tensor.is_floating_point():
+            tensor.mul_(1.0 - alpha).add_(source[name].to(tensor.device, tensor.dtype), alpha=alpha)
+        else:
+            tensor.copy_(source[name])
+
+
+def _gaps(part: Sequence[Reply], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """|learner's − sampler's| log-probability (nats) of each token of the replies that are compared."""
+    compared = torch.tensor([one.compared for one in part], device=logprobs.device)
+    recorded = padded([one.logprobs for one in part], logprobs)
+    return (logprobs - recorded).abs()[mask & compared[:, None]]
+
+
+def _old(
+    part: Sequence[Reply], logprobs: torch.Tensor, proximal: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(old, behaviour) [S, L]: see the module. `proximal` None: the present weights are still those of the start."""
+    recorded = padded([one.logprobs for one in part], logprobs)
+    stale = torch.tensor([one.stale for one in part], device=logprobs.device)
+    if not stale.any():
+        return recorded, None
+    start = logprobs.detach() if proximal is None else proximal
+    old = torch.where(stale[:, None], start, recorded)
+    return old, torch.where(stale[:, None], recorded, old)

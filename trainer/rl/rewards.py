@@ -1,0 +1,343 @@
+"""Rewards of offline RL (METHOD §6) and the success of a step: pure functions of a reply text and a truth.
+
+grounding:  R = w_format · R_format + w_answer · R_point      R_format: the form `[x,y]`, or `[x1,y1,x2,y2]` where
+                                                              `w_iou` or `w_box_size` ask for boxes
+navigation: R = w_format · R_format + w_answer · R_action     R_format: the three tags, each once, in order
+with R_action = R_type + (R_content | R_coord), the second part only if the type matches. All points and
+distances are in the 0..1000 frame; distances are Euclidean and every radius is exclusive (d < δ).
+A new term is one function and one entry in `TERMS`, with the range that it promises.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.action_types import POINTED, REFUSED
+from schemas.actions import (
+    Action,
+    CallUser,
+    Drag,
+    Hotkey,
+    Launch,
+    Point,
+    Scroll,
+    Type,
+    parse_reply,
+    scroll_direction,
+)
+from schemas.coordinates import contains
+from trainer.rl.box_reward import BOX, overlap, size_agreement
+from trainer.rl.confidence import SPREAD, confidence_reward, without_confidence
+from trainer.rl.region_consistency import SIDE, region_consistency
+
+Box = Sequence[float]
+
+
+@dataclass(frozen=True)
+class RewardConfig:
+    """Weights and radii; the defaults where the reports give none. `box_aware`: α only inside a known target box.
+    `w_consistency`: weight of the agreement of a group's replies to a grounding question, which needs no truth
+    (`trainer.rl.region_consistency`); `region`: the side of a vote in the 0..1000 frame. `w_iou` and `w_box_size` ask a
+    grounding reply for a box, for its overlap with the true one and its size (`trainer.rl.box_reward`); 0 asks for a
+    point. `w_confidence` asks it to state how sure it is, `[x,y] 0.8`, and rewards knowing (`trainer.rl.confidence`);
+    `spread`: how fast the confidence that is wanted falls off from the middle of the element."""
+
+    w_format: float = 0.1
+    w_answer: float = 0.9
+    alpha: float = 1.0
+    beta: float = 1.0
+    delta1: float = 140.0
+    delta2: float = 70.0
+    delta3: float = 140.0
+    box_aware: bool = False
+    w_consistency: float = 0.0
+    region: float = SIDE
+    w_iou: float = 0.0
+    w_box_size: float = 0.0
+    w_confidence: float = 0.0
+    spread: float = SPREAD
+
+    def __post_init__(self) -> None:
+        weights = (self.w_format, self.w_answer, self.w_consistency, self.w_iou, self.w_box_size, self.w_confidence)
+        if min(*weights, self.alpha, self.beta) < 0:
+            raise ValueError(f"rewards: expected weights >= 0, found {self}")
+        if not 0 < self.delta2 <= self.delta1 or min(self.delta3, self.region, self.spread) <= 0:
+            raise ValueError(f"rewards: expected 0 < delta2 <= delta1 and 0 < delta3, region, spread, found {self}")
+
+    @property
+    def boxes(self) -> bool:
+        """Whether a grounding reply is asked for a box."""
+        return max(self.w_iou, self.w_box_size) > 0
+
+    @property
+    def wide(self) -> bool:
+        """Whether a grounding reply says more than a point, see `generation.reply_limit`."""
+        return self.boxes or self.w_confidence > 0
+
+
+DEFAULT = RewardConfig()
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a reply is held to. grounding: `boxes`, or `refusal`; navigation: `action`, with `boxes` where known."""
+
+    objective: str
+    action: Action | None = None
+    boxes: tuple[tuple[float, ...], ...] = ()
+    refusal: bool = False
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("grounding", "navigation"):
+            raise ValueError(f"truth: rewards know grounding and navigation, found objective {self.objective!r}")
+        if self.objective == "navigation" and self.action is None:
+            raise ValueError("truth: a navigation sample needs a true action, found none")
+        if self.objective == "grounding" and self.refusal == bool(self.boxes):
+            raise ValueError(f"truth: grounding needs boxes or a refusal, and not both; found {self}")
+
+    @classmethod
+    def of_sample(cls, row: Mapping[str, Any]) -> Truth:
+        """From a row of the Samples table. Raises `ValueError` where nothing checkable stands in it."""
+        boxes = tuple(tuple(float(side) for side in box) for box in row.get("target_boxes") or ())
+        reply = parse_reply(row["answer"])
+        if row["objective"] == "grounding":
+            return cls("grounding", None, () if reply.refusal else boxes, reply.refusal)
+        return cls(row["objective"], reply.action, boxes)
+
+
+_TAGS = tuple(f"<{slash}{tag}>" for tag in ("think", "action", "conclusion") for slash in ("", "/"))
+_POINT = re.compile(r"\s*\[\s*-?\d+\s*,\s*-?\d+\s*\]\s*", re.ASCII)
+_BOX_OR_REFUSAL = re.compile(rf"{BOX.pattern}|\s*\[\s*-1\s*,\s*-1\s*\]\s*", re.ASCII)
+
+
+def r_format(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """1 if the reply has its objective's form, else 0. Empty tags are well formed; their content isn't judged here."""
+    if truth.objective == "grounding":
+        form = _BOX_OR_REFUSAL if config.boxes else _POINT
+        told = _told(text, config)
+        return float(told is not None and form.fullmatch(told) is not None)
+    return float(parse_reply(text).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
+
+
+def _told(text: str, config: RewardConfig) -> str | None:
+    """A grounding reply without the confidence that it was asked for; None where it states none."""
+    return without_confidence(text) if config.w_confidence else text
+
+
+def r_point(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """1 if the point lies in one of the target boxes, borders included; a refusal sample expects [-1,-1]."""
+    return float(point_hit(parse_reply(text).point, truth.boxes, truth.refusal))
+
+
+def r_iou(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """Overlap of the stated box with a true one, see `box_reward.overlap`."""
+    return overlap(_told(text, config) or "", truth.boxes)
+
+
+def r_box_size(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """What the stated box loses by its size, see `box_reward.size_agreement`."""
+    return size_agreement(_told(text, config) or "", truth.boxes)
+
+
+def r_confidence(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """How near the stated confidence is to the one that the point deserves, see `confidence.confidence_reward`."""
+    return confidence_reward(text, truth.boxes, truth.refusal, config.spread)
+
+
+def point_hit(point: Point | None, boxes: Sequence[Box], refusal: bool = False) -> bool:
+    """Whether a grounding point is right: in one of the boxes, or (-1, -1) where refusal is the truth."""
+    if point is None:
+        return False
+    if refusal or point == REFUSED:
+        return refusal and point == REFUSED
+    return any(contains(list(box), point) for box in boxes)
+
+
+def r_action(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """R_type + (R_content | R_coord), see `score_action`; an unparsable reply is 0."""
+    if truth.action is None:
+        raise ValueError("r_action: expected a true action, found none")
+    return score_action(parse_reply(text).action, truth.action, truth.boxes, config)
+
+
+def score_action(
+    prediction: Action | None, truth: Action, boxes: Sequence[Box] = (), config: RewardConfig = DEFAULT
+) -> float:
+    """R_action in 0..1 + max(1, α, 1.5 β): 1 for the type, and what the arguments earn on top.
+
+    Actions without parameters, and Finished, whose text isn't scored, earn the type alone.
+    """
+    if prediction is None or not type_match(prediction, truth):
+        return 0.0
+    return 1.0 + _arguments(prediction, truth, boxes, config)
+
+
+def _arguments(prediction: Any, truth: Any, boxes: Sequence[Box], config: RewardConfig) -> float:
+    if isinstance(truth, POINTED):
+        return _r_coord(prediction.box, truth.box, boxes, config)  # type: ignore[attr-defined]
+    if isinstance(truth, Drag):
+        ends = ((prediction.start, truth.start), (prediction.end, truth.end))
+        return sum(_r_coord(found, expected, (), config) for found, expected in ends) / 2
+    if isinstance(truth, Scroll):
+        return _r_scroll(prediction, truth, config)
+    if isinstance(truth, Hotkey):
+        return config.alpha * _same_keys(prediction, truth)
+    if isinstance(truth, Type | CallUser):
+        return content_f1(prediction.content, truth.content)
+    if isinstance(truth, Launch):
+        return _launch_f1(prediction, truth)
+    return 0.0
+
+
+def _r_coord(found: Point, expected: Point, boxes: Sequence[Box], config: RewardConfig) -> float:
+    """α if d < δ2 (box-aware: if inside a target box), 0.5 α if d < δ1, else 0."""
+    distance = math.dist(found, expected)
+    if config.box_aware and boxes:
+        near = any(contains(list(box), found) for box in boxes)
+    else:
+        near = distance < config.delta2
+    if near:
+        return config.alpha
+    return 0.5 * config.alpha if distance < config.delta1 else 0.0
+
+
+def _r_scroll(found: Scroll, expected: Scroll, config: RewardConfig) -> float:
+    """1.5 β start, end and direction; β start and direction; 0.5 β either; a truth without points: 1.5 β or 0."""
+    same_way = direction_of(found) == direction_of(expected)
+    if expected.start is None or expected.end is None:
+        return 1.5 * config.beta * same_way
+    start = found.start is not None and math.dist(found.start, expected.start) < config.delta3
+    end = found.end is not None and math.dist(found.end, expected.end) < config.delta3
+    if start and same_way:
+        return config.beta * (1.5 if end else 1.0)
+    return 0.5 * config.beta * (start or same_way)
+
+
+def direction_of(scroll: Scroll) -> str:
+    """The content direction of a scroll, from its points where it has them."""
+    if scroll.start is not None and scroll.end is not None:
+        return scroll_direction(scroll.start, scroll.end)
+    return scroll.direction
+
+
+def _same_keys(prediction: Hotkey, truth: Hotkey) -> bool:
+    return {key.casefold() for key in prediction.keys} == {key.casefold() for key in truth.keys}
+
+
+def _launch_f1(prediction: Launch, truth: Launch) -> float:
+    """F1 of the name or of the address; an app for a URL, or the reverse, earns nothing."""
+    if bool(prediction.app) != bool(truth.app):
+        return 0.0
+    return content_f1(prediction.app or prediction.url, truth.app or truth.url)
+
+
+_CJK = "\u3001-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
+_WORDS = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
+
+
+def content_f1(found: str, expected: str) -> float:
+    """F1 over multisets of casefolded words (split at blanks; CJK characters one by one); both empty = 1."""
+    one, other = (Counter(_WORDS.findall(text.casefold())) for text in (found, expected))
+    if not one and not other:
+        return 1.0
+    common = (one & other).total()
+    return 2.0 * common / (one.total() + other.total())
+
+
+def type_match(prediction: Action | None, truth: Action) -> bool:
+    """Whether both are the same one of the 16 action types."""
+    return type(prediction) is type(truth)
+
+
+def step_success(
+    prediction: Action | None, truth: Action, target_box: Box | None = None, config: RewardConfig = DEFAULT
+) -> bool:
+    """Whether a predicted step would have done: the all-or-nothing measure of evaluation, beside the graded reward.
+
+    Type equal, and: a point inside the target box or d < δ2; both ends of a drag d < δ2; scroll direction equal; the
+    same set of keys; content F1 ≥ 0.5. Finished and actions without parameters need the type alone.
+    """
+    if prediction is None or not type_match(prediction, truth):
+        return False
+    found: Any = prediction
+    if isinstance(truth, POINTED):
+        near = math.dist(found.box, truth.box) < config.delta2  # type: ignore[attr-defined]
+        return near or (target_box is not None and contains(list(target_box), found.box))
+    if isinstance(truth, Drag):
+        return max(math.dist(found.start, truth.start), math.dist(found.end, truth.end)) < config.delta2
+    if isinstance(truth, Scroll):
+        return direction_of(found) == direction_of(truth)
+    if isinstance(truth, Hotkey):
+        return _same_keys(found, truth)
+    if isinstance(truth, Type | CallUser):
+        return content_f1(found.content, truth.content) >= 0.5
+    if isinstance(truth, Launch):
+        return _launch_f1(found, truth) >= 0.5
+    return True
+
+
+@dataclass(frozen=True)
+class Term:
+    """A reward term: its objectives, its weight, and the closed range that its value never leaves.
+
+    An `optional` one isn't asked about while it has no weight.
+    """
+
+    objectives: tuple[str, ...]
+    function: Callable[[str, Truth, RewardConfig], float]
+    weight: Callable[[RewardConfig], float]
+    bounds: Callable[[RewardConfig], tuple[float, float]]
+    optional: bool = False
+
+
+TERMS: dict[str, Term] = {
+    "format": Term(("grounding", "navigation"), r_format, lambda c: c.w_format, lambda c: (0.0, 1.0)),
+    "point": Term(("grounding",), r_point, lambda c: c.w_answer, lambda c: (0.0, 1.0)),
+    "action": Term(
+        ("navigation",), r_action, lambda c: c.w_answer, lambda c: (0.0, 1.0 + max(1.0, c.alpha, 1.5 * c.beta))
+    ),
+    "iou": Term(("grounding",), r_iou, lambda c: c.w_iou, lambda c: (0.0, 1.0), optional=True),
+    "box_size": Term(("grounding",), r_box_size, lambda c: c.w_box_size, lambda c: (-1.0, 0.0), optional=True),
+    "confidence": Term(("grounding",), r_confidence, lambda c: c.w_confidence, lambda c: (0.0, 1.0), optional=True),
+}
+
+
+def _asked(objective: str, config: RewardConfig) -> dict[str, Term]:
+    """The terms that a reply of an objective is judged by."""
+    return {
+        name: term
+        for name, term in TERMS.items()
+        if objective in term.objectives and not (term.optional and not term.weight(config))
+    }
+
+
+def score(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> dict[str, float]:
+    """The terms of a reply by name (unweighted), and their weighted sum as `total`."""
+    terms = {name: term.function(text, truth, config) for name, term in _asked(truth.objective, config).items()}
+    return {**terms, "total": sum(TERMS[name].weight(config) * value for name, value in terms.items())}
+
+
+def reward(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+    """R of a reply: the `total` of `score`."""
+    return score(text, truth, config)["total"]
+
+
+def group_rewards(texts: Sequence[str], truth: Truth, config: RewardConfig = DEFAULT) -> list[float]:
+    """R of each of the replies to one question, with what only the group can tell: their agreement, for grounding."""
+    own = [reward(text, truth, config) for text in texts]
+    if truth.objective != "grounding" or not config.w_consistency:
+        return own
+    agreed = region_consistency(texts, config.region)
+    return [one + config.w_consistency * more for one, more in zip(own, agreed, strict=True)]
+
+
+def bounds(objective: str, config: RewardConfig = DEFAULT) -> tuple[float, float]:
+    """The range of `reward` for an objective, and of `group_rewards` where agreement counts."""
+    terms = _asked(objective, config).values()
+    low, high = (sum(term.weight(config) * term.bounds(config)[end] for term in terms) for end in (0, 1))
+    return low, high + (config.w_consistency if objective == "grounding" else 0.0)

@@ -1,0 +1,1 @@
+"""A training run: processes, precision, memory, determinism, resumable state and metrics."""

@@ -1,0 +1,128 @@
+"""A checkpoint as a policy: asked with the very words of its training data, its replies sampled as in RL."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.policies.policy import Decision, PolicyError, View
+from pipelines.prompts import messages, navigation_text
+from schemas.actions import parse_reply, render
+
+if TYPE_CHECKING:
+    from generators.environments.world import World
+    from generators.generation.contract import Contract
+    from generators.generation.scheduling import PolicyMaker
+    from trainer.modeling.checkpoint import Checkpoint
+    from trainer.modeling.generation import Completion
+
+MAX_NEW_TOKENS = 112
+
+
+class CheckpointPolicy:
+    """See `Policy`. `temperature` 0 is greedy; above it, replies are drawn with a seed of (seed, goal, turn).
+
+    `thinking` asks for thoughts (as the prompts of sources with thoughts did). `completions` holds the replies of the
+    episode as tokens with the log-probability of each, in the order of turns. Policies that share a model share a
+    `lock`: one reply at a time.
+    """
+
+    needs_tree = False
+
+    def __init__(
+        self, checkpoint: Checkpoint, *, temperature: float = 0.0, thinking: bool = False,
+        max_new_tokens: int = MAX_NEW_TOKENS, name: str = "", lock: threading.Lock | None = None,
+    ) -> None:  # fmt: skip
+        if temperature < 0 or max_new_tokens < 1:
+            raise ValueError(f"checkpoint policy: expected a temperature of at least 0 and 1 or more new tokens, "
+                             f"found {temperature} and {max_new_tokens}")  # fmt: skip
+        self.checkpoint = checkpoint
+        self.temperature, self.thinking, self.max_new_tokens = temperature, thinking, max_new_tokens
+        self.name = name or _name(checkpoint)
+        self.completions: list[Completion] = []
+        self._lock = lock or threading.Lock()
+        self._seed = 0
+
+    def begin(self, goal: str, platform: str, seed: int) -> None:
+        """See `Policy.begin`."""
+        self._seed = seed
+        self.completions = []
+
+    def decide(self, view: View) -> Decision:
+        """See `Policy.decide`. Raises `PolicyError` for a view that can't be put to the model."""
+        from trainer.data.batches import BadSample
+
+        try:
+            completion, prompt_tokens = self._complete(self.row(view), reply_seed(self._seed, view))
+        except BadSample as bad:
+            raise PolicyError(f"{self.name}: {bad}") from bad
+        self.completions.append(completion)
+        reply = parse_reply(completion.text)
+        return Decision(
+            completion.text, reply.action, reply.thought, reply.conclusion, prompt_tokens, len(completion.token_ids)
+        )
+
+    def _complete(self, row: dict[str, Any], seed: int) -> tuple[Completion, int]:
+        """The reply to a row, and the tokens of its prompt. Raises `BadSample`."""
+        import torch
+
+        from trainer.modeling.generation import generate
+
+        generator = None
+        if self.temperature > 0:
+            device = next(self.checkpoint.model.parameters()).device
+            generator = torch.Generator(device).manual_seed(seed)
+        with self._lock:
+            prompt = self.checkpoint.processor.prompt(row)
+            [completion] = generate(
+                self.checkpoint.model, self.checkpoint.processor, [row], temperature=self.temperature,
+                max_new_tokens=self.max_new_tokens, generator=generator,
+            )  # fmt: skip
+        return completion, len(prompt.ids)
+
+    def row(self, view: View) -> dict[str, Any]:
+        """A view as a row like those of the shards: goal, the last actions by absolute number, the screenshot."""
+        history = [
+            (number, render(said.action, view.platform))
+            for number, said in enumerate(view.past, 1) if said.action is not None
+        ]  # fmt: skip
+        text = navigation_text(view.goal, history, thinking=self.thinking)
+        return {
+            "sample_id": "policy", "source": "policy", "objective": "navigation", "platform": view.platform,
+            "messages": messages("navigation", text), "images": [view.png], "answer": "",
+        }  # fmt: skip
+
+
+def checkpoint_policies(
+    checkpoint: str | Path, *, temperature: float = 0.0, thinking: bool = False, device: str = "cpu",
+    max_new_tokens: int = MAX_NEW_TOKENS,
+) -> PolicyMaker:  # fmt: skip
+    """For `generators.policies.registry.build_policy`: policies over one loaded checkpoint folder, one reply at a
+    time. Raises `ValueError` for a folder that is no checkpoint."""
+    from generators.generation.scheduling import PolicyMaker
+    from trainer.modeling.checkpoint import load_checkpoint
+
+    loaded, lock = load_checkpoint(checkpoint, device=device), threading.Lock()
+
+    def make(contract: Contract, world: World) -> CheckpointPolicy:
+        return CheckpointPolicy(
+            loaded, temperature=temperature, thinking=thinking, max_new_tokens=max_new_tokens, lock=lock
+        )
+
+    return PolicyMaker(_name(loaded), make)
+
+
+def reply_seed(seed: int, view: View) -> int:
+    """What a reply is drawn with: of the episode's seed, the turn and the goal."""
+    drawn = hashlib.sha256(f"{seed}/{len(view.past)}/{view.goal}".encode("utf-8", "replace")).digest()
+    return int.from_bytes(drawn[:7], "big")
+
+
+def _name(checkpoint: Checkpoint) -> str:
+    """Stage and preset, and the digest of the weights' lineage: two checkpoints never share a name."""
+    from schemas.ids import digest
+
+    made = checkpoint.lineage
+    return f"vesper-{made.get('stage', 'model')}-{digest(made)[:8]}"
