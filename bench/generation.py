@@ -91,10 +91,10 @@ def alone(store: Any, verified: Any, config: Any) -> dict[str, Any]:
 
 def probe(store: Any, config: Any, count: int, number: int) -> float:
     """Success, by truth, of the policy on a set of feasible tasks that is the same in every round."""
-    from generators.generation.devices import LocalPool
-    from generators.generation.journal import Journal
+    from generators.generation.execution.devices import LocalPool
+    from generators.generation.execution.journal import Journal
+    from generators.generation.execution.scheduling import run_all
     from generators.generation.loop import embedded_policies
-    from generators.generation.scheduling import run_all
 
     ground, rng = config.open_ground(), Random(f"probe/{config.seed}")
     chosen: dict[str, Any] = {}

@@ -40,8 +40,8 @@ from bench.soak_worker import batches, fingerprint  # noqa: E402
 from generators.browser import FLAGS, find_chromium  # noqa: E402
 from generators.environments.serve import serve_sites  # noqa: E402
 from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
-from generators.generation.journal import read_journals  # noqa: E402
-from generators.generation.leased_worlds import SITE_OPTIONS  # noqa: E402
+from generators.generation.execution.journal import read_journals  # noqa: E402
+from generators.generation.execution.leased_worlds import SITE_OPTIONS  # noqa: E402
 from generators.generation.verify import Verifier  # noqa: E402
 from pipelines.store import Store  # noqa: E402
 

@@ -19,18 +19,18 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from generators.daas.client.sync_sdk import SyncClient  # noqa: E402
 from generators.daas.device import DeviceError  # noqa: E402
-from generators.daas.sync_sdk import SyncClient  # noqa: E402
 from generators.environments.fsm.sites import make_site  # noqa: E402
 from generators.environments.fsm.tasks import TaskMaker  # noqa: E402
 from generators.environments.phone.tasks import phone_tasks  # noqa: E402
 from generators.environments.world import World  # noqa: E402
 from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
-from generators.generation.contract import Contract, Trajectory  # noqa: E402
-from generators.generation.devices import GatewayPool, leased_worlds  # noqa: E402
-from generators.generation.execution import Limits  # noqa: E402
-from generators.generation.journal import Journal, turn_to_plain  # noqa: E402
-from generators.generation.scheduling import PolicyMaker, RunStatistics, run_all  # noqa: E402
+from generators.generation.execution.devices import GatewayPool, leased_worlds  # noqa: E402
+from generators.generation.execution.execute import Limits  # noqa: E402
+from generators.generation.execution.journal import Journal, turn_to_plain  # noqa: E402
+from generators.generation.execution.scheduling import PolicyMaker, RunStatistics, run_all  # noqa: E402
+from generators.generation.tasks.contract import Contract, Trajectory  # noqa: E402
 from generators.generation.verify import Verifier  # noqa: E402
 from generators.policies.fsm_guide import FsmGuide  # noqa: E402
 from generators.policies.plan_guides import PhoneGuide  # noqa: E402

@@ -172,8 +172,8 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
 def _steering(name: str, store: Store) -> Any:
-    """What a function of `generators.generation.steering` says of a store; imported when it is called."""
-    from generators.generation import steering
+    """What a function of `generators.generation.tasks.steering` says of a store; imported when it is called."""
+    from generators.generation.tasks import steering
 
     return getattr(steering, name)(store)
 

@@ -183,8 +183,8 @@ def ground(stage: Stage, work: Work) -> list[str]:
     """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
     of a desktop."""
     from dagster_project.assets.generation import loop_config, places
-    from generators.generation.device_pools import missing as gateways_missing
-    from generators.generation.ground import GROUNDS
+    from generators.generation.execution.device_pools import missing as gateways_missing
+    from generators.generation.grounds.ground import GROUNDS
 
     try:
         name = loop_config(work.deployment.generation).ground
@@ -208,7 +208,7 @@ def devices(stage: Stage, work: Work) -> list[str]:
     """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
     judge of their success where one was named."""
     from dagster_project.assets.training import success_judge, trainer_worlds
-    from generators.generation.device_pools import Places, missing
+    from generators.generation.execution.device_pools import Places, missing
     from trainer.stages import BROWSER_WORLDS
 
     try:

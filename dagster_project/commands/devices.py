@@ -83,7 +83,7 @@ def _devices(actions: Any) -> None:
 def serve(options: argparse.Namespace) -> int:
     """The authority in a process of its own, a node in this one."""
     from generators.daas.config import node_config
-    from generators.daas.node import serve_node
+    from generators.daas.gateway.node import serve_node
 
     folder, kept = _home(), _own()
     authority_file = folder / "authority.json"
@@ -111,7 +111,7 @@ def serve(options: argparse.Namespace) -> int:
 
 def authority(options: argparse.Namespace) -> int:
     """The authority of a config file."""
-    from generators.daas.authority import serve_authority
+    from generators.daas.authority.server import serve_authority
     from generators.daas.config import authority_config, read_json
 
     serve_authority(authority_config(_with_secret(read_json(options.config))))
@@ -121,7 +121,7 @@ def authority(options: argparse.Namespace) -> int:
 def node(options: argparse.Namespace) -> int:
     """A node of a config file."""
     from generators.daas.config import node_config, read_json
-    from generators.daas.node import serve_node
+    from generators.daas.gateway.node import serve_node
 
     values = _with_secret(read_json(options.config))
     if os.environ.get(KEY):
@@ -177,7 +177,7 @@ def _asked(options: argparse.Namespace, role: str) -> tuple[str, str]:
 def _call(options: argparse.Namespace, role: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     import asyncio
 
-    from generators.daas.authority_client import AuthorityClient
+    from generators.daas.client.authority_client import AuthorityClient
 
     async def call() -> Any:
         async with AuthorityClient(*_asked(options, role)) as client:
@@ -220,7 +220,7 @@ def add(options: argparse.Namespace) -> int:
 
 def forward(options: argparse.Namespace) -> int:
     """Hold a lease and its local port."""
-    from generators.daas.forward import serve_forward
+    from generators.daas.client.forward import serve_forward
 
     url, key = _asked(options, "client")
     said = serve_forward(url, key, options.protocol, options.device, options.port, options.priority)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pipelines.home import named_home
 
 if TYPE_CHECKING:
+    from generators.generation.execution.scheduling import PolicyMaker
     from generators.generation.loop import LoopConfig, LoopParts
-    from generators.generation.scheduling import PolicyMaker
     from pipelines.store import Store
 
 EXAMPLE = "vesper generate --rounds 2 --tasks 12 --targets 8"
@@ -24,7 +24,7 @@ COLUMNS = ("executed", "verified", "yield", "feasible", "policy success", "true 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of `vesper generate`."""
-    from generators.generation.ground import GROUNDS
+    from generators.generation.grounds.ground import GROUNDS
 
     home = named_home()
     parser.epilog = f"example: {EXAMPLE}"
@@ -85,10 +85,10 @@ def generate(options: argparse.Namespace) -> int:
     """Run the rounds and print a line for each; with `--journal` only show that one."""
     if options.journal is not None:
         return _show(options.journal)
-    from generators.generation.demonstrations import shown
     from generators.generation.feedback import rounds_of
     from generators.generation.loop import TRAJECTORIES, VERIFIED, LoopConfig
     from generators.generation.rounds import run_round
+    from generators.generation.tasks.demonstrations import shown
     from pipelines.store import Store
 
     if options.rounds < 1 or options.workers < 1:
@@ -134,7 +134,7 @@ def _shown(value: Any) -> str:
 
 def _show(path: Path) -> int:
     """A line for each attempt of a journal: turns, how it survived, how it ended. Raises `ValueError` without one."""
-    from generators.generation.journal import SUFFIX, read_journal
+    from generators.generation.execution.journal import SUFFIX, read_journal
 
     if path.suffix != SUFFIX or not path.is_file():
         raise ValueError(f"--journal: expected a file *{SUFFIX}, found {str(path)!r}")
@@ -151,7 +151,7 @@ def _show(path: Path) -> int:
 @contextlib.contextmanager
 def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopParts, PolicyMaker]]:
     """What runs the rounds, and who acts in them."""
-    from generators.generation.device_pools import Places, open_pool
+    from generators.generation.execution.device_pools import Places, open_pool
     from generators.generation.loop import LoopParts
     from quality.model_client.client import ModelClient
 
@@ -186,8 +186,8 @@ def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextli
 
 def _with_model(options: argparse.Namespace, ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
     """Proposers of which some ask the model."""
-    from generators.generation.openai_proposer import OpenAIProposer
-    from generators.generation.proposers import arms
+    from generators.generation.tasks.openai_proposer import OpenAIProposer
+    from generators.generation.tasks.proposers import arms
     from generators.reverse_tasks import ModelWriter
 
     found: dict[str, Any] = dict(arms(ground, catalogue, ModelWriter(client) if options.writer == "model" else None))

@@ -110,7 +110,7 @@ def _bench_folder(options: argparse.Namespace) -> Path:
             raise ValueError(f"--{wrong[0]} is for building a bench: expected it without --bench")
         return Path(options.bench)
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
-    from generators.judge_bench.losses import lines
+    from generators.judge_bench.recorders.losses import lines
 
     folder = _home() / "bench" / "judge"
     report = read_report(folder)

@@ -39,7 +39,7 @@ def bench(options: argparse.Namespace) -> int:
     from dagster_project.deployment import home
     from generators.judge_bench.accept import own_oracle
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
-    from generators.judge_bench.losses import lines
+    from generators.judge_bench.recorders.losses import lines
     from generators.judge_bench.verify import verify
     from quality.commands import refine_directory
     from quality.refinement.claims import fit_folder, save_claim

@@ -7,8 +7,8 @@ import json
 import os
 import struct
 
-from generators.daas.http_head import END, read_head, write_head
-from generators.daas.records import DeviceRecord
+from generators.daas.authority.records import DeviceRecord
+from generators.daas.gateway.http_head import END, read_head, write_head
 
 _A_CNXN, _A_AUTH, _A_STLS = b"CNXN", b"AUTH", b"STLS"
 _BANNER = b"host::\x00"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generators.daas.records import DeviceRecord
+from generators.daas.authority.records import DeviceRecord
 
 ALGORITHM = "HS256"
 AUDIENCE = "vesper-gateway"

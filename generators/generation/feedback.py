@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from generators.generation.catalogue import Catalogue, Outcome
 from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, round_number
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
+from generators.generation.tasks.catalogue import Catalogue, Outcome
 from pipelines.storage.manifest import Manifest, StoreError
 from pipelines.storage.promoted import promote as promote_manifest
 from pipelines.storage.promoted import read_promoted

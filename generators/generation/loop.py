@@ -12,12 +12,12 @@ from generators.environments.wrappers.delay import Delayed, Slowness
 from generators.environments.wrappers.hostile import PLANTERS, Hostile
 from generators.environments.wrappers.wrapper import rate
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
-from generators.generation.catalogue import Catalogue
-from generators.generation.devices import DevicePool, LocalPool
-from generators.generation.execution import Limits
-from generators.generation.ground import Ground, open_ground
-from generators.generation.proposers import Proposer
-from generators.generation.scheduling import PolicyMaker, Progress
+from generators.generation.execution.devices import DevicePool, LocalPool
+from generators.generation.execution.execute import Limits
+from generators.generation.execution.scheduling import PolicyMaker, Progress
+from generators.generation.grounds.ground import Ground, open_ground
+from generators.generation.tasks.catalogue import Catalogue
+from generators.generation.tasks.proposers import Proposer
 from generators.generation.verify import VerifyConfig
 from generators.policies.registry import scripted
 from generators.task_pool import STRATA

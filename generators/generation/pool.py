@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from generators.generation.contract import Contract
 from generators.generation.feedback import require_verified
 from generators.generation.loop import BANK
 from generators.generation.tables import SOURCE
+from generators.generation.tasks.contract import Contract
 from generators.task_pool import PoolConfig, pool_row
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store

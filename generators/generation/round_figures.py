@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generators.generation.contract import Trajectory
-from generators.generation.ground import Ground
-from generators.generation.proposers import Proposal
+from generators.generation.grounds.ground import Ground
+from generators.generation.tasks.contract import Trajectory
+from generators.generation.tasks.proposers import Proposal
 from generators.generation.verify import Verdict
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from generators.generation.contract import Contract
-from generators.generation.ground import Idea
-from generators.generation.proposers import Proposal
+from generators.generation.grounds.ground import Idea
+from generators.generation.tasks.contract import Contract
+from generators.generation.tasks.proposers import Proposal
 from pipelines.storage.manifest import Manifest
 from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks

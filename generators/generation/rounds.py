@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from generators.generation.bank import TaskBank
-from generators.generation.contract import Contract
-from generators.generation.devices import WrappedPool
+from generators.generation.execution.devices import WrappedPool
+from generators.generation.execution.journal import Journal
+from generators.generation.execution.scheduling import RunStatistics, run_all
 from generators.generation.feedback import known_before, learned, promote
-from generators.generation.journal import Journal
 from generators.generation.loop import (
     BANK,
     CATALOGUE,
@@ -32,13 +31,14 @@ from generators.generation.loop import (
     embedded_policies,
     round_name,
 )
-from generators.generation.proposers import Proposed, propose
 from generators.generation.records import read_lines, write_lines
 from generators.generation.round_figures import figures
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
-from generators.generation.scheduling import RunStatistics, run_all
-from generators.generation.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.tables import run_row, trajectory_tables
+from generators.generation.tasks.bank import TaskBank
+from generators.generation.tasks.contract import Contract
+from generators.generation.tasks.proposers import Proposed, propose
+from generators.generation.tasks.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.verify import Verifier
 from generators.task_pool import STRATA
 from pipelines.storage.manifest import Check, Manifest

@@ -21,7 +21,7 @@ from generators.harvesters.web_expressions import Box, Expressions, Item, fold, 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
 
-    from generators.judge_bench.web_pages_world import Seen
+    from generators.judge_bench.recorders.web_pages_world import Seen
 
 LEAST_PX, LEAST_SHARE = 5.0, 0.7
 """Smaller elements, and those that show less of themselves, are nothing to point at (but count as alike)."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from generators.environments.pages.world import PagesWorld, open_pages_world
 from generators.environments.world import WorldError
-from generators.judge_bench.own_pages import Oracle, task_of
+from generators.judge_bench.recorders.own_pages import Oracle, task_of
 
 
 class OwnOracle:

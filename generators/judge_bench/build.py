@@ -17,11 +17,11 @@ from typing import Any
 
 from generators.browser import keep_browser
 from generators.environments.world import World
-from generators.judge_bench.defects import STEP_OPERATORS, Operator, Planted, Tools
-from generators.judge_bench.episode_defects import EPISODE_OPERATORS
-from generators.judge_bench.failing_policies import fail
-from generators.judge_bench.grounding_defects import MovedBox, is_off, one_box, whole_screen
-from generators.judge_bench.losses import KINDS
+from generators.judge_bench.defects.episodes import EPISODE_OPERATORS
+from generators.judge_bench.defects.grounding import MovedBox, is_off, one_box, whole_screen
+from generators.judge_bench.defects.steps import STEP_OPERATORS, Operator, Planted, Tools
+from generators.judge_bench.recorders.failing_policies import fail
+from generators.judge_bench.recorders.losses import KINDS
 from generators.judge_bench.tables import Label, Tables
 from generators.judge_bench.trace import GroundingScreen, Trace
 from generators.judge_bench.worlds import recorders

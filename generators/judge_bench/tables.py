@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from generators.environments.world import Observation
-from generators.judge_bench.grounding_defects import MovedBox
+from generators.judge_bench.defects.grounding import MovedBox
 from generators.judge_bench.trace import GroundingScreen, Trace
 from pipelines.prompts import grounding_text, messages, point_answer
 from pipelines.storage.images import read_image

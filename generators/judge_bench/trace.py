@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from generators.environments.evaluators import holds
 from generators.environments.world import Box, Observation, Place, World
-from generators.judge_bench.losses import Losses
+from generators.judge_bench.recorders.losses import Losses
 from schemas.actions import Action, CallUser
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from generators.judge_bench.fsm_tasks import FsmTasks
-from generators.judge_bench.miniwob_tasks import MiniwobTasks
-from generators.judge_bench.odd_pages import OddPages
-from generators.judge_bench.own_pages import OwnPages
-from generators.judge_bench.phone_tasks import PhoneTasks
+from generators.judge_bench.recorders.fsm_tasks import FsmTasks
+from generators.judge_bench.recorders.miniwob_tasks import MiniwobTasks
+from generators.judge_bench.recorders.odd_pages import OddPages
+from generators.judge_bench.recorders.own_pages import OwnPages
+from generators.judge_bench.recorders.phone_tasks import PhoneTasks
 
 
 def recorders(pages: Path | None = None) -> dict[str, tuple[float, Any]]:
@@ -25,7 +25,7 @@ def recorders(pages: Path | None = None) -> dict[str, tuple[float, Any]]:
         "fsm": (0.15, FsmTasks()),
     }
     if pages is not None:
-        from generators.judge_bench.web_pages import WebPages
+        from generators.judge_bench.recorders.web_pages import WebPages
 
         found["web_pages"] = (0.2, WebPages(pages))
     total = sum(share for share, _ in found.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from generators.generation.contract import Trajectory
+from generators.generation.tasks.contract import Trajectory
 from generators.policies.agent_prompt import template
 from generators.policies.policy import Decision, Policy, View
 from quality.duplicates.embedding import Embedder

@@ -1,6 +1,6 @@
 """One episode of a policy in a world, in this process: look, decide, act, until it ends.
 
-The durable loop over leased devices, which survives crashes, is `generators.generation.execution`.
+The durable loop over leased devices, which survives crashes, is `generators.generation.execution.execute`.
 """
 
 from __future__ import annotations

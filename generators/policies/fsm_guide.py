@@ -19,7 +19,7 @@ from generators.environments.fsm.plan import Act, NoPlan, Planner, Situation
 from generators.environments.fsm.sites import make_site
 from generators.environments.fsm.spec import KINDS, Atom
 from generators.environments.world import Place
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, Search, click_on, hits, named
 from schemas.action_types import Type
 from schemas.actions import Action

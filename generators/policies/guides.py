@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from generators.environments.world import Place
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from schemas.action_types import Click, Scroll
 from schemas.actions import Action
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from generators.environments.evaluators import holds
 from generators.environments.world import Place, WorldError
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, Search
 from schemas.action_types import CallUser, Wait
 from schemas.actions import Action

@@ -12,7 +12,7 @@ from typing import Any
 
 from generators.environments.phone.task import Intent
 from generators.environments.world import Place
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, Search, click_on, named
 from schemas.action_types import (
     CallUser,

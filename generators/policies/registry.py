@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from generators.environments.world import World
-from generators.generation.contract import Contract
-from generators.generation.scheduling import PolicyMaker
+from generators.generation.execution.scheduling import PolicyMaker
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Guide
 from generators.policies.policy import Policy
 
@@ -49,7 +49,7 @@ def guide_for(contract: Contract, paths: Paths | None = None) -> Guide:
 
 def _app_guide(contract: Contract) -> Guide | None:
     """The guide of a task of a real web app or a desktop program; None for one that no family of theirs made."""
-    from generators.generation.app_ground import work_of
+    from generators.generation.grounds.app_ground import work_of
 
     work = work_of(contract)
     if work is None:

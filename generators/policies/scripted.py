@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from generators.environments.world import Place
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, Guide, click_on
 from generators.policies.policy import Decision, View
 from pipelines.prompts import reply_text

@@ -248,7 +248,7 @@ def test_what_the_trainer_says_is_promoted_when_it_is_new(what: str, raw_root: P
 
 def test_a_round_is_steered_only_if_the_deployment_says_so(tmp_path: Path) -> None:
     from dagster_project.assets import generation
-    from generators.generation import steering
+    from generators.generation.tasks import steering
 
     store = Store(tmp_path)
     _evaluated(store, "a", 0.97)

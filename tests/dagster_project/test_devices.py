@@ -15,7 +15,7 @@ from dagster_project.assets import generation
 from dagster_project.deployment import Deployment, DeploymentError
 from dagster_project.graph import Work
 from generators.generation import rounds
-from generators.generation.devices import GatewayPool, LocalPool
+from generators.generation.execution.devices import GatewayPool, LocalPool
 from generators.generation.loop import LoopConfig, LoopParts
 from pipelines.store import Store
 

@@ -19,8 +19,8 @@ import pytest
 from chromium import open_chromium
 
 from generators.browser import BrowserMissing, find_chromium
+from generators.daas.client.sdk import DRIVERS, Client, load_driver
 from generators.daas.device import Endpoint, LeaseLost
-from generators.daas.sdk import DRIVERS, Client, load_driver
 from generators.environments.world import Place
 from schemas.actions import Action, Click, Drag, Hotkey, Launch, PressBack, Scroll, Type, format
 

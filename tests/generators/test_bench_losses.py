@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from generators.judge_bench.build import BenchConfig, build
-from generators.judge_bench.losses import SHOWN, Losses, lines
-from generators.judge_bench.miniwob_tasks import MiniwobTasks
-from generators.judge_bench.web_pages import LARGEST_BYTES, WebPages
+from generators.judge_bench.recorders.losses import SHOWN, Losses, lines
+from generators.judge_bench.recorders.miniwob_tasks import MiniwobTasks
+from generators.judge_bench.recorders.web_pages import LARGEST_BYTES, WebPages
 
 FORM = """<!doctype html><title>{0}</title><body style="font: 16px sans-serif"><h1>{0}</h1>
 <label>Full name <input type="text"></label><p><label>City <input type="text"></label></p>
@@ -62,7 +62,7 @@ def test_another_seed_is_tried_where_a_page_asks_what_cannot_be_done(
     monkeypatch: pytest.MonkeyPatch, shared_chromium: None
 ) -> None:
     """A scroll list: half of what it asks for takes a key held down, and half of the rest has to be scrolled to."""
-    from generators.judge_bench import miniwob_tasks
+    from generators.judge_bench.recorders import miniwob_tasks
     from generators.judge_bench.trace import perform
     from schemas.action_types import Scroll
 

@@ -11,8 +11,8 @@ from generators.browser import BrowserMissing, find_chromium
 from generators.environments.miniwob.html import html_folder
 from generators.environments.miniwob.world import MiniwobWorld
 from generators.environments.world import WorldError
-from generators.judge_bench.miniwob_oracles_sites import SOLVERS
-from generators.judge_bench.miniwob_tasks import SINGLE, MiniwobTasks, record_one
+from generators.judge_bench.recorders.miniwob_oracles_sites import SOLVERS
+from generators.judge_bench.recorders.miniwob_tasks import SINGLE, MiniwobTasks, record_one
 from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Launch, Wait
 

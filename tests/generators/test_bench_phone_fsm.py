@@ -17,11 +17,11 @@ from generators.environments.fsm.tasks import TaskMaker
 from generators.environments.phone.plan import prove
 from generators.environments.phone.tasks import FAMILIES, make_task
 from generators.environments.world import World
-from generators.judge_bench import fsm_tasks, phone_tasks
 from generators.judge_bench.build import OPERATORS, is_held_out
-from generators.judge_bench.defects import Tools
-from generators.judge_bench.failing_policies import fail
-from generators.judge_bench.performed import one_entity_apart
+from generators.judge_bench.defects.steps import Tools
+from generators.judge_bench.recorders import fsm_tasks, phone_tasks
+from generators.judge_bench.recorders.failing_policies import fail
+from generators.judge_bench.recorders.performed import one_entity_apart
 from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Type
 from schemas.actions import CallUser

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from generators.browser import BrowserMissing, find_chromium
-from generators.judge_bench.failing_policies import KINDS, fail, follow
-from generators.judge_bench.odd_pages import OddPages, OddWorld
+from generators.judge_bench.recorders.failing_policies import KINDS, fail, follow
+from generators.judge_bench.recorders.odd_pages import OddPages, OddWorld
 from generators.judge_bench.trace import Trace, perform, reached
 from generators.policies.policy import Decision, Policy, View
 from schemas.action_types import Click, Finished, Wait

@@ -17,8 +17,8 @@ import pytest
 
 from generators.environments.pages.world import PagesWorld
 from generators.judge_bench.build import OPERATORS, BenchConfig, build, is_held_out
-from generators.judge_bench.defects import Tools, inside, shift
-from generators.judge_bench.own_pages import OwnPages
+from generators.judge_bench.defects.steps import Tools, inside, shift
+from generators.judge_bench.recorders.own_pages import OwnPages
 from generators.judge_bench.trace import Trace, perform, reached
 from generators.judge_bench.verify import verify
 from generators.judge_bench.worlds import recorders

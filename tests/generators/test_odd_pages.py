@@ -8,8 +8,8 @@ import pytest
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.world import WorldError
-from generators.judge_bench.odd_pages import OddPages, OddWorld, _turns
-from generators.judge_bench.odd_tasks_forms import KINDS, SCENARIOS
+from generators.judge_bench.recorders.odd_pages import OddPages, OddWorld, _turns
+from generators.judge_bench.recorders.odd_tasks_forms import KINDS, SCENARIOS
 from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Launch, Scroll, Type, Wait
 

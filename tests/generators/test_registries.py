@@ -47,7 +47,7 @@ def fsm() -> Example:
 
 
 def pages(kind: str) -> Example:
-    from generators.judge_bench.own_pages import Oracle, task_of
+    from generators.judge_bench.recorders.own_pages import Oracle, task_of
 
     config = MapConfig(page_platforms=(kind,), families=("todo.tick",))
     row = next(proven_tasks(config, Attempts()))
@@ -65,7 +65,7 @@ def pages(kind: str) -> Example:
 
 
 def miniwob() -> Example:
-    from generators.judge_bench.miniwob_tasks import record_one
+    from generators.judge_bench.recorders.miniwob_tasks import record_one
 
     row = next(proven_tasks(MapConfig(page_seeds=0, families=("click-link",)), Attempts()))
 

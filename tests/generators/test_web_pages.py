@@ -12,11 +12,11 @@ import pytest
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.world import WorldError
+from generators.judge_bench.recorders.web_pages import MOST_MOVES, WebPages, group_of
+from generators.judge_bench.recorders.web_pages_oracle import Oracle
+from generators.judge_bench.recorders.web_pages_words import joined, text_for
+from generators.judge_bench.recorders.web_pages_world import WebWorld
 from generators.judge_bench.trace import GroundingScreen, Trace, arrive, perform, reached
-from generators.judge_bench.web_pages import MOST_MOVES, WebPages, group_of
-from generators.judge_bench.web_pages_oracle import Oracle
-from generators.judge_bench.web_pages_words import joined, text_for
-from generators.judge_bench.web_pages_world import WebWorld
 from schemas.action_types import (
     Click,
     Drag,

@@ -10,7 +10,7 @@ from typing import Any
 from drawn import COLOURS, draw
 
 from generators.environments.world import Observation, Place, World
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, Guide, click_on
 from schemas.actions import Action, Click
 from schemas.ids import digest

@@ -12,8 +12,8 @@ from typing import Any
 from drawn import draw
 
 from generators.environments.world import Observation, WorldError
-from generators.generation.contract import Contract
-from generators.generation.devices import Device, LocalPool
+from generators.generation.execution.devices import Device, LocalPool
+from generators.generation.tasks.contract import Contract
 from generators.policies.policy import Said, View
 from pipelines.prompts import reply_text
 from schemas.actions import Action, Click

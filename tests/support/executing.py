@@ -23,11 +23,11 @@ from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.environments.fsm.tasks import FsmTask, TaskMaker
 from generators.environments.world import Observation, World
-from generators.generation.contract import Contract, Trajectory, Turn
-from generators.generation.devices import LocalPool
-from generators.generation.execution import Limits
-from generators.generation.journal import Journal
-from generators.generation.scheduling import PolicyMaker, run_all
+from generators.generation.execution.devices import LocalPool
+from generators.generation.execution.execute import Limits
+from generators.generation.execution.journal import Journal
+from generators.generation.execution.scheduling import PolicyMaker, run_all
+from generators.generation.tasks.contract import Contract, Trajectory, Turn
 from generators.policies.policy import Decision, View
 from schemas.action_types import Click, Finished, LongPress
 from schemas.actions import Action, format

@@ -9,8 +9,8 @@ from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.environments.fsm.spec import Goal
 from generators.environments.fsm.tasks import TaskMaker
-from generators.generation.contract import Contract, Trajectory, Turn
-from generators.generation.fsm_ground import site_of
+from generators.generation.grounds.fsm_ground import site_of
+from generators.generation.tasks.contract import Contract, Trajectory, Turn
 from schemas.actions import Action, Click
 from schemas.ids import digest
 

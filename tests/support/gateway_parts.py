@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from generators.daas.client.tunnel import open_tunnel
 from generators.daas.device import DeviceError, Endpoint
-from generators.daas.tunnel import open_tunnel
 from generators.environments.world import Observation
 from schemas.actions import Action
 from schemas.actions import format as format_action
@@ -39,8 +39,8 @@ KEYS = [
     {"name": "nodes", "key": NODE, "roles": ["node"]},
 ]
 _RUN = (
-    "import json, sys; from generators.daas import {module} as m, config as c; "
-    "m.serve_{kind}(c.{kind}_config(json.loads(sys.stdin.readline())))"
+    "import json, sys; from generators.daas import config as c; from generators.daas.{module} import serve_{kind}; "
+    "serve_{kind}(c.{kind}_config(json.loads(sys.stdin.readline())))"
 )
 
 
@@ -95,12 +95,12 @@ class Gateway:
     def start_authority(self, **more: Any) -> None:
         values = {"database": str(self.folder / "leases.sqlite"), "secret": SECRET, "keys": KEYS, "port": self.port,
                   "rules": self.rules, **more}  # fmt: skip
-        self.authority = start("authority", "authority", values)
+        self.authority = start("authority", "authority.server", values)
         self.port = int(self.authority.address.rpartition(":")[2])
 
     def start_node(self, name: str, **more: Any) -> tuple[str, int]:
         values = {"id": name, "authority_url": self.url, "api_key": NODE, "secret": SECRET, "port": 0, **more}
-        self.nodes[name] = start("node", "node", values)
+        self.nodes[name] = start("node", "gateway.node", values)
         return self.at(name)
 
     def at(self, name: str) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from generators.environments.fsm.evaluate import holds
 from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.environments.fsm.tasks import FsmTask, TaskMaker
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.fsm_guide import FsmGuide
 from generators.policies.guides import Guide

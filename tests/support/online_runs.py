@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from choice_world import GOAL, LEFT, RIGHT, SIZE, ChoiceWorld, picture, pool, task
 
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.policy import View
 from pipelines.prompts import reply_text
 from schemas.actions import Click

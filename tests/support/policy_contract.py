@@ -11,7 +11,7 @@ from drawn import draw
 from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.environments.world import Observation, Place, World
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Step, turns
 from generators.policies.policy import Decision, Policy, Said, View
 from schemas.action_types import Click, Scroll, Type

@@ -13,7 +13,7 @@ from generators.environments.webapps.server import AppMissing
 from generators.environments.webapps.task import AppTask, steps
 from generators.environments.webapps.world import WebAppWorld
 from generators.environments.world import UnsupportedAction, World
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from schemas.actions import CallUser, Launch, PressBack, PressHome
 
 

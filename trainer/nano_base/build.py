@@ -176,7 +176,7 @@ def goal_texts(targets: int = 12) -> list[str]:
     from random import Random
 
     from generators.environments.miniwob.html import html_folder
-    from generators.generation.ground import open_ground
+    from generators.generation.grounds.ground import open_ground
 
     found: list[str] = []
     for name in ("fsm", "phone"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from generators.generation.execution import Limits
+from generators.generation.execution.execute import Limits
 from generators.task_pool import NANO_EDGES
 from trainer.rl.grpo import GrpoConfig
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from schemas.ids import digest
 from trainer.online.config import ReferenceConfig
 from trainer.online.rollouts import Job

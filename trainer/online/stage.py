@@ -12,9 +12,9 @@ from typing import Any
 from generators.environments.evaluators import RULES, has_rule
 from generators.environments.registry import WORLDS, open_world
 from generators.environments.world import World
-from generators.generation.contract import Contract
-from generators.generation.device_pools import DEVICES, LOCAL, Places, open_pool
-from generators.generation.devices import DevicePool, LocalPool
+from generators.generation.execution.device_pools import DEVICES, LOCAL, Places, open_pool
+from generators.generation.execution.devices import DevicePool, LocalPool
+from generators.generation.tasks.contract import Contract
 from pipelines.storage.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.task_pool import METHOD_EDGES, NANO_EDGES, STRATA, stratum
 from generators.task_sampling import TaskPool
 from schemas.tables import Tasks

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from generators.environments.evaluators import has_rule
-from generators.generation.contract import Contract
-from generators.generation.devices import DevicePool
+from generators.generation.execution.devices import DevicePool
+from generators.generation.tasks.contract import Contract
 from schemas.ids import canonical_json, digest
 from trainer.modeling.checkpoint import lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
@@ -139,7 +139,7 @@ def _engine(start: str | Path, learner: OnlineLearner, config: OnlineConfig, run
     """The engine that the configuration names, with a processor of its own."""
     limit = config.grpo.max_completion_length
     if config.rollout_engine == "vllm":
-        from trainer.online.vllm_engine import VllmEngine
+        from trainer.online.vllm.engine import VllmEngine
 
         models = {POLICY: learner.model} | ({} if learner.reference is None else {REFERENCE: learner.reference})
         return VllmEngine(models, load_processor(start), config.vllm, temperature=config.temperature,

@@ -13,8 +13,8 @@ from schemas.actions import parse_reply, render
 
 if TYPE_CHECKING:
     from generators.environments.world import World
-    from generators.generation.contract import Contract
-    from generators.generation.scheduling import PolicyMaker
+    from generators.generation.execution.scheduling import PolicyMaker
+    from generators.generation.tasks.contract import Contract
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
 
@@ -101,7 +101,7 @@ def checkpoint_policies(
 ) -> PolicyMaker:  # fmt: skip
     """For `generators.policies.registry.build_policy`: policies over one loaded checkpoint folder, one reply at a
     time. Raises `ValueError` for a folder that is no checkpoint."""
-    from generators.generation.scheduling import PolicyMaker
+    from generators.generation.execution.scheduling import PolicyMaker
     from trainer.modeling.checkpoint import load_checkpoint
 
     loaded, lock = load_checkpoint(checkpoint, device=device), threading.Lock()

@@ -20,7 +20,7 @@ from typing import Any
 
 from generators.environments.evaluators import holds
 from generators.environments.world import World, WorldError
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.policy import Policy
 from generators.policies.scripted import ScriptedAgent

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from generators.generation.contract import Contract
-from generators.generation.execution import Limits
+from generators.generation.execution.execute import Limits
+from generators.generation.tasks.contract import Contract
 from trainer.staircase.choice import OnEvent, write_json
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.tasks import nano_pool

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from generators.environments.world import World
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from pipelines.prompts import REFUSAL
 from pipelines.storage.whole_files import whole_file
 from pipelines.store import Store

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.contract import Contract
-from generators.generation.scheduling import PolicyMaker
+from generators.generation.execution.scheduling import PolicyMaker
+from generators.generation.tasks.contract import Contract
 from schemas.ids import digest
 from trainer.staircase.choice import OnEvent, Tasks, write_json
 from trainer.staircase.config import StaircaseConfig

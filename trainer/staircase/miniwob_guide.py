@@ -16,7 +16,7 @@ from typing import Any
 from generators.environments.miniwob.html import OracleMiss
 from generators.environments.miniwob.world import MiniwobWorld, Node
 from generators.environments.world import Place
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, click_on, hits
 from schemas.action_types import Click, Hotkey, PressEnter, Scroll, Type
 from schemas.actions import Action

@@ -13,7 +13,7 @@ from random import Random
 
 from generators.environments.evaluators import holds
 from generators.environments.world import Observation, Place, World, WorldError
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, click_on
 from schemas.action_types import CallUser, Click, Finished, PressBack, Type
 from schemas.actions import Action

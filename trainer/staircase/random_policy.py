@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from generators.generation.contract import Contract
-from generators.generation.scheduling import PolicyMaker
+from generators.generation.execution.scheduling import PolicyMaker
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import click_on
 from generators.policies.policy import Decision, View
 from pipelines.prompts import reply_text

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from generators.environments.world import Observation, Place
-from generators.generation.contract import Contract
-from generators.judge_bench.references import references
+from generators.generation.tasks.contract import Contract
+from generators.judge_bench.recorders.references import references
 from generators.policies.policy import Said, View
 from pipelines.prompts import REFUSAL, grounding_text, messages, navigation_text, point_answer, reply_text
 from pipelines.training_data.tokens import count_tokens

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from trainer.staircase.choice import OnEvent, write_json
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.early_stop import LIMITS

@@ -18,8 +18,8 @@ from typing import Any, cast
 
 from generators.environments.registry import open_world
 from generators.environments.world import World, WorldError
-from generators.generation.contract import Contract
-from generators.generation.devices import LocalPool
+from generators.generation.execution.devices import LocalPool
+from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Guide
 from trainer.suites.world_tasks import STYLES, miniwob_contract
 

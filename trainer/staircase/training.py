@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
 from trainer.staircase.choice import OnEvent, Tasks, write_json

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pipelines.prompts import prompt_text
 
 if TYPE_CHECKING:
-    from generators.generation.scheduling import PolicyMaker
+    from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.policy import View
     from trainer.data.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
@@ -162,7 +162,7 @@ class TrainedPrompt:
 
 def trained_agents(base_url: str, model: str, temperature: float = 0.0, max_tokens: int = 112) -> PolicyMaker:
     """Policies over a served checkpoint of this project: asked as it was trained."""
-    from generators.generation.scheduling import PolicyMaker
+    from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
 

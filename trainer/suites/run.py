@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
-    from generators.generation.scheduling import PolicyMaker
+    from generators.generation.execution.scheduling import PolicyMaker
     from pipelines.store import Store
     from trainer.evaluation.controls import BlindTable
     from trainer.suites.answering import Answerer, Words

@@ -13,8 +13,8 @@ from typing import Any
 
 from generators.environments.registry import open_world
 from generators.environments.world import World
-from generators.generation.contract import Contract
-from generators.generation.devices import LocalPool
+from generators.generation.execution.devices import LocalPool
+from generators.generation.tasks.contract import Contract
 from schemas.ids import digest
 
 FIRST_SEED = 6_000_000
@@ -86,7 +86,7 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
 def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
     """A page tells its instruction only when it is loaded, so one is open meanwhile."""
     from generators.environments.miniwob.world import open_miniwob_world
-    from generators.judge_bench.miniwob_oracles_sites import SOLVERS
+    from generators.judge_bench.recorders.miniwob_oracles_sites import SOLVERS
 
     pages = _families(sorted(SOLVERS), only, "MiniWoB++ pages")
     with open_miniwob_world() as world:

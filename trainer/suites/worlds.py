@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.environments.evaluators import holds
-from generators.generation.contract import Contract, Trajectory
-from generators.generation.devices import DevicePool
-from generators.generation.execution import Limits
-from generators.generation.journal import Journal
-from generators.generation.scheduling import PolicyMaker, RunStatistics, run_all
+from generators.generation.execution.devices import DevicePool
+from generators.generation.execution.execute import Limits
+from generators.generation.execution.journal import Journal
+from generators.generation.execution.scheduling import PolicyMaker, RunStatistics, run_all
+from generators.generation.tasks.contract import Contract, Trajectory
 from schemas.ids import digest
 from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost

@@ -20,14 +20,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.daas.adb_auth import BadKey
-from generators.daas.adb_harness import ADB_KEYBOARD, BAD_START, HARNESS_PROPERTY, HARNESS_RESET, HARNESS_STATE
-from generators.daas.adb_transport import AdbTransport, Ran, ServerTransport, greet, run
+from generators.daas.client.tunnel import open_tunnel
 from generators.daas.device import DeviceError, Endpoint
 from generators.daas.drivers.adb_apps import PACKAGES, pick_package
 from generators.daas.drivers.adb_tree import places_of
 from generators.daas.drivers.frames import limited, png_size, read_options, to_px, utf8_parts
-from generators.daas.tunnel import open_tunnel
+from generators.daas.protocols.adb_auth import BadKey
+from generators.daas.protocols.adb_harness import (
+    ADB_KEYBOARD,
+    BAD_START,
+    HARNESS_PROPERTY,
+    HARNESS_RESET,
+    HARNESS_STATE,
+)
+from generators.daas.protocols.adb_transport import AdbTransport, Ran, ServerTransport, greet, run
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
 from pipelines.native.android_xml import TreeError
 from schemas.actions import (

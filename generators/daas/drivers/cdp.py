@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from generators.daas.cdp_session import CdpConnection, open_connection
 from generators.daas.device import DeviceError, Endpoint
 from generators.daas.drivers.cdp_keys import find_key
 from generators.daas.drivers.cdp_page import CdpPage
 from generators.daas.drivers.frames import png_size, read_options, to_px
+from generators.daas.protocols.cdp_session import CdpConnection, open_connection
 from generators.environments.world import Observation, UnsupportedAction, WorldError
 from schemas.actions import (
     SYNTHESISED_PATHS,

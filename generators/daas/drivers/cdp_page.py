@@ -11,9 +11,9 @@ from importlib import resources
 from typing import Any
 
 from generators.browser import QUICK_PNG
-from generators.daas.cdp_session import CdpConnection, CommandFailed
 from generators.daas.device import DeviceError
 from generators.daas.drivers.cdp_input import Hands
+from generators.daas.protocols.cdp_session import CdpConnection, CommandFailed
 from generators.environments.world import Place, WorldError
 from schemas.coordinates import OffScreen, box_to_unit
 

@@ -1,4 +1,4 @@
-"""SSH over the stream that `generators.daas.tunnel` opens: straight to the desktop or through a gateway, one way."""
+"""SSH over the stream that `generators.daas.client.tunnel` opens: straight to the desktop or through a gateway."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from generators.daas.client.tunnel import open_tunnel
 from generators.daas.device import Endpoint
-from generators.daas.tunnel import open_tunnel
 
 
 class StreamTransport(asyncio.Transport):

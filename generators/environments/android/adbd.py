@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from generators.daas import adb_auth
-from generators.daas.adb_wire import (
+from generators.daas.protocols import adb_auth
+from generators.daas.protocols.adb_wire import (
     AUTH,
     CLOSE_STDIN,
     CNXN,

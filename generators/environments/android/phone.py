@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from generators.daas.adb_harness import ADB_KEYBOARD, HARNESS_PROPERTY
+from generators.daas.protocols.adb_harness import ADB_KEYBOARD, HARNESS_PROPERTY
 from generators.environments.android.backend import PhoneBackend
 from generators.environments.android.virtual_files import VirtualFiles
 

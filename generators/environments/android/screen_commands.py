@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable
 
-from generators.daas.adb_harness import ADB_KEYBOARD, BAD_START, HARNESS_RESET, HARNESS_STATE
+from generators.daas.protocols.adb_harness import ADB_KEYBOARD, BAD_START, HARNESS_RESET, HARNESS_STATE
 from generators.environments.android.backend import App
 from generators.environments.android.keys import key_name
 from generators.environments.android.phone import INPUT_METHODS, LATIN_KEYBOARD, EmulatedPhone

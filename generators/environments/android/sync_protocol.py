@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from generators.daas.adb_wire import AdbStream, WireError
+from generators.daas.protocols.adb_wire import AdbStream, WireError
 from generators.environments.android.virtual_files import MAX_FILE, MAX_PATH, Entry, FileError, VirtualFiles
 
 MAX_DATA = 64 << 10

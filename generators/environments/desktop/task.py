@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.environments.phone.task import answer_holds
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from schemas.ids import canonical_json, digest
 
 Intent = tuple[str, ...]

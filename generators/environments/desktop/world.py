@@ -11,9 +11,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
+from generators.daas.client.sync_sdk import LoopThread
 from generators.daas.device import AsyncDevice, Endpoint
 from generators.daas.drivers.ssh import connect
-from generators.daas.sync_sdk import LoopThread
 from generators.environments.start import check_start
 from generators.environments.world import Observation, Place, WorldError
 from schemas.actions import Action, CallUser

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generators.environments.world import Place
-from generators.judge_bench.web_pages_world import Seen, seen_of
+from generators.judge_bench.recorders.web_pages_world import Seen, seen_of
 from schemas.coordinates import OffScreen, box_to_unit
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ STILL = """(() => { const still = new CSSStyleSheet();
 @cache
 def reader_script() -> str:
     """`vesperSee`, `vesperHits`, `vesperLands` and the names of elements that they need; a page may get it twice."""
-    from generators.judge_bench import web_pages_world
+    from generators.judge_bench.recorders import web_pages_world
 
     keys = (Path(__file__).parent / "keys.js").read_text("utf-8")
     reader = (Path(web_pages_world.__file__).parent / "web_pages_reader.js").read_text("utf-8")

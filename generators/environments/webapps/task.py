@@ -14,7 +14,7 @@ from typing import Any
 from generators.environments.webapps.evaluate import RULE, Check
 from generators.environments.webapps.world import WebAppWorld
 from generators.environments.world import Place, WorldError
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from schemas.actions import (
     Action,
     CallUser,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_phone import RecordingPhone
 
-from generators.daas.adb_wire import (
+from generators.daas.protocols.adb_wire import (
     AUTH,
     CLSE,
     CNXN,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recording_phone import RecordingPhone
 
-from generators.daas.adb_harness import ADB_KEYBOARD, HARNESS_RESET, HARNESS_STATE
+from generators.daas.protocols.adb_harness import ADB_KEYBOARD, HARNESS_RESET, HARNESS_STATE
 from generators.environments.android.keys import key_name
 from generators.environments.android.phone import LATIN_KEYBOARD, EmulatedPhone
 from generators.environments.android.shell_commands import COMMANDS, run_line

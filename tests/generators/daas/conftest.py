@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lease_parts import RULES, Clock
 
-from generators.daas.leases import Leases
+from generators.daas.authority.leases import Leases
 
 
 @pytest.fixture

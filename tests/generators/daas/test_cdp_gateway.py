@@ -14,8 +14,8 @@ import gateway_parts as parts
 import pytest
 
 from generators.browser import FLAGS, BrowserMissing, find_chromium
-from generators.daas.cdp_discovery import rewrite
-from generators.daas.rendezvous import rank
+from generators.daas.gateway.cdp_discovery import rewrite
+from generators.daas.gateway.rendezvous import rank
 from generators.daas.tokens import Access, Tokens
 
 
@@ -84,8 +84,8 @@ def test_playwright_works_through_any_node_with_header_or_path(tmp_path: Path) -
 
 
 def test_probes_tell_what_answers_and_what_does_not(tmp_path: Path) -> None:
+    from generators.daas.authority.records import DeviceRecord
     from generators.daas.probes import probe
-    from generators.daas.records import DeviceRecord
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_phone import AdbClient, LoopThread, RecordingPhone, served
 
-from generators.daas import adb_auth
-from generators.daas.adb_harness import ADB_KEYBOARD
 from generators.daas.device import AsyncDevice, DeviceError, Endpoint, LeaseLost
 from generators.daas.drivers.adb import AdbDevice, AdbOptions, connect
 from generators.daas.drivers.adb_apps import PACKAGES, pick_package
 from generators.daas.drivers.frames import read_options
+from generators.daas.protocols import adb_auth
+from generators.daas.protocols.adb_harness import ADB_KEYBOARD
 from generators.environments.android.adbd import Adbd, HostKeys, serve_adb
 from generators.environments.android.phone import LATIN_KEYBOARD, EmulatedPhone
 from generators.environments.android.uiautomator import Node

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from recording_phone import RecordingPhone, relay
 
-from generators.daas.adb_transport import Ran
-from generators.daas.adb_wire import AUTH, CNXN, HEADER, MAX_PAYLOAD, STLS, VERSION, Message, encode
 from generators.daas.device import DeviceError, Endpoint
 from generators.daas.drivers.adb import AdbDevice, connect
+from generators.daas.protocols.adb_transport import Ran
+from generators.daas.protocols.adb_wire import AUTH, CNXN, HEADER, MAX_PAYLOAD, STLS, VERSION, Message, encode
 from generators.environments.android.adbd import Adbd, serve_adb
 from generators.environments.android.phone import EmulatedPhone
 from schemas.actions import Click
@@ -138,7 +138,7 @@ class _Scripted:
 
 
 def test_phones_without_exit_codes() -> None:
-    from generators.daas.adb_transport import run as run_command
+    from generators.daas.protocols.adb_transport import run as run_command
 
     def old(service: str) -> bytes:
         assert service.startswith("exec:false; echo '<")

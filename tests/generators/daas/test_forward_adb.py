@@ -13,8 +13,8 @@ import pytest
 from ports import free_port
 
 from generators.browser import BrowserMissing, find_chromium
-from generators.daas.forward import forward
-from generators.daas.sdk import Client
+from generators.daas.client.forward import forward
+from generators.daas.client.sdk import Client
 
 ADB = shutil.which("adb")
 PHONE = "from generators.environments.android.serve import main; raise SystemExit(main(['--port', '0']))"

@@ -11,8 +11,8 @@ from pathlib import Path
 import gateway_parts as parts
 import pytest
 
+from generators.daas.client.sdk import Client, Session
 from generators.daas.device import DeviceError, LeaseLost
-from generators.daas.sdk import Client, Session
 from schemas.actions import Type, parse
 
 LINES = {"ssh": parts.connect_lines}

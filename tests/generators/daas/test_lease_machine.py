@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from lease_parts import RULES, Clock, ask, phone
 
-from generators.daas.leases import Leases
-from generators.daas.records import Lease, LeaseEnded, Unknown, Waiting
+from generators.daas.authority.leases import Leases
+from generators.daas.authority.records import Lease, LeaseEnded, Unknown, Waiting
 
 DEVICES = ("d0", "d1", "d2")
 LABELS: dict[str, tuple[str, ...]] = {"d0": (), "d1": ("x",), "d2": ("x", "y")}

@@ -10,9 +10,17 @@ from pathlib import Path
 import pytest
 from lease_parts import RULES, Clock, ask, granted, phone
 
-from generators.daas.lease_tables import AlreadyRunning
-from generators.daas.leases import Leases
-from generators.daas.records import DeviceRecord, LeaseEnded, LeaseRequest, NodeRecord, Rules, Unknown, Waiting
+from generators.daas.authority.lease_tables import AlreadyRunning
+from generators.daas.authority.leases import Leases
+from generators.daas.authority.records import (
+    DeviceRecord,
+    LeaseEnded,
+    LeaseRequest,
+    NodeRecord,
+    Rules,
+    Unknown,
+    Waiting,
+)
 
 
 def test_a_device_is_leased_released_and_leased_again_with_a_greater_fence(leases: Leases) -> None:

@@ -14,11 +14,11 @@ from pathlib import Path
 import gateway_parts as parts
 import pytest
 
+from generators.daas.client.tunnel import GatewayRefused, open_tunnel
 from generators.daas.device import DeviceError, Endpoint, LeaseLost
-from generators.daas.http_head import END, BadHead, Head, read_head, write_head
-from generators.daas.rendezvous import rank
+from generators.daas.gateway.http_head import END, BadHead, Head, read_head, write_head
+from generators.daas.gateway.rendezvous import rank
 from generators.daas.tokens import Access, Tokens
-from generators.daas.tunnel import GatewayRefused, open_tunnel
 
 TOKENS = Tokens(parts.SECRET)
 

@@ -15,12 +15,12 @@ import httpx
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from generators.daas.authority_client import AuthorityRefused
+from generators.daas.client.authority_client import AuthorityRefused
+from generators.daas.client.forward import forward
+from generators.daas.client.gym_env import ActionText, DeviceEnv
+from generators.daas.client.sdk import DRIVERS, Client
+from generators.daas.client.sync_sdk import SyncClient
 from generators.daas.device import AsyncDevice, DeviceError, Driver, Endpoint, LeaseLost
-from generators.daas.forward import forward
-from generators.daas.gym_env import ActionText, DeviceEnv
-from generators.daas.sdk import DRIVERS, Client
-from generators.daas.sync_sdk import SyncClient
 from generators.environments.world import World
 from schemas.actions import Click, Type, parse
 

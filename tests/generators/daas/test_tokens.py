@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.daas.rendezvous import rank
+from generators.daas.gateway.rendezvous import rank
 from generators.daas.tokens import AUDIENCE, Access, BadToken, Tokens
 
 SECRET = "x" * 32

@@ -24,7 +24,7 @@ from generators.environments.desktop.tasks import FAMILIES, TASKS, desktop_tasks
 from generators.environments.desktop.world import DesktopWorld
 from generators.environments.evaluators import holds
 from generators.environments.world import Place, WorldError
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from schemas.actions import Click
 from schemas.ids import digest
 from schemas.tables import Tasks

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from generators.environments.world import Place, WorldError
-from generators.generation.app_ground import APPS, work_of
-from generators.generation.contract import Contract
-from generators.generation.ground import open_ground
+from generators.generation.grounds.app_ground import APPS, work_of
+from generators.generation.grounds.ground import open_ground
+from generators.generation.tasks.contract import Contract
 from generators.policies.intent_guide import PATIENCE, Intent, IntentGuide
 from schemas.actions import Action, CallUser, Click, Wait
 

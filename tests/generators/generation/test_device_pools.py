@@ -7,9 +7,9 @@ from pathlib import Path
 import gateway_parts as parts
 import pytest
 
-from generators.generation.contract import Contract
-from generators.generation.device_pools import Places, missing, open_pool
-from generators.generation.devices import GatewayPool, LocalPool, Pools
+from generators.generation.execution.device_pools import Places, missing, open_pool
+from generators.generation.execution.devices import GatewayPool, LocalPool, Pools
+from generators.generation.tasks.contract import Contract
 
 NOWHERE = "http://127.0.0.1:9"
 

@@ -13,10 +13,10 @@ from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.environments.world import Observation, World
 from generators.environments.wrappers.hostile import Hostile
-from generators.generation.contract import Contract, Trajectory
-from generators.generation.execution import InfrastructureFailure, Limits, execute, give_up
-from generators.generation.journal import Journal
+from generators.generation.execution.execute import InfrastructureFailure, Limits, execute, give_up
+from generators.generation.execution.journal import Journal
 from generators.generation.loop import LoopConfig
+from generators.generation.tasks.contract import Contract, Trajectory
 from generators.generation.verify import VerifyConfig, broken_rule
 from generators.policies.policy import Decision, PolicyError, View
 from pipelines.store import Store

@@ -12,8 +12,8 @@ from generators.environments.evaluators import holds
 from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.environments.fsm.transfer import asked_of, function_of, thing_of, things
-from generators.generation.contract import Contract
-from generators.generation.ground import GROUNDS, Name, open_ground
+from generators.generation.grounds.ground import GROUNDS, Name, open_ground
+from generators.generation.tasks.contract import Contract
 from schemas.actions import Click
 
 

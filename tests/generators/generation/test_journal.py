@@ -11,8 +11,7 @@ from executing import fsm_contracts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.generation.contract import Trajectory, Turn
-from generators.generation.journal import (
+from generators.generation.execution.journal import (
     Claim,
     ClaimLost,
     Journal,
@@ -22,6 +21,7 @@ from generators.generation.journal import (
     turn_from_plain,
     turn_to_plain,
 )
+from generators.generation.tasks.contract import Trajectory, Turn
 from schemas.action_types import Click, Type
 
 TURN = Turn("0" * 64, (1024, 640), ({"box": [1.5, 2, 3, 4], "role": "button", "text": "", "name": "é"},), "r",

@@ -9,16 +9,16 @@ import pytest
 from chromium import open_chromium
 from executing import fsm_contracts, path_policies
 
-from generators.daas.sync_sdk import SyncClient
+from generators.daas.client.sync_sdk import SyncClient
 from generators.environments.evaluators import holds
 from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
 from generators.environments.serve import serve_sites
 from generators.environments.world import UnsupportedAction, WorldError
-from generators.generation.devices import GatewayPool, LocalPool, Pools, leased_worlds
-from generators.generation.journal import Journal
-from generators.generation.leased_worlds import SITE_OPTIONS
-from generators.generation.scheduling import run_all
+from generators.generation.execution.devices import GatewayPool, LocalPool, Pools, leased_worlds
+from generators.generation.execution.journal import Journal
+from generators.generation.execution.leased_worlds import SITE_OPTIONS
+from generators.generation.execution.scheduling import run_all
 from pipelines.store import Store
 from schemas.action_types import Click, Launch, PressBack, Wait
 

@@ -13,12 +13,12 @@ from fsm_walks import walk
 from openai_server import OpenAIServer
 
 from generators.environments.evaluators import VOTES, holds
-from generators.generation.bank import TaskBank, gate
-from generators.generation.catalogue import Catalogue, Outcome
-from generators.generation.contract import Contract
-from generators.generation.ground import Ground, Idea, Name, open_ground
-from generators.generation.openai_proposer import OpenAIProposer
-from generators.generation.proposers import Proposed, arms, propose, shares
+from generators.generation.grounds.ground import Ground, Idea, Name, open_ground
+from generators.generation.tasks.bank import TaskBank, gate
+from generators.generation.tasks.catalogue import Catalogue, Outcome
+from generators.generation.tasks.contract import Contract
+from generators.generation.tasks.openai_proposer import OpenAIProposer
+from generators.generation.tasks.proposers import Proposed, arms, propose, shares
 from quality.duplicates.embedding import EMBEDDED, Embedder
 from quality.duplicates.neighbours import cosines
 from quality.model_client.client import ModelClient, Retry

@@ -12,15 +12,15 @@ from executing import pool
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.evaluators import holds
-from generators.generation.contract import Contract
-from generators.generation.devices import LocalPool
+from generators.generation.execution.devices import LocalPool
+from generators.generation.execution.scheduling import PolicyMaker
 from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of
 from generators.generation.gold import build_generated
 from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, LoopConfig, LoopParts, round_number
 from generators.generation.pool import build_pool
 from generators.generation.records import from_plain, read_lines, to_plain
 from generators.generation.rounds import build_bank, run_round
-from generators.generation.scheduling import PolicyMaker
+from generators.generation.tasks.contract import Contract
 from generators.task_pool import build_shards
 from pipelines.store import Store, StoreError
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories

@@ -31,11 +31,11 @@ from executing import (
 
 from generators.browser import BrowserMissing, keep_browser
 from generators.environments.world import Observation, World
-from generators.generation.contract import Contract, Trajectory
-from generators.generation.devices import Device, LocalPool, Pools
-from generators.generation.execution import Limits
-from generators.generation.journal import Journal, JournalError, read_journal
-from generators.generation.scheduling import PolicyMaker, RunStatistics, run_all
+from generators.generation.execution.devices import Device, LocalPool, Pools
+from generators.generation.execution.execute import Limits
+from generators.generation.execution.journal import Journal, JournalError, read_journal
+from generators.generation.execution.scheduling import PolicyMaker, RunStatistics, run_all
+from generators.generation.tasks.contract import Contract, Trajectory
 from generators.policies.policy import Decision, View
 
 ROOT = Path(__file__).parents[3]

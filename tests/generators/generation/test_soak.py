@@ -13,8 +13,8 @@ from executing import PathPolicy, fsm_contracts, pool
 from bench.soak import account
 from bench.soak_worker import fingerprint, note
 from generators.generation.annotators import TreeEvidence, WorldRule
-from generators.generation.journal import Journal
-from generators.generation.scheduling import PolicyMaker, run_all
+from generators.generation.execution.journal import Journal
+from generators.generation.execution.scheduling import PolicyMaker, run_all
 from generators.generation.verify import Verifier
 from generators.policies.policy import Decision, View
 from pipelines.store import Store

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.generation import rounds, steering
+from generators.generation import rounds
 from generators.generation.loop import BANK, CATALOGUE, LoopConfig
 from generators.generation.rounds import build_bank, build_catalogue
-from generators.generation.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
+from generators.generation.tasks import steering
+from generators.generation.tasks.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.task_pool import STRATA
 from pipelines.storage.manifest import Manifest, StoreError
 from pipelines.storage.promoted import read_promoted

@@ -9,10 +9,10 @@ from executing import FaultyWorld, PathPolicy, fsm_contracts, path_policies, poo
 
 from generators.environments.fsm.evaluate import holds
 from generators.generation.annotators import JudgeAnnotator, Outcome, TreeEvidence, Vote, WorldRule
-from generators.generation.contract import Trajectory
-from generators.generation.execution import execute
-from generators.generation.journal import Journal
-from generators.generation.scheduling import run_all
+from generators.generation.execution.execute import execute
+from generators.generation.execution.journal import Journal
+from generators.generation.execution.scheduling import run_all
+from generators.generation.tasks.contract import Trajectory
 from generators.generation.verify import Verifier, VerifyConfig, decide
 from pipelines.store import Store
 from quality.judges.registry import JudgeConfig, build_judge

@@ -15,9 +15,9 @@ from reply_server import CLICK, ReplyServer, text_of
 
 from generators.environments.fsm.evaluate import holds
 from generators.environments.world import Place
-from generators.generation.contract import Contract, Trajectory, Turn
-from generators.generation.ground import open_ground
-from generators.generation.scheduling import PolicyMaker
+from generators.generation.execution.scheduling import PolicyMaker
+from generators.generation.grounds.ground import open_ground
+from generators.generation.tasks.contract import Contract, Trajectory, Turn
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations
 from generators.policies.episode import run_episode

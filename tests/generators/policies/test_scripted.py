@@ -15,7 +15,7 @@ from generators.environments.fsm.sites import make_site
 from generators.environments.fsm.tasks import TaskMaker
 from generators.environments.phone.tasks import make_task
 from generators.environments.world import Place
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.episode import run_episode
 from generators.policies.fsm_guide import FsmGuide
 from generators.policies.guides import MOST_STROKES, Search

@@ -9,7 +9,7 @@ import pytest
 from generators.environments.phone.task import PhoneTask, evaluate
 from generators.environments.phone.tasks import make_task
 from generators.environments.phone.world import PhoneWorld, open_phone
-from generators.generation.contract import Contract
+from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.registry import build_policy
 

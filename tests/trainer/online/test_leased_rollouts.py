@@ -14,7 +14,7 @@ from executing import fsm_contracts
 
 from generators.environments.registry import WORLDS, WorldKind
 from generators.environments.serve import serve_sites
-from generators.generation.leased_worlds import SITE_OPTIONS
+from generators.generation.execution.leased_worlds import SITE_OPTIONS
 from generators.task_pool import build_shards, build_static
 from pipelines.store import PartSpec, Store
 from trainer.stages import run_stage

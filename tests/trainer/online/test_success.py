@@ -18,8 +18,8 @@ from PIL import Image
 
 from generators.environments.evaluators import FINAL_KEYFRAME, VOTES
 from generators.environments.world import Observation
-from generators.generation.contract import Contract, Trajectory
-from generators.generation.execution import Limits
+from generators.generation.execution.execute import Limits
+from generators.generation.tasks.contract import Contract, Trajectory
 from quality.model_client.client import ModelClient
 from quality.model_client.retry import Retry
 from trainer.modeling.checkpoint import load_checkpoint, load_processor

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.prompts import messages
-from trainer.online.token_protocol import (
+from trainer.online.vllm.token_protocol import (
     BadReply,
     one_token_each,
     prompt_body,

@@ -14,16 +14,16 @@ from choice_world import GOAL, SIZE, picture, pool, task
 from online_runs import settings, train
 from rollout_servers import FaultyServer, ServerProcess, rollout_server
 
-from generators.generation.execution import Limits
+from generators.generation.execution.execute import Limits
 from generators.policies.policy import PolicyError, View
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
 from trainer.modeling.generation import Completion, generate
 from trainer.modeling.model import reply_logprobs
-from trainer.online import vllm_engine
 from trainer.online.config import VllmConfig
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.rollouts import POLICY, REFERENCE, Job
-from trainer.online.vllm_engine import VllmEngine
+from trainer.online.vllm import engine as vllm_engine
+from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from generators.policies.chat_endpoint import picture
 from trainer.modeling.checkpoint import Checkpoint
-from trainer.online.vllm_client import ServerError, VllmClient
+from trainer.online.vllm.client import ServerError, VllmClient
 from trainer.serving.rollout_server import RolloutServer
 from trainer.serving.serve import Refused, ServeLimits, serving
 

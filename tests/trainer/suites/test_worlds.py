@@ -13,9 +13,9 @@ from executing import Faults, FaultyWorld, fsm_contracts, fsm_tasks, path_polici
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.generation.contract import Contract
-from generators.generation.execution import Limits
-from generators.generation.scheduling import PolicyMaker
+from generators.generation.execution.execute import Limits
+from generators.generation.execution.scheduling import PolicyMaker
+from generators.generation.tasks.contract import Contract
 from generators.policies.policy import Decision, PolicyError, View
 from pipelines.store import Store
 from schemas.action_types import Finished

@@ -1,0 +1,1 @@
+"""The client: lease a device, reach it and act on it, from async code, plain code, a shell or Gymnasium."""

@@ -1,0 +1,1 @@
+"""What devices speak, on the wire: ADB and CDP."""

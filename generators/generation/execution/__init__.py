@@ -1,0 +1,1 @@
+"""Executions of tasks: devices, crews, scheduling, and the journal of what was done."""

@@ -1,0 +1,1 @@
+"""Grounds: families of targets where tasks are proposed. Add one here."""

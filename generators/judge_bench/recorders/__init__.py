@@ -1,0 +1,1 @@
+"""Recorders: worlds of the judge bench, whose scripted hands or failing policies leave traces and screens."""

@@ -1,0 +1,391 @@
+"""Replies by vLLM servers: tokens in, tokens out, and new weights after every update of the learner.
+
+Each set of weights has a label of its own, which a server tells with every reply that it samples from them. A reply is
+taken only from a server that has acknowledged the weights it should have, only if it tells their label, and only if its
+token ids, counts and log-probabilities fit (`token_protocol`); else it is asked for again elsewhere. After each change
+of weights a server scores a given text, which must come out as the learner's own forward pass does.
+
+A server that fails is out of service until it answers again with the right label, or has taken the weights once more.
+While there is none, replies wait, `wait_s` at most; then the rollout has failed by infrastructure: it is made again, or
+lost and counted, and no update learns from it.
+
+Servers hold one set of weights at a time. Those of the reference are given to them when no rollout that the policy has
+begun is left, and rollouts of the policy wait until `publish` gives the policy's back.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from generators.policies.policy import PolicyError
+from pipelines.prompts import messages, navigation_text
+from trainer.data.batches import Processor
+from trainer.modeling.generation import Completion
+from trainer.modeling.model import reply_logprobs
+from trainer.online.config import VllmConfig
+from trainer.online.rollout_engine import EngineFailed
+from trainer.online.rollouts import POLICY, Job
+from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
+from trainer.online.vllm.token_protocol import (
+    BadReply,
+    TokenReply,
+    prompt_body,
+    read_reply,
+    read_scores,
+    sampling_params,
+    scoring_body,
+)
+from trainer.online.vllm.weight_update import ReloadWeights, WeightUpdate, acknowledged
+
+log = logging.getLogger(__name__)
+ENDPOINTS_VARIABLE, WEIGHTS_VARIABLE = "VESPER_VLLM_ENDPOINTS", "VESPER_VLLM_WEIGHTS_DIR"
+RETRY_S, LONGEST_RETRY_S = 0.5, 30.0
+"""Pauses between two tries to bring a server back, doubled each time."""
+BAD_REPLIES = 3
+"""So many to one request, and its rollout has failed: they may have their cause in the request."""
+START = "start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out (docs/training.md)"
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """A published set: `scores` are the learner's log-probabilities of the given text under it."""
+
+    label: str
+    version: int
+    slot: str
+    scores: tuple[float, ...]
+
+
+@dataclass(eq=False)
+class _Server:
+    """`label`: of the weights that it is known to answer from, "" while it is out of service. `lock`: held by who
+    changes its weights."""
+
+    client: VllmClient
+    label: str = ""
+    busy: int = 0
+    misses: int = 0
+    retry_at: float = 0.0
+    why: str = ""
+    refuses: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class VllmEngine:
+    """See `RolloutEngine`. `models` are the learner's, by slot: what is published for a slot are its model's weights.
+    `processor` is the engine's own (picture caches aren't shared). `run` names the run: what an earlier life of it left
+    with the servers is cleared away. Raises `ValueError` for settings that lack an endpoint or a folder."""
+
+    lockstep = False
+
+    def __init__(
+        self, models: Mapping[str, Any], processor: Processor, settings: VllmConfig, *, temperature: float,
+        max_new_tokens: int, run: str,
+    ) -> None:  # fmt: skip
+        self._models, self._processor, self.settings = models, processor, settings
+        self._temperature, self._max_new_tokens = temperature, max_new_tokens
+        self._update = weight_update(settings, run)
+        self._servers = [_Server(VllmClient(endpoint)) for endpoint in endpoints(settings)]
+        self._vocabulary = int(models[POLICY].config.get_text_config().vocab_size)
+        self._tokenizing = threading.Lock()
+        text = navigation_text("Press the button", [])
+        self._given = {"messages": messages("navigation", text, images=0), "images": []}
+        self._given_prompt = processor.prompt(self._given).ids
+        self._given_reply = processor.answer("click [500, 250]")
+        self.cond = threading.Condition()
+        self.active: set[str] = set()
+        self.refill: Callable[[], bool] = lambda: False
+        self.error: BaseException | None = None
+        self.batches = self.replies = 0
+        self.failures: Counter[str] = Counter()
+        self._update_s = 0.0
+        self._published: dict[str, _Weights] = {}
+        self._slot = POLICY  # whose weights the servers hold, or are being given
+        self._begun: set[str] = set()  # rollouts of the policy that have had a reply
+        self._life, self._count = secrets.token_hex(4), 0
+        self._updating = False
+        self._stopping = False
+        self._thread = threading.Thread(target=self._tend, name="vllm-engine", daemon=True)
+
+    def __enter__(self) -> VllmEngine:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self.cond:
+            self._stopping = True
+            self.cond.notify_all()
+        self._thread.join(PROBE_S)
+        for server in self._servers:
+            server.client.close()
+        for weights in self._published.values():
+            self._update.forget(weights.label)
+        self._update.close()
+
+    def figures(self) -> dict[str, float]:
+        """See `RolloutEngine`."""
+        return {"engine_failures": float(sum(self.failures.values())), "weight_update_s": self._update_s}
+
+    # -- weights -------------------------------------------------------------------------------------------------------
+
+    def publish(self, weights: Mapping[str, torch.Tensor], version: int, slot: str = POLICY) -> None:
+        """See `RolloutEngine`. The policy's are given to the servers at once, and at least one of them has them when
+        this returns; another slot's are kept until a rollout asks for them."""
+        began = time.monotonic()
+        self._count += 1
+        made = _Weights(f"v{version}-{slot}-{self._life}-{self._count}", version, slot, self._scores(slot))
+        self._update.keep(made.label, self._models[slot], weights)
+        with self.cond:
+            old = [self._published.pop(name) for name in ([*self._published] if slot == POLICY else [slot])
+                   if name in self._published]  # fmt: skip
+            self._published[slot] = made
+            if slot == POLICY:
+                self._slot = POLICY
+        if slot == POLICY:
+            self._updating = True
+            try:
+                self._give_all(made)
+            finally:
+                self._updating = False
+        for weights_before in old:
+            self._update.forget(weights_before.label)
+        self._update_s += time.monotonic() - began
+
+    def _give_all(self, made: _Weights) -> None:
+        """To all servers at once. Raises `EngineFailed` where none has taken them within `wait_s`."""
+        with self.cond:
+            for server in self._servers:
+                server.label = ""  # no reply of other weights is wanted any more
+        end = time.monotonic() + self.settings.wait_s
+        pause = RETRY_S
+        while True:
+            left = [server for server in self._servers if server.label != made.label]
+            threads = [threading.Thread(target=self._give, args=(server, made), daemon=True) for server in left]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with self.cond:
+                self.cond.notify_all()
+                if any(server.label == made.label for server in self._servers) or self._stopping:
+                    return
+            whys = "; ".join(server.why for server in self._servers)
+            refused = all(server.refuses for server in self._servers)
+            if refused or time.monotonic() > end:
+                raise EngineFailed(f"rollout engine vllm: no server has taken the weights of version {made.version}: "
+                                   f"{whys[:400]}; {START}, then go on")  # fmt: skip
+            time.sleep(pause)
+            pause = min(LONGEST_RETRY_S, pause * 2)
+
+    def _give(self, server: _Server, made: _Weights) -> None:
+        """One server → these weights, in service; or out of service, with the reason."""
+        with server.lock:
+            if server.label == made.label or not self._wanted(made):
+                return
+            try:
+                self._update.give(server.client, made.label, self.settings.update_timeout_s)
+                self._check(server.client, made)
+            except (ServerError, BadReply) as error:
+                self._out(server, error)
+            else:
+                self._in(server, made)
+
+    def _wanted(self, made: _Weights) -> bool:
+        """Whether servers should have these still."""
+        with self.cond:
+            return self._current() is made and not self._stopping
+
+    def _current(self) -> _Weights | None:
+        """What the servers should hold (under the lock)."""
+        return self._published.get(self._slot)
+
+    def _scores(self, slot: str) -> tuple[float, ...]:
+        """The learner's log-probabilities of the given text."""
+        model = self._models[slot]
+        parameter, was = next(model.parameters()), model.training
+        model.eval()
+        with torch.no_grad():
+            batch = self._processor.reply_batch([self._given], [self._given_reply])
+            found = reply_logprobs(model, batch.to(parameter.device, parameter.dtype)).logprobs[0].tolist()
+        model.train(was)
+        return tuple(found)
+
+    def _check(self, client: VllmClient, made: _Weights) -> None:
+        """Raises `BadReply` where a server scores the given text otherwise than the learner."""
+        prompt, reply = self._given_prompt, self._given_reply
+        answer = client.generate(scoring_body(prompt, reply), self.settings.timeout_s)
+        scores = read_scores(answer, prompt, reply)
+        gap = sum(abs(one - other) for one, other in zip(scores, made.scores, strict=True)) / len(scores)
+        if gap > self.settings.logprob_tolerance:
+            raise BadReply(f"{client.endpoint}: expected the learner's log-probabilities on a given text, found them "
+                           f"{gap:.3g} nats apart: it answers from other weights")  # fmt: skip
+
+    # -- replies -------------------------------------------------------------------------------------------------------
+
+    def ask(self, job: Job, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
+        """See `RolloutEngine`."""
+        with self._tokenizing:
+            body, prompt_ids = prompt_body(self._processor, row)
+        body["sampling_params"] = sampling_params(
+            self._processor, temperature=0.0 if job.greedy else self._temperature, max_tokens=self._max_new_tokens,
+            seed=seed,
+        )  # fmt: skip
+        if self.settings.model:
+            body["model"] = self.settings.model
+        end, bad = 0.0, 0
+        while True:
+            server, made = self._server(job, end)
+            try:
+                reply = self._reply(server, body, prompt_ids, made)
+            except (ServerError, BadReply) as error:
+                bad += isinstance(error, BadReply)
+                if bad == BAD_REPLIES or (isinstance(error, ServerError) and error.refused):
+                    raise PolicyError(f"vllm: {error}") from error
+                end = end or time.monotonic() + self.settings.wait_s
+                self._out(server, error)
+            else:
+                text = self._processor.text(reply.token_ids)
+                made_reply = Completion(0, 0, reply.token_ids, reply.logprobs, text, reply.finished)
+                return made_reply, len(prompt_ids), made.version
+            finally:
+                with self.cond:
+                    server.busy -= 1
+                    self.cond.notify_all()
+
+    def _reply(self, server: _Server, body: Mapping[str, Any], prompt_ids: Sequence[int], made: _Weights) -> TokenReply:
+        answer = server.client.generate(body, self.settings.timeout_s)
+        reply = read_reply(answer, self._processor, prompt_ids, self._max_new_tokens, self._vocabulary)
+        if set(reply.labels) != {made.label}:
+            raise BadReply(f"{server.client.endpoint}: expected a reply of the weights {made.label}, found "
+                           f"{', '.join(reply.labels)[:80]}")  # fmt: skip
+        with self.cond:
+            self.replies += 1
+            self.batches += 1
+        return reply
+
+    def _server(self, job: Job, end: float) -> tuple[_Server, _Weights]:
+        """The least busy server with the weights that the job needs; waits for one until `end`, or `wait_s` from when
+        there is none."""
+        with self.cond:
+            while True:
+                if self.error is not None or self._stopping:
+                    raise EngineFailed(f"rollout engine vllm: {self.error or 'stopped'}")
+                mine = self._may_ask(job)
+                made = self._current()
+                ready = [one for one in self._servers if made is not None and one.label == made.label] if mine else []
+                if ready and made is not None:
+                    server = min(ready, key=lambda one: one.busy)
+                    server.busy += 1
+                    if job.slot == POLICY:
+                        self._begun.add(job.key)
+                    return server, made
+                if mine and not self._updating:
+                    end = end or time.monotonic() + self.settings.wait_s
+                    if time.monotonic() > end:
+                        whys = "; ".join(one.why for one in self._servers if one.why)
+                        raise PolicyError(f"vllm: no server for {self.settings.wait_s:g} s: {whys[:200]}")
+                self.cond.wait(RETRY_S)
+
+    def _may_ask(self, job: Job) -> bool:
+        """Whether the servers hold, or are being given, the weights that the job needs (under the lock)."""
+        self._begun &= self.active
+        if job.slot == self._slot:
+            # others wait for their turn: only what has begun goes on
+            return len(self._published) == 1 or job.slot != POLICY or job.key in self._begun
+        if job.slot == POLICY or job.slot not in self._published or self._begun:
+            return False
+        self._slot = job.slot
+        for server in self._servers:
+            server.label, server.retry_at = "", 0.0
+        self.cond.notify_all()  # whoever tends the servers gives them the weights
+        return True
+
+    # -- servers -------------------------------------------------------------------------------------------------------
+
+    def _out(self, server: _Server, error: Exception) -> None:
+        """Out of service until it is tended."""
+        log.warning("vllm: %s", error)
+        with self.cond:
+            server.label, server.why = "", str(error)
+            server.refuses = isinstance(error, ServerError) and error.refused
+            server.misses += 1
+            server.retry_at = time.monotonic() + min(LONGEST_RETRY_S, RETRY_S * 2 ** min(server.misses - 1, 10))
+            self.failures[type(error).__name__] += 1
+            self.cond.notify_all()
+
+    def _tend(self) -> None:
+        """Brings servers back, each in a thread of its own, as long as the engine runs."""
+        while True:
+            with self.cond:
+                if self._stopping:
+                    return
+                made, now = self._current(), time.monotonic()
+                out = [one for one in self._servers if not one.label and one.retry_at <= now]
+                if made is None or not out or self._updating:
+                    self.cond.wait(RETRY_S)
+                    continue
+                for server in out:
+                    server.retry_at = math.inf
+                    threading.Thread(target=self._back, args=(server, made), daemon=True).start()
+
+    def _back(self, server: _Server, made: _Weights) -> None:
+        """In service again if it still has the weights, else by giving them once more."""
+        try:
+            with server.lock:
+                if not self._wanted(made):
+                    return
+                acknowledged(server.client, made.label)
+                self._check(server.client, made)
+                self._in(server, made)
+        except (ServerError, BadReply) as error:
+            if self._update.lasting or made.slot != POLICY:  # for the reference's rollouts the learner waits
+                self._give(server, made)
+            else:
+                self._out(server, error)
+        finally:
+            with self.cond:
+                if server.retry_at == math.inf:
+                    server.retry_at = 0.0
+                self.cond.notify_all()
+
+    def _in(self, server: _Server, made: _Weights) -> None:
+        """In service, if these are still the weights that it should have."""
+        with self.cond:
+            if self._current() is made:
+                server.label, server.misses, server.why = made.label, 0, ""
+            self.cond.notify_all()
+
+
+def endpoints(settings: VllmConfig) -> list[str]:
+    """The servers' URLs, of the settings or the environment. Raises `ValueError` if there are none."""
+    found = settings.endpoints or tuple(os.environ.get(ENDPOINTS_VARIABLE, "").split(","))
+    named = [one.strip() for one in found if one.strip()]
+    if not named:
+        raise ValueError("rollout engine vllm: expected the URL of a server or more, found none; set vllm.endpoints or "
+                         f"{ENDPOINTS_VARIABLE}=http://HOST:8000,…")  # fmt: skip
+    return named
+
+
+def weight_update(settings: VllmConfig, run: str) -> WeightUpdate:
+    """By the settings, for a run of this name. Raises `ValueError` if the folder isn't named."""
+    if settings.weight_update == "weight_transfer":
+        from trainer.online.vllm.weight_transfer import WeightTransfer
+
+        return WeightTransfer(settings.master_address)
+    folder = settings.weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
+    if not folder:
+        raise ValueError("rollout engine vllm: expected a folder that learner and servers share, found none; set "
+                         f"vllm.weights_dir or {WEIGHTS_VARIABLE}")  # fmt: skip
+    return ReloadWeights(Path(folder) / run)
