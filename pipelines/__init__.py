@@ -1,4 +1,9 @@
-"""Raw data in, training shards out: the store, one adapter per source, derivers, mixture, shards, reader."""
+"""Raw data in, training shards out. In the order of the flow:
+
+`raw` pulls and names native files, `native` reads their forms, `sources` has an adapter for each dataset (`suites` for
+each benchmark), `unify` runs them, `derivers` make samples, `training_data` packs, mixes and reads these. `store` with
+`storage` keeps it all, `takedown` takes records out again.
+"""
 
 import os
 

@@ -1,4 +1,9 @@
-"""From shards to checkpoints: mid-training, offline RL, merging, evaluation. Modules load on use."""
+"""From shards to checkpoints: mid-training, offline and online RL, merging, evaluation. Modules load on use.
+
+`stages` are the assets; `data` makes batches, `modeling` has the model, `midtrain`, `offline` and `online` (with `rl`)
+train it, `merging` joins specialists, `evaluation` and `suites` measure, `serving` answers, `runtime` is what any run
+needs. `staircase` is the whole way in miniature, `nano_base` the weights that it starts from.
+"""
 
 import os
 

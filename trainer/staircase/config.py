@@ -57,7 +57,7 @@ class StaircaseConfig:
                                  "trainable": NORMS, "rewards": {"box_aware": True}}
     )  # fmt: skip
     """RL of navigation moves the scales of the norms alone: in a group's gradient they hold fifteen times the signal,
-    beside the noise, that all weights do (docs/training.md)."""
+    beside the noise, that all weights do (docs/staircase.md)."""
     grounding: Mapping[str, Any] = field(default_factory=lambda: {"trainable": "", "learning_rate": 2e-4})
     """What differs from `offline` for the grounding specialist."""
     online: Mapping[str, Any] = field(
