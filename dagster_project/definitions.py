@@ -31,6 +31,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             after_refresh.corpus_sensor(jobs["refresh_sources"], jobs["build_corpus"]),
             automation.tail_sensor(stages),
             alerts.tell_of_failures,
+            alerts.tell_of_warnings,
             feedback.new_human_verdicts,
             *promoting,
             feedback.after_round(jobs["generate_round"], jobs["collect_rounds"]),

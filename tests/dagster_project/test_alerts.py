@@ -1,4 +1,4 @@
-"""A run that failed is told: to a real HTTP server and to a real SMTP server on loopback."""
+"""A run that failed, and a check that has begun to warn, are told: to real HTTP and SMTP servers on loopback."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ import dagster as dg
 import pytest
 
 from dagster_project import alerts, definitions, deployment
-from dagster_project.alerts import AlertError, Failure
+from dagster_project.alerts import Alert, AlertError
 from dagster_project.deployment import Alerts, Email
 
-FAILURE = Failure(
-    "refresh_sources", "1234", (("raw__aitw", "expected native files, found none"),), url="http://ui/1234"
-)
+FAILURE = Alert("refresh_sources", "1234", (("raw__aitw", "expected native files, found none"),), url="http://ui/1234")
 
 
 @pytest.fixture(autouse=True)
@@ -180,6 +178,54 @@ def test_a_failed_run_is_told_by_the_sensor(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "d2.yaml").write_text("alerts: {webhook: null}\n")
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "d2.yaml"))
     assert isinstance(sensor(context), dg.SkipReason)
+
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def test_a_check_that_begins_to_warn_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Night after night, as a check of a source finds nothing, a new column, the same, another one, and a fault."""
+    found: list[str] = []
+    blocking: list[bool] = []
+
+    @dg.asset(key=["unified", "aitw"], check_specs=[dg.AssetCheckSpec("checks_passed", asset=["unified", "aitw"])])
+    def unified() -> Iterator[dg.MaterializeResult[None]]:
+        severity = dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
+        told = f"columns known: found {found[-1]}, expected none\nmore" if found else None
+        check = dg.AssetCheckResult(passed=not found, severity=severity, description=told)
+        yield dg.MaterializeResult(check_results=[check])
+
+    job = dg.Definitions([unified], jobs=[dg.define_asset_job("refresh_sources")]).resolve_job_def("refresh_sources")
+    monkeypatch.setenv("VESPER_HOME", str(tmp_path))
+    monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "d.yaml"))
+    sensor = definitions.build(deployment.Deployment(tmp_path)).resolve_sensor_def("tell_of_warnings")
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+    with webhook() as (url, posted), dg.DagsterInstance.ephemeral() as instance:
+        (tmp_path / "d.yaml").write_text(f'alerts: {{webhook: "{url}", ui: "http://ui"}}\n')
+
+        def night() -> Any:
+            run = job.execute_in_process(QUIET, instance=instance)
+            return sensor(dg.build_run_status_sensor_context(
+                sensor.name, run.get_run_success_event(), instance, run.dagster_run))  # fmt: skip
+
+        assert isinstance(night(), dg.SkipReason) and not posted
+        found.append("1 new: color")
+        assert night() is None and len(posted) == 1
+        assert posted[0]["warned"] == [
+            {"asset": "unified/aitw", "found": "columns known: found 1 new: color, expected none"}
+        ]
+        lines = posted[0]["text"].splitlines()
+        assert lines[0] == "Vesper: refresh_sources has 1 new warning" and lines[-1].startswith("http://ui/runs/")
+        assert isinstance(night(), dg.SkipReason) and len(posted) == 1, "it was told"
+        found.append("2 new: color, size")
+        assert night() is None and len(posted) == 2
+        blocking.append(True)
+        assert isinstance(night(), dg.SkipReason) and len(posted) == 2, "what blocks fails the run, or what comes after"
+        (tmp_path / "d2.yaml").write_text("alerts: {webhook: null}\n")
+        monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "d2.yaml"))
+        blocking.clear()
+        found.append("3 new: color, size, x")
+        assert "nobody" in str(night().skip_message)
 
 
 @pytest.mark.parametrize(
