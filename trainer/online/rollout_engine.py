@@ -1,4 +1,4 @@
-"""What makes the replies of rollouts: a copy of the policy in this process (`engine`) or servers (`vllm_engine`)."""
+"""What makes the replies of rollouts: a copy of the policy in this process (`engine`) or servers (`vllm.engine`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defect operators on whole traces (see `defects`): steps missing or out of order, ends that aren't, wrong goals."""
+"""Defects of whole traces (`steps` has those on one): steps missing or out of order, wrong ends, wrong goals."""
 
 from __future__ import annotations
 
