@@ -141,14 +141,10 @@ def offline_config(context: Context) -> OfflineConfig:
 
 def specialist(context: Context, folder: Path) -> Made:
     """Offline RL of one domain from mid_trained."""
-    from trainer.offline.held_out import DOMAINS
+    from trainer.offline.held_out import rows_of
     from trainer.offline.train import train_offline
 
     config = offline_config(context)
-    objective, platforms = DOMAINS[context.domain]
-
-    def mine(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        return [row for row in rows if row["objective"] == objective and row["platform"] in platforms]
 
     def some(asset: str, rows: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, Any]]:
         # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
@@ -157,16 +153,18 @@ def specialist(context: Context, folder: Path) -> Made:
     shards = light_rows(context.inputs[SHARDS], ("train",))
     aside = set_aside(shards, context.config["validation_share"])
     kept_out = {row["sample_id"] for row in aside}
-    train_rows = [row for row in mine(shards) if row["sample_id"] not in kept_out]
+    train_rows = [row for row in rows_of(shards, context.domain) if row["sample_id"] not in kept_out]
     # no more rows than training can use: every row's picture is decoded
     needed = min(config.train_limit, 2 * config.updates * config.prompts)
-    validation = mine(aside) if len(mine(aside)) >= MIN_VALIDATION else []
-    if not validation:  # the trainer then sets a tenth of what it gets aside
+    validation = rows_of(aside, context.domain)
+    if len(validation) < MIN_VALIDATION:  # the trainer then sets a tenth of what it gets aside
         needed = min(config.train_limit, needed + 10 * config.validation_limit)
+        validation = []
+    held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), context.domain)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = train_offline(
             context.folder("mid_trained"), some(SHARDS, train_rows, needed),
-            some(HELDOUT, mine(light_rows(context.inputs[HELDOUT], ("test",))), 2 * config.held_out_limit),
+            some(HELDOUT, held_out, 2 * config.held_out_limit),
             folder / MODEL, config, validation_rows=some(SHARDS, validation, 2 * config.validation_limit) or None,
             state_dir=context.state_dir, parents=context.parents, on_event=watch, device=context.device,
         )  # fmt: skip
@@ -232,15 +230,15 @@ def merged(context: Context, folder: Path) -> Made:
 
 def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     """Tasks of each merged domain from the rows that no training has seen."""
-    from trainer.merging.merge_choice import validation_tasks
+    from trainer.merging.merge_choice import merged_domains, validation_tasks
+    from trainer.offline.held_out import rows_of
 
     settings, shards = context.config["merge"], context.inputs[SHARDS]
     limit = int(settings["validation_rows"])
     aside = set_aside(light_rows(shards, ("train",)), context.config["validation_share"])
-    some = [row for objective in ("grounding", "navigation") for row in
-            _by_cluster([row for row in aside if row["objective"] == objective], 4 * limit, 0)]  # fmt: skip
-    rows = with_pictures(shards, some)
-    return validation_tasks(rows, settings["specialists"], context.folder("mid_trained"), limit)
+    rows = {domain: with_pictures(shards, _by_cluster(rows_of(aside, domain), 2 * limit, 0))
+            for domain in merged_domains(settings["specialists"])}  # fmt: skip
+    return validation_tasks(rows, context.folder("mid_trained"), limit)
 
 
 def _finite(model: Any) -> Check:

@@ -44,14 +44,18 @@ def candidates(density: Density, lam: float | Sequence[float]) -> list[tuple[Den
     return [(one, other) for one in densities for other in lambdas]
 
 
-def validation_tasks(
-    rows: Sequence[Mapping[str, Any]], specialists: Sequence[str], checkpoint: str | Path, limit: int
-) -> dict[str, list[RlTask]]:
-    """Rows with pictures → domain → at most `limit` tasks, of the domains that the specialists' names end with and of
-    which there are any."""
-    processor = load_processor(checkpoint)
+def merged_domains(specialists: Sequence[str]) -> list[str]:
+    """The domains that the specialists' names end with, each once."""
     named = {name.partition("_")[2] for name in specialists}
-    found = {domain: choose(tasks_of(rows, domain, processor)[0], limit, 0) for domain in DOMAINS if domain in named}
+    return [domain for domain in DOMAINS if domain in named]
+
+
+def validation_tasks(
+    rows: Mapping[str, Sequence[Mapping[str, Any]]], checkpoint: str | Path, limit: int
+) -> dict[str, list[RlTask]]:
+    """Domain → rows with pictures, to domain → at most `limit` tasks, where there are any."""
+    processor = load_processor(checkpoint)
+    found = {domain: choose(tasks_of(some, domain, processor)[0], limit, 0) for domain, some in rows.items()}
     return {domain: tasks for domain, tasks in found.items() if tasks}
 
 

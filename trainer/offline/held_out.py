@@ -44,19 +44,22 @@ class RlTask:
     step: int = -1
 
 
+def rows_of(rows: Sequence[Row], domain: str) -> list[Row]:
+    """The rows of a domain. Raises `ValueError` for an unknown one."""
+    if domain not in DOMAINS:
+        raise ValueError(f"offline RL: expected a domain of {', '.join(DOMAINS)}, found {domain!r}")
+    objective, platforms = DOMAINS[domain]
+    return [row for row in rows if row["objective"] == objective and row["platform"] in platforms]
+
+
 def tasks_of(rows: Sequence[Row], domain: str, processor: Processor) -> tuple[list[RlTask], dict[str, int]]:
     """Rows of a domain → tasks in the order of their sample ids, and why others couldn't be used (counted by reason).
 
     Rows of other domains are passed over. Raises `ValueError` for an unknown domain.
     """
-    if domain not in DOMAINS:
-        raise ValueError(f"offline RL: expected a domain of {', '.join(DOMAINS)}, found {domain!r}")
-    objective, platforms = DOMAINS[domain]
     unusable: Counter[str] = Counter()
     tasks = []
-    for row in rows:
-        if row["objective"] != objective or row["platform"] not in platforms:
-            continue
+    for row in rows_of(rows, domain):
         try:
             truth = Truth.of_sample(row)
         except ValueError:
@@ -67,7 +70,7 @@ def tasks_of(rows: Sequence[Row], domain: str, processor: Processor) -> tuple[li
         except BadSample:
             unusable["bad_prompt"] += 1
             continue
-        episode, step = _place(row) if objective == "navigation" else (None, -1)
+        episode, step = _place(row) if row["objective"] == "navigation" else (None, -1)
         tasks.append(RlTask(row, truth, cluster(row), episode, step))
     return sorted(tasks, key=lambda task: str(task.row["sample_id"])), dict(unusable)
 

@@ -12,7 +12,7 @@ from drawn import draw
 from pipelines.prompts import messages, navigation_text, reply_text
 from schemas.actions import Scroll
 from trainer.merging.merge import REPORT
-from trainer.merging.merge_choice import candidates, choose_ties, validation_tasks
+from trainer.merging.merge_choice import candidates, choose_ties, merged_domains, validation_tasks
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.modeling.checkpoint import lineage, read_lineage, save_checkpoint
 from trainer.modeling.model import build_model
@@ -51,7 +51,9 @@ def test_every_density_meets_every_lambda() -> None:
 
 def test_the_best_on_validation_is_kept_and_of_equals_the_first(folders: tuple[Path, Path], tmp_path: Path) -> None:
     base, specialist = folders
-    tasks = validation_tasks(scrolls(9, "down"), ["offline_web", "online_web", "offline_grounding"], base, 6)
+    domains = merged_domains(["offline_web", "online_web", "offline_grounding"])
+    assert domains == ["grounding", "web"]
+    tasks = validation_tasks({domain: scrolls(9, "down") for domain in domains}, base, 6)
     assert {domain: len(some) for domain, some in tasks.items()} == {"web": 6}  # there is none of grounding
     events: list[dict[str, Any]] = []
     options = [(0.5, 0.0), (1.0, 1.0), (1.0, 0.999999)]
@@ -68,7 +70,7 @@ def test_the_best_on_validation_is_kept_and_of_equals_the_first(folders: tuple[P
 
 def test_a_wrong_option_is_told_and_leaves_nothing(folders: tuple[Path, Path], tmp_path: Path) -> None:
     base, specialist = folders
-    tasks = validation_tasks(scrolls(4, "down"), ["offline_web"], base, 4)
+    tasks = validation_tasks({"web": scrolls(4, "down")}, base, 4)
     with pytest.raises(ValueError, match="density: expected numbers in 0..1"):
         choose_ties(base, [specialist], tmp_path / "out", [(1.5, 1.0)], tasks)
     assert not any(tmp_path.iterdir())

@@ -1,0 +1,78 @@
+"""Pictures of the real UI for the documentation: python bench/ui_pictures.py --home .vesper --out docs/img
+
+Works on a copy of what `make demo` left: in it one source gets more native files on each of some nights, so that its
+assets have plots to show. Then Dagster's web server is started over the copy, and a Chromium looks at an asset of each
+kind. Look at the pictures before they are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+
+from dagster_dev import page_of, running  # noqa: E402
+
+SOURCE = "aitz"
+SHARES = (0.4, 0.6, 0.8, 1.0)
+"""Of the source's episodes, night by night."""
+NIGHTLY = tuple(f"{stage}/{SOURCE}" for stage in ("raw", "unified", "verdicts", "gold"))
+PAGES = {
+    "ui_source": (f"unified/{SOURCE}", 1500, 1500),
+    "ui_judge": (f"verdicts/{SOURCE}", 1500, 1700),
+    "ui_checkpoint": ("checkpoints/unified", 1500, 1500),
+}
+"""Name of a picture → asset, width and height of the window."""
+
+
+def nights(home: Path) -> None:
+    """Materialise the source's assets once for each share of its episodes. Raises `CalledProcessError` if one fails."""
+    native, incoming = home / "raw" / SOURCE, home / "incoming" / SOURCE
+    episodes = sorted(path.relative_to(native) for path in native.rglob("*.json"))
+    if not episodes:
+        raise FileNotFoundError(f"{native}: expected JSON files of episodes; run make demo first")
+    environment = {**os.environ, "VESPER_HOME": str(home), "DAGSTER_HOME": str(home / "dagster")}
+    keys = " or ".join(f'key:"{key}"' for key in NIGHTLY)
+    for share in SHARES:
+        left_out = episodes[max(1, round(share * len(episodes))) :]
+        shutil.rmtree(incoming, ignore_errors=True)
+        shutil.copytree(native, incoming)
+        for path in left_out:
+            (incoming / path).unlink()
+        subprocess.run(
+            [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "dagster_project.definitions",
+             "--select", keys], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+def main() -> int:
+    """Write all pictures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--home", type=Path, required=True, help="$VESPER_HOME of a demo; it stays as it is")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the pictures")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="vesper-pictures-") as name:
+        home = Path(name) / "home"
+        shutil.copytree(options.home, home, symlinks=True)
+        nights(home)
+        with running(home) as url:
+            for picture, (asset, width, height) in PAGES.items():
+                with page_of(url, width, height) as page:
+                    page.goto(f"{url}/assets/{asset}")
+                    page.get_by_text("Plots", exact=True).first.wait_for(timeout=60_000)
+                    page.wait_for_timeout(3000)
+                    page.screenshot(path=options.out / f"{picture}.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
