@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 880, 360, 60, 40, 60
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 880, 370, 60, 40, 70
 COLOURS = {"greedy": "#2f66b3", "sampled": "#8fb2dd", "pass_at_k": "#2e7d5b"}
 LABELS = {"greedy": "greedy", "sampled": "sampled (pass@1)", "pass_at_k": "pass@k"}
 
@@ -61,11 +61,12 @@ def _bars(rows: Mapping[str, Any]) -> list[str]:
                          f'height="{bottom - high:.1f}" fill="{colour}"/>')  # fmt: skip
             found.append(f'<line x1="{x:.1f}" y1="{y(told["low"]):.1f}" x2="{x:.1f}" y2="{y(told["high"]):.1f}" '
                          f'stroke="#16181d"/>')  # fmt: skip
-        found.append(_text(middle, bottom + 16, name.replace("_", " "), anchor="middle"))
+        for line, word in enumerate(name.replace("_", " ").split(" ", 1)):
+            found.append(_text(middle, bottom + 16 + 14 * line, word, anchor="middle"))
     for number, (measure, colour) in enumerate(COLOURS.items()):
         x = LEFT + 150 * number
-        found.append(f'<rect x="{x}" y="{bottom + 30}" width="12" height="12" fill="{colour}"/>')
-        found.append(_text(x + 18, bottom + 41, LABELS[measure]))
+        found.append(f'<rect x="{x}" y="{bottom + 40}" width="12" height="12" fill="{colour}"/>')
+        found.append(_text(x + 18, bottom + 51, LABELS[measure]))
     return found
 
 

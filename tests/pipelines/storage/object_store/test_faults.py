@@ -252,7 +252,7 @@ def test_kill_9_while_putting_and_another_machine_gives_the_same_bytes(tmp_path:
         """
     )
     want = commit(Store(tmp_path / "plain"))
-    here = [str(Path(__file__).parents[2] / "support"), str(Path(__file__).parents[3])]
+    here = [str(Path(__file__).parents[3] / "support"), str(Path(__file__).parents[4])]
     for place, puts in enumerate((6, 20, 22)):
         url = f"file://{tmp_path / f'share{place}'}"
         killed = subprocess.run(

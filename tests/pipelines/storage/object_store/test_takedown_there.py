@@ -146,7 +146,7 @@ def test_killed_in_the_middle_another_machine_ends_it(machines: Machines, tmp_pa
     url = f"file://{tmp_path / 'share'}"
     first = machines(url)
     pack(first)
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(first.home), url], cwd=Path(__file__).parents[3])
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(first.home), url], cwd=Path(__file__).parents[4])
     assert killed.returncode == -signal.SIGKILL
     second = machines(url)
     assert all(second.require(key).read(table) for key, table in zip(KEYS, ("steps", "samples", "index", "mixture")))
