@@ -25,11 +25,11 @@ SHARES = (0.4, 0.6, 0.8, 1.0)
 """Of the source's episodes, night by night."""
 NIGHTLY = tuple(f"{stage}/{SOURCE}" for stage in ("raw", "unified", "verdicts", "gold"))
 PAGES = {
-    "ui_source": (f"unified/{SOURCE}", 1500, 1500),
-    "ui_judge": (f"verdicts/{SOURCE}", 1500, 1700),
-    "ui_checkpoint": ("checkpoints/unified", 1500, 1500),
+    "ui_source": (f"unified/{SOURCE}", 1500, 1050, ""),
+    "ui_judge": (f"verdicts/{SOURCE}", 1500, 1500, "Plots"),
+    "ui_checkpoint": ("checkpoints/unified", 1500, 900, "inputs"),
 }
-"""Name of a picture → asset, width and height of the window."""
+"""Name of a picture → asset, width and height of the window, what of the metadata: all, `Plots`, or of a name."""
 
 
 def nights(home: Path) -> None:
@@ -65,10 +65,16 @@ def main() -> int:
         shutil.copytree(options.home, home, symlinks=True)
         nights(home)
         with running(home) as url:
-            for picture, (asset, width, height) in PAGES.items():
+            for picture, (asset, width, height, shown) in PAGES.items():
                 with page_of(url, width, height) as page:
                     page.goto(f"{url}/assets/{asset}")
-                    page.get_by_text("Plots", exact=True).first.wait_for(timeout=60_000)
+                    plots = page.get_by_text("Plots", exact=True).first
+                    plots.wait_for(timeout=60_000)
+                    if shown == "Plots":
+                        page.get_by_text("Columns", exact=True).first.click()  # folded, so that there is room
+                        plots.click()
+                    elif shown:
+                        page.get_by_placeholder("Filter metadata keys").fill(shown)
                     page.wait_for_timeout(3000)
                     page.screenshot(path=options.out / f"{picture}.png")
     return 0
