@@ -48,8 +48,7 @@ def nights(home: Path) -> None:
             (incoming / path).unlink()
         subprocess.run(
             [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "dagster_project.definitions",
-             "--select", keys], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+             "--select", keys], cwd=ROOT, env=environment, check=True,
         )  # fmt: skip
 
 

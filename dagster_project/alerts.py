@@ -30,8 +30,8 @@ TIMEOUT_S = 20.0
 STEPS, REASON = 10, 400
 """Failed steps, and assets that warn, that a message names, and how much of each one's reason."""
 NOBODY = "nobody is named to be told (alerts of deployment.yaml)"
-LOOKED_BACK = 5
-"""Evaluations of a check among which the one before a run's is: a retried run has several."""
+LOOKED_BACK = 50
+"""Newest evaluations of a check among which those of a run and the one before it are."""
 NAMED = 3
 """Assets of a run without a job that a message names; of more their groups."""
 
@@ -192,9 +192,12 @@ def new_warnings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[tupl
 
 def _said_before(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> str | None:
     """What a check's last evaluation before a run found; None if it passed, or there was none."""
+    reached = False  # the newest come first, and a run may be told of after the next has ended
     for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK):
         one = record.evaluation
-        if record.run_id != run_id and one is not None:
+        if record.run_id == run_id:
+            reached = True
+        elif reached and one is not None:
             return None if one.passed else _line(one.description or one.check_name)
     return None
 
