@@ -5,7 +5,7 @@ polygon (OSWorld-G), in it or on its border; where the element isn't there, the 
 95 % interval (bootstrap over screens), and stands beside
 
 * `blind`: the usual place of these words in the *training* data (`trainer.evaluation.controls.BlindTable`), if that is
-given;
+  given;
 * `blind_suite`: the mean place of the benchmark's own targets on *other* screens, by words, else by platform: what its
   layout habits alone are worth;
 * `random_element`: the chance of a random one of the screen's annotated elements (the target's area where it is alone);
