@@ -4,10 +4,11 @@ python bench/nights.py [--minutes 2] [--json FILE] [--shards DIR] [--keep]
 
 Each night new native files of two sources, a new revision of a third on a hub, and answers of people arrive. During the
 second night a run worker, PostgreSQL, the daemon, the code location and the web server get `kill -9` in turn and come
-back, and beside it devices, gateway nodes and the lease authority under the generation loop (`bench/soak.py`). The
-jobs are those that make sense in minutes: `refresh_sources` and `build_corpus`; the training tail's sensor is switched
-off, as somebody would in the UI. The judge is a model behind the OpenAI protocol (a stand-in on loopback that counts
-what it is asked).
+back, and beside it devices, gateway nodes and the lease authority under the generation loop (`bench/soak.py`). After
+the last night rounds of the generation loop are made by a backfill, during which the daemon is killed, and by another,
+which must change nothing. The jobs of the nights are those that make sense in minutes: `refresh_sources` and
+`build_corpus`; the training tail's sensor is switched off, as somebody would in the UI. The judge is a model behind the
+OpenAI protocol (a stand-in on loopback that counts what it is asked).
 
 A second house that nobody disturbs makes the same from nothing: the data of each night must be the same bytes, and what
 it spent is what a whole build costs.
@@ -43,8 +44,10 @@ from openai_server import OpenAIServer  # noqa: E402
 from postgres import PostgresMissing, postgres  # noqa: E402
 
 from bench import nights_figures as figures  # noqa: E402
+from bench import nights_rounds  # noqa: E402
 from bench.nights_arrivals import ON_HUB, Arrivals, answer, make_shards  # noqa: E402
 from bench.nights_house import OPEN, House  # noqa: E402
+from dagster_project.assets.generation import ROUND_STAGES  # noqa: E402
 from pipelines.store import Store  # noqa: E402
 
 SEEDS: tuple[tuple[int, ...], ...] = ((0, 1, 2, 3), (4,), (5,))
@@ -59,6 +62,7 @@ AWAY_S = 8.0
 MOST = 1.5
 AT_ONCE = 32
 """Questions that a judge has in flight at most: what a kill may cost of its answers."""
+ROUNDS = ("round_001", "round_002", "round_003")
 KILLED = ("run worker", "PostgreSQL", "daemon", "code location", "web server")
 WHOLE_BUILD = """
 import logging, dagster as dg
@@ -165,6 +169,22 @@ class Nights:
             if number > 1:
                 self._compare(number)
         self._relate()
+        self._rounds()
+
+    def _rounds(self) -> None:
+        """Rounds by a backfill, and by another, which finds them made."""
+        began = time.monotonic()
+        self.faults += nights_rounds.backfill(self.house, ROUNDS, kill="daemon")
+        made = nights_rounds.made(self.store, ROUNDS)
+        if len(made) != len(ROUNDS) * len(ROUND_STAGES):
+            self.faults.append(f"backfill: expected {len(ROUND_STAGES)} stages of each round, found {sorted(made)}")
+        self.faults += nights_rounds.backfill(self.house, ROUNDS)
+        again = nights_rounds.made(self.store, ROUNDS)
+        self.faults += [f"backfill: {asset} was made again" for asset in made if again.get(asset) != made[asset]]
+        self.faults += [f"backfill: damaged: {what}" for what in figures.damage(self.house.home)]
+        print(
+            f"backfill of {', '.join(ROUNDS)}, twice: {time.monotonic() - began:.0f} s, {len(made)} stages", flush=True
+        )
 
     def _people(self, number: int) -> int:
         """Answers arrive and are promoted; how often the judge was asked about them."""
@@ -297,6 +317,7 @@ def nights(shards: Path, folder: Path, bench: Path, minutes: int) -> Iterator[Ni
         deployment.write_text(yaml.safe_dump({
             "raw_root": str(folder / "incoming"), "embedded": {"enabled": False}, "strata_edges": [2, 4],
             "sources": {ON_HUB: {"enabled": True}}, "upstream": {"hub": True, "endpoint": endpoint},
+            "generation": {"ground": "fsm", "targets": 1, "tasks": 2, "error_rate": 0.0, "rounds": 0},
         }))  # fmt: skip
         house = House(folder, database, {
             "VESPER_DEPLOYMENT": str(deployment), "VESPER_NIGHTLY_CRON": f"*/{minutes} * * * *",

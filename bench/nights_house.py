@@ -25,6 +25,7 @@ from ports import free_port  # `bench/nights.py` has put tests/support on the pa
 
 ROOT = Path(__file__).parents[1]
 MODULE = "dagster_project.definitions"
+WHERE = {"repositoryName": "__repository__", "repositoryLocationName": "vesper"}
 READY_S = 180.0
 OPEN = ("QUEUED", "NOT_STARTED", "MANAGED", "STARTING", "STARTED", "CANCELING")
 """States of a run that hasn't ended."""
@@ -163,10 +164,9 @@ class House:
 
     def _stop_sensor(self, name: str) -> bool:
         """Switch a sensor off, as its switch in the UI does."""
-        where = {"repositoryName": "__repository__", "repositoryLocationName": "vesper"}
         found = self.ask(
             "query($where: RepositorySelector!) { sensorsOrError(repositorySelector: $where) "
-            "{ ... on Sensors { results { name id } } } }", where=where,
+            "{ ... on Sensors { results { name id } } } }", where=WHERE,
         )["sensorsOrError"]["results"]  # fmt: skip
         sensor = next(one for one in found if one["name"] == name)
         said = self.ask("mutation($id: String!) { stopSensor(id: $id) { __typename } }", id=sensor["id"])

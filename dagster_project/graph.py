@@ -12,6 +12,7 @@ from typing import Any, Literal
 from dagster_project.deployment import Deployment
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from schemas.tables import Table
 
 Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train"]
 Event = Mapping[str, Any]
@@ -52,8 +53,8 @@ class Stage:
     kinds: tuple[str, ...]
     code_version: str
     table: str | None = None
-    columns: Any = None
-    """The pyarrow schema of `table`."""
+    columns: type[Table] | None = None
+    """The columns of `table`, with their meanings."""
     external: bool = False
     """Runs in a process of its own, through Pipes (training, and what needs its memory back afterwards)."""
     by_round: bool = False

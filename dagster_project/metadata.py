@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 
 from dagster_project import deployment
 from dagster_project.graph import Stage
@@ -17,6 +16,7 @@ from dagster_project.plotted import plotted, tonight
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from quality.model_client.prices import Prices
+from schemas.tables import Table
 
 MAX_NUMBERS = 60
 """More numeric entries than this are no plots anyone opens; the rest goes into one JSON entry."""
@@ -143,11 +143,14 @@ def _input_table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue:
     return dg.TableMetadataValue([dg.TableRecord(row) for row in rows], dg.TableSchema(columns))
 
 
-def column_schema(schema: pa.Schema) -> dg.TableSchema:
-    """An Arrow schema as the UI shows it."""
+def column_schema(table: type[Table]) -> dg.TableSchema:
+    """A table's columns as the UI shows them: type, meaning, and whether a null may stand there."""
     return dg.TableSchema(
         columns=[
-            dg.TableColumn(field.name, str(field.type), constraints=dg.TableColumnConstraints(nullable=field.nullable))
-            for field in schema
+            dg.TableColumn(
+                field.name, str(field.type), table.meanings[field.name],
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in table.schema
         ]
-    )
+    )  # fmt: skip

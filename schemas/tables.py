@@ -31,26 +31,29 @@ TOKEN_FORMULA = "utf8-bytes/4 + ceil(width/32)*ceil(height/32) per image"
 
 
 class Column:
-    """A column: its Arrow type, and whether a null may stand in it."""
+    """A column: its Arrow type, what stands in it (the UI shows that), and whether a null may."""
 
-    def __init__(self, dtype: pa.DataType, *, null: bool = False) -> None:
+    def __init__(self, dtype: pa.DataType, meaning: str, *, null: bool = False) -> None:
         self.dtype = dtype
+        self.meaning = meaning
         self.null = null
 
 
 class Table:
-    """Base of the tables. A subclass lists its columns in order and sets `version`."""
+    """Base of the tables. A subclass says its version (`class Steps(Table, version=1)`) and its columns in order."""
 
-    version: ClassVar[int]
     schema: ClassVar[pa.Schema]
+    meanings: ClassVar[Mapping[str, str]]
+    """What stands in each column; no part of the schema, so that a better word changes no file."""
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, version: int) -> None:
         columns = {name: value for name, value in vars(cls).items() if isinstance(value, Column)}
+        cls.meanings = {name: column.meaning for name, column in columns.items()}
         cls.schema = pa.schema(
             [pa.field(name, column.dtype, nullable=column.null) for name, column in columns.items()],
             metadata={
                 "vesper.table": cls.__name__.lower(),
-                "vesper.version": str(cls.version),
+                "vesper.version": str(version),
                 "vesper.tokens": TOKEN_FORMULA,
             },
         )
@@ -91,164 +94,154 @@ class Table:
                     raise ValueError(f"{cls.__name__}.{field.name}: expected boxes of 4 numbers")
 
 
-class Steps(Table):
+class Steps(Table, version=1):
     """One action of an episode with the screen it was taken on; a last screen has a null action."""
 
-    version = 1
-    source = Column(pa.string())
-    episode_id = Column(pa.string())
-    step_index = Column(pa.int32())
-    split = Column(pa.string())  # one of SPLITS
-    platform = Column(pa.string())  # one of PLATFORMS
-    language = Column(pa.string(), null=True)
-    app = Column(pa.string(), null=True)
-    instruction = Column(pa.string())
-    step_instruction = Column(pa.string(), null=True)
-    screenshot_sha256 = Column(pa.string(), null=True)
-    width_px = Column(pa.int32(), null=True)  # of the frame that native coordinates refer to
-    height_px = Column(pa.int32(), null=True)
-    action_type = Column(pa.string(), null=True)  # "Click", "Scroll", ...
-    action_text = Column(pa.string(), null=True)  # schemas.actions.format
-    target_box = Column(BOX, null=True)
-    thought = Column(pa.string(), null=True)
-    conclusion = Column(pa.string(), null=True)
-    episode_outcome = Column(pa.string(), null=True)  # success | failure | infeasible
-    native_action = Column(pa.string())  # canonical JSON
-    provenance = Column(pa.string())  # canonical JSON: file, record, rules, lossy, image_missing, gap_at
+    source = Column(pa.string(), "name of the dataset, as in deployment.yaml")
+    episode_id = Column(pa.string(), "the episode, unique over all sources")
+    step_index = Column(pa.int32(), "place in the episode, from 0")
+    split = Column(pa.string(), "train, validation or test")
+    platform = Column(pa.string(), "mobile, web or desktop")
+    language = Column(pa.string(), "of the instruction, ISO 639-1", null=True)
+    app = Column(pa.string(), "app or site that it happened in", null=True)
+    instruction = Column(pa.string(), "the goal of the whole episode")
+    step_instruction = Column(pa.string(), "what this step is to do, where the source says it", null=True)
+    screenshot_sha256 = Column(pa.string(), "the screen before the action", null=True)
+    width_px = Column(pa.int32(), "width of the frame that native coordinates refer to", null=True)
+    height_px = Column(pa.int32(), "height of that frame", null=True)
+    action_type = Column(pa.string(), "name of the action, e.g. Click; null on a last screen", null=True)
+    action_text = Column(pa.string(), "the action as text of the 16-action schema", null=True)
+    target_box = Column(BOX, "what the action aims at: left, top, right, bottom in 0..1000", null=True)
+    thought = Column(pa.string(), "reasoning before the action", null=True)
+    conclusion = Column(pa.string(), "what the step did, said afterwards", null=True)
+    episode_outcome = Column(pa.string(), "success, failure or infeasible", null=True)
+    native_action = Column(pa.string(), "the source's own action, canonical JSON")
+    provenance = Column(pa.string(), "canonical JSON: file, record, rules, lossy, image_missing, gap_at")
 
 
-class Screens(Table):
+class Screens(Table, version=1):
     """One picture, with the elements that its source knows on it."""
 
-    version = 1
-    screenshot_sha256 = Column(pa.string())
-    width_px = Column(pa.int32())
-    height_px = Column(pa.int32())
-    phash = Column(pa.uint64())
-    elements = Column(pa.list_(ELEMENT))
-    source = Column(pa.string())
+    screenshot_sha256 = Column(pa.string(), "digest of the picture's bytes")
+    width_px = Column(pa.int32(), "width of the picture")
+    height_px = Column(pa.int32(), "height of the picture")
+    phash = Column(pa.uint64(), "perceptual hash of 64 bits")
+    elements = Column(pa.list_(ELEMENT), "what its source knows to be on it: box in 0..1000, role, text, name")
+    source = Column(pa.string(), "name of the dataset")
 
 
-class Samples(Table):
+class Samples(Table, version=1):
     """One supervised example: messages (JSON chat with image places) → answer."""
 
-    version = 1
-    sample_id = Column(pa.string())
-    source = Column(pa.string())
-    split = Column(pa.string())
-    platform = Column(pa.string())
-    objective = Column(pa.string())  # one of OBJECTIVES
-    images = Column(pa.list_(pa.string()))  # screenshot sha256, in order of use
-    messages = Column(pa.string())  # canonical JSON, see pipelines.prompts
-    answer = Column(pa.string())
-    target_boxes = Column(pa.list_(BOX))
-    tokens = Column(pa.int32())
-    licence = Column(pa.string())
-    parents = Column(pa.list_(pa.string()))  # item ids
-    synthetic = Column(pa.bool_())
-    provenance = Column(pa.string())  # canonical JSON: deriver, version, k, file, record, rules
+    sample_id = Column(pa.string(), "item id of the sample")
+    source = Column(pa.string(), "name of the dataset")
+    split = Column(pa.string(), "train, validation or test")
+    platform = Column(pa.string(), "mobile, web or desktop")
+    objective = Column(pa.string(), "perception, vqa, grounding or navigation")
+    images = Column(pa.list_(pa.string()), "digests of the screenshots, in order of use")
+    messages = Column(pa.string(), "the chat with places for images, canonical JSON")
+    answer = Column(pa.string(), "what the model should say")
+    target_boxes = Column(pa.list_(BOX), "boxes that the answer aims at: left, top, right, bottom in 0..1000")
+    tokens = Column(pa.int32(), "length, counted as the table's metadata says")
+    licence = Column(pa.string(), "SPDX name of the licence it came under")
+    parents = Column(pa.list_(pa.string()), "item ids that it was derived from")
+    synthetic = Column(pa.bool_(), "made by a model or a program, not by people")
+    provenance = Column(pa.string(), "canonical JSON: deriver, version, k, file, record, rules")
 
 
-class Verdicts(Table):
+class Verdicts(Table, version=1):
     """A judge's word on an item in one round; score = min(alignment, reachability), null if it abstained."""
 
-    version = 1
-    item_id = Column(pa.string())
-    round = Column(pa.int32())
-    score = Column(pa.int8(), null=True)
-    alignment = Column(pa.int8(), null=True)
-    reachability = Column(pa.int8(), null=True)
-    disposition = Column(pa.string())  # keep | rewrite | reconstruct | discard | review
-    reason = Column(pa.string())
-    confidence = Column(pa.float32())
-    judge = Column(pa.string())
-    model = Column(pa.string())
-    rubric_version = Column(pa.string())
+    item_id = Column(pa.string(), "the judged step or sample")
+    round = Column(pa.int32(), "0 at first, one more after each rewriting")
+    score = Column(pa.int8(), "min(alignment, reachability), 0 to 10; null if the judge abstained", null=True)
+    alignment = Column(pa.int8(), "whether the action does what the instruction asks, 0 to 10", null=True)
+    reachability = Column(pa.int8(), "whether the screen allows it, 0 to 10", null=True)
+    disposition = Column(pa.string(), "keep, rewrite, reconstruct, discard or review")
+    reason = Column(pa.string(), "the judge's words")
+    confidence = Column(pa.float32(), "of the judge, 0 to 1")
+    judge = Column(pa.string(), "name of the judge")
+    model = Column(pa.string(), "model that it asked")
+    rubric_version = Column(pa.string(), "version of its rubric")
 
 
-class JudgeCosts(Table):
+class JudgeCosts(Table, version=1):
     """What a verdict cost; beside the verdicts, so that money never enters their hash."""
 
-    version = 1
-    item_id = Column(pa.string())
-    round = Column(pa.int32())
-    prompt_tokens = Column(pa.int64())
-    completion_tokens = Column(pa.int64())
-    seconds = Column(pa.float64())
-    cached = Column(pa.bool_())
+    item_id = Column(pa.string(), "the judged step or sample")
+    round = Column(pa.int32(), "round of the verdict")
+    prompt_tokens = Column(pa.int64(), "tokens that were asked")
+    completion_tokens = Column(pa.int64(), "tokens that were answered")
+    seconds = Column(pa.float64(), "time of the answer")
+    cached = Column(pa.bool_(), "answered from the cache, so that it cost nothing")
 
 
-class Quarantine(Table):
+class Quarantine(Table, version=1):
     """A native unit that could not be mapped, whole, with the reason."""
 
-    version = 1
-    source = Column(pa.string())
-    unit = Column(pa.string())  # "record" or "item"
-    items = Column(pa.int32())  # native items (actions, boxes, questions) that went with it
-    reason = Column(pa.string())  # a short word that is counted, e.g. "off_screen"
-    detail = Column(pa.string())
-    file = Column(pa.string())  # relative to the raw root
-    record = Column(pa.string())  # where in the file
-    native = Column(pa.string())  # canonical JSON
+    source = Column(pa.string(), "name of the dataset")
+    unit = Column(pa.string(), "record, or item of one")
+    items = Column(pa.int32(), "native items (actions, boxes, questions) that went with it")
+    reason = Column(pa.string(), "a short word that is counted, e.g. off_screen")
+    detail = Column(pa.string(), "what was expected and found")
+    file = Column(pa.string(), "relative to the raw root")
+    record = Column(pa.string(), "where in the file")
+    native = Column(pa.string(), "the native unit, canonical JSON")
 
 
-class Tasks(Table):
+class Tasks(Table, version=1):
     """An executable contract: what to do, where, from which state, and who decides that it was done."""
 
-    version = 1
-    task_id = Column(pa.string())
-    instruction = Column(pa.string())
-    platform = Column(pa.string())
-    target = Column(pa.string())  # app or site, e.g. "miniwob/click-button" or "pages/shop"
-    capabilities = Column(pa.list_(pa.string()))
-    initial_state = Column(pa.string())  # canonical JSON (seed, url, viewport ...)
-    evaluator = Column(pa.string())  # canonical JSON naming a rule
-    expected_steps = Column(pa.int32())
-    stratum = Column(pa.string())  # easy | medium | hard
-    origin = Column(pa.string())  # static | dynamic
-    parents = Column(pa.list_(pa.string()))
+    task_id = Column(pa.string(), "item id of the task")
+    instruction = Column(pa.string(), "what to do")
+    platform = Column(pa.string(), "mobile, web or desktop")
+    target = Column(pa.string(), "app or site, e.g. miniwob/click-button or pages/shop")
+    capabilities = Column(pa.list_(pa.string()), "what the device has to be able to do")
+    initial_state = Column(pa.string(), "where it begins, canonical JSON: seed, url, viewport and so on")
+    evaluator = Column(pa.string(), "the rule that decides whether it was done, canonical JSON")
+    expected_steps = Column(pa.int32(), "actions of somebody who knows the way")
+    stratum = Column(pa.string(), "easy, medium or hard")
+    origin = Column(pa.string(), "static or dynamic")
+    parents = Column(pa.list_(pa.string()), "item ids that it was made from")
 
 
-class Trajectories(Table):
+class Trajectories(Table, version=1):
     """What came of a task's execution, beside its steps (`Steps.episode_id` = `trajectory_id`)."""
 
-    version = 1
-    trajectory_id = Column(pa.string())
-    task_id = Column(pa.string())
-    policy = Column(pa.string())
-    seed = Column(pa.int64())
-    ended = Column(pa.string())  # finished | asked | steps | unreadable | failed
-    turns = Column(pa.int32())  # replies, those that did nothing too
-    answer = Column(pa.string())
-    outcome = Column(pa.string(), null=True)  # completed | partial | infeasible | failed; null: nobody can tell
-    verified = Column(pa.bool_())
-    reason = Column(pa.string())
-    failure_kind = Column(pa.string(), null=True)  # infrastructure | task
-    votes = Column(pa.string())  # canonical JSON: [[annotator, outcome or null, confidence, reason], ...]
-    end_state = Column(pa.string())  # canonical JSON, {} where the device tells none
+    trajectory_id = Column(pa.string(), "episode_id of its steps")
+    task_id = Column(pa.string(), "the task that was tried")
+    policy = Column(pa.string(), "who acted")
+    seed = Column(pa.int64(), "of the policy")
+    ended = Column(pa.string(), "finished, asked, steps, unreadable or failed")
+    turns = Column(pa.int32(), "replies, those that did nothing too")
+    answer = Column(pa.string(), "what the policy said at the end")
+    outcome = Column(pa.string(), "completed, partial, infeasible or failed; null: nobody can tell", null=True)
+    verified = Column(pa.bool_(), "whether a rule or enough votes say so")
+    reason = Column(pa.string(), "why this outcome")
+    failure_kind = Column(pa.string(), "infrastructure or task", null=True)
+    votes = Column(pa.string(), "canonical JSON: annotator, outcome or null, confidence and reason of each")
+    end_state = Column(pa.string(), "state of the device at the end, canonical JSON; {} where it tells none")
 
 
-class TrajectoryRuns(Table):
+class TrajectoryRuns(Table, version=1):
     """Where and how long an execution ran; beside the trajectories, so that time and chance never enter their hash."""
 
-    version = 1
-    trajectory_id = Column(pa.string())
-    device = Column(pa.string())
-    seconds = Column(pa.float64())
-    resumed = Column(pa.int32())
-    anew = Column(pa.int32())
-    failures = Column(pa.list_(pa.string()))  # of infrastructure
-    observe_s = Column(pa.list_(pa.float64()))  # a turn each
-    decide_s = Column(pa.list_(pa.float64()))
-    act_s = Column(pa.list_(pa.float64()))
-    prompt_tokens = Column(pa.int64())
-    completion_tokens = Column(pa.int64())
+    trajectory_id = Column(pa.string(), "the trajectory")
+    device = Column(pa.string(), "where it ran")
+    seconds = Column(pa.float64(), "how long it ran")
+    resumed = Column(pa.int32(), "times it went on where it had stopped")
+    anew = Column(pa.int32(), "times it began again")
+    failures = Column(pa.list_(pa.string()), "of infrastructure, in words")
+    observe_s = Column(pa.list_(pa.float64()), "seconds of looking, a turn each")
+    decide_s = Column(pa.list_(pa.float64()), "seconds of deciding, a turn each")
+    act_s = Column(pa.list_(pa.float64()), "seconds of acting, a turn each")
+    prompt_tokens = Column(pa.int64(), "tokens that the policy was asked")
+    completion_tokens = Column(pa.int64(), "tokens that it answered")
 
 
-class Pairs(Table):
+class Pairs(Table, version=1):
     """Two items whose similarity reaches the threshold; left < right."""
 
-    version = 1
-    left = Column(pa.string())
-    right = Column(pa.string())
-    similarity = Column(pa.float32())
+    left = Column(pa.string(), "item id, before the right one in order")
+    right = Column(pa.string(), "item id")
+    similarity = Column(pa.float32(), "cosine of their embeddings")

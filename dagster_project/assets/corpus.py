@@ -12,8 +12,8 @@ from generators import task_pool
 from generators.task_pool import PoolConfig
 from pipelines.storage.manifest import Manifest
 from pipelines.training_data import mixture, shards
-from pipelines.training_data.mixture import MIXTURE
-from pipelines.training_data.shards import INDEX
+from pipelines.training_data.mixture import Mixture
+from pipelines.training_data.shards import ShardIndex
 from quality import cards
 from schemas.tables import Tasks
 
@@ -44,18 +44,18 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         over_gold(_shards),
         "Training samples with their encoded pictures, packed once; "
         "`datasets.load_dataset(\"parquet\")` opens them.",
-        kinds=("parquet", "huggingface"), table="index", columns=INDEX, code_version=shards.CODE_VERSION,
+        kinds=("parquet", "huggingface"), table="index", columns=ShardIndex, code_version=shards.CODE_VERSION,
     )  # fmt: skip
     yield hygiene.scan(deployment, whole)
     yield stage(
         "mid_training/mixture", ("mid_training/shards", "hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"),
         _mixture,
-        "Which rows of which shards train, and how often: token shares by objective.", table="mixture", columns=MIXTURE,
+        "Which rows of which shards train, and how often: token shares by objective.", table="mixture", columns=Mixture,
         code_version=mixture.CODE_VERSION,
     )  # fmt: skip
     yield stage(
         HELDOUT, gold, over_gold(_heldout), "Samples of the test splits, packed like the training shards.",
-        kinds=("parquet", "huggingface"), table="index", columns=INDEX, code_version=shards.CODE_VERSION,
+        kinds=("parquet", "huggingface"), table="index", columns=ShardIndex, code_version=shards.CODE_VERSION,
     )  # fmt: skip
     yield from _task_pool(stage, over(names), recorded)
     cards_of = tuple(f"cards/{name}" for name in names)
@@ -76,16 +76,16 @@ def _task_pool(stage: Callable[..., Stage], over_gold: Callable[..., Callable[[W
                gold: tuple[str, ...]) -> Iterator[Stage]:  # fmt: skip
     yield stage(  # before the rounds of the generation loop, whose banks take nothing that it holds
         "task_pool/static", (), _static_tasks, "Tasks from the functional maps of apps and sites.", table="tasks",
-        columns=Tasks.schema, code_version=task_pool.CODE_VERSION, needs=("browser",), job="refresh_sources",
+        columns=Tasks, code_version=task_pool.CODE_VERSION, needs=("browser",), job="refresh_sources",
     )  # fmt: skip
     yield stage(
         "task_pool/dynamic", ("task_pool/static", "hygiene/contamination", *gold), over_gold(_dynamic_tasks),
         "Tasks inferred from gold episodes; kept if no task of the pool is too similar.", table="tasks",
-        columns=Tasks.schema, code_version=task_pool.CODE_VERSION,
+        columns=Tasks, code_version=task_pool.CODE_VERSION,
     )  # fmt: skip
     yield stage(
         "task_pool/shards", ("task_pool/static", "task_pool/dynamic", generation.POOL), _task_shards,
-        "The pool by strata of expected steps, ready for sampling in proportion.", table="tasks", columns=Tasks.schema,
+        "The pool by strata of expected steps, ready for sampling in proportion.", table="tasks", columns=Tasks,
         code_version=task_pool.CODE_VERSION,
     )  # fmt: skip
 

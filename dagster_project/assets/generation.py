@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
+from generators.generation.round_tables import CatalogueRows
 from pipelines.storage.manifest import Manifest
-from schemas.tables import Samples, Tasks, Trajectories
+from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 
 if TYPE_CHECKING:
     from generators.generation.execution.device_pools import Places
@@ -28,14 +29,14 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
     """Four stages a round, then `gold/generated` and `task_pool/generated` over all rounds."""
     catalogue, bank, trajectories, verified = ROUND_STAGES
     told = [
-        (catalogue, (), _catalogue, "catalogue", None,
+        (catalogue, (), _catalogue, "catalogue", CatalogueRows,
          "What targets can do, as far as functional maps, screens and verified runs of earlier rounds say: counts, "
          "coverage, why tasks failed."),
-        (bank, (catalogue,), _bank, "tasks", Tasks.schema,
+        (bank, (catalogue,), _bank, "tasks", Tasks,
          "New tasks as executable contracts, like no task of the bank; the stratum mix is the same in every round."),
-        (trajectories, (bank,), _trajectories, "trajectory_runs", None,
+        (trajectories, (bank,), _trajectories, "trajectory_runs", TrajectoryRuns,
          "What the policy made of the tasks, on leased devices; a crash costs the step in flight."),
-        (verified, (bank, trajectories), _verified, "trajectories", Trajectories.schema,
+        (verified, (bank, trajectories), _verified, "trajectories", Trajectories,
          "Verdicts by rules, the world's own rule and several annotators; the yield, and the world's truth beside it."),
     ]  # fmt: skip
     for key, deps, run, table, columns, description in told:
@@ -47,12 +48,12 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
         )  # fmt: skip
     yield Stage(
         key=GOLD, deps=(verified,), job="collect_rounds", run=_gold, kinds=("parquet",), code_version=VERSION,
-        table="samples", columns=Samples.schema, owners=deployment.owners, tags={"source": SOURCE},
+        table="samples", columns=Samples, owners=deployment.owners, tags={"source": SOURCE},
         description="Verified trajectories of all rounds as a source of the corpus, and the samples derived from them.",
     )  # fmt: skip
     yield Stage(
         key=POOL, deps=(verified,), job="collect_rounds", run=_pool, kinds=("parquet",), code_version=VERSION,
-        table="tasks", columns=Tasks.schema, owners=deployment.owners,
+        table="tasks", columns=Tasks, owners=deployment.owners,
         description="Tasks that a verified trajectory has done, with the steps that the shortest one took.",
     )  # fmt: skip
 

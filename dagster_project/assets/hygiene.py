@@ -37,7 +37,8 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
 def _prints(name: str, dep: str, run: functools.partial[Manifest], deployment: Deployment) -> Stage:
     return Stage(
         key=fingerprints.asset_of(name), deps=(dep,), job="refresh_sources", run=run, kinds=("parquet",), table="items",
-        code_version=fingerprints.CODE_VERSION, owners=deployment.owners, tags={"evaluation": "true"},
+        columns=fingerprints.Items, code_version=fingerprints.CODE_VERSION, owners=deployment.owners,
+        tags={"evaluation": "true"},
         description="Hashes and words by which training data is held against this evaluation data; no row to train on.",
     )  # fmt: skip
 
@@ -64,20 +65,20 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     yield Stage(
         key=contamination.ASSET, deps=(*gold, *evaluations), job="build_corpus", kinds=("parquet", "faiss"),
         run=lambda work: contamination.find_contamination(work.store, with_gold(work, names), _suites()),
-        code_version=contamination.CODE_VERSION, table="hits", columns=contamination.HITS, owners=deployment.owners,
+        code_version=contamination.CODE_VERSION, table="hits", columns=contamination.Hits, owners=deployment.owners,
         description="Training items that evaluation data holds too, by picture and by words; they go to quarantine, "
         "each beside what it equals.",
     )  # fmt: skip
     yield Stage(
         key=screen_owners.ASSET, deps=gold, job="build_corpus", kinds=("parquet",),
         run=lambda work: screen_owners.find_screen_owners(work.store, with_gold(work, names)),
-        code_version=screen_owners.CODE_VERSION, table="copies", columns=screen_owners.COPIES, owners=deployment.owners,
+        code_version=screen_owners.CODE_VERSION, table="copies", columns=screen_owners.Copies, owners=deployment.owners,
         description="Screens and recordings that several sources share, and the one source each belongs to.",
     )  # fmt: skip
     yield Stage(
         key=dedup.ASSET, deps=(*gold, screen_owners.ASSET), job="build_corpus", kinds=("parquet", "faiss"),
         run=lambda work: dedup.find_duplicates(work.store, with_gold(work, names)),
-        code_version=dedup.CODE_VERSION, table="pairs", columns=Pairs.schema, owners=deployment.owners,
+        code_version=dedup.CODE_VERSION, table="pairs", columns=Pairs, owners=deployment.owners,
         description="Items that say the same about the same thing, by cosine similarity; `keep` is recomputed from the "
         "pairs, so a withdrawn source revives what it had displaced.",
     )  # fmt: skip
@@ -89,7 +90,7 @@ def scan(deployment: Deployment, names: Sequence[str]) -> Stage:
     return Stage(
         key=shard_scan.ASSET, deps=(SHARDS, *evaluations), job="build_corpus", kinds=("parquet",),
         run=lambda work: shard_scan.scan_shards(work.store, _suites()), code_version=shard_scan.CODE_VERSION,
-        table="leaks", columns=shard_scan.LEAKS, owners=deployment.owners,
+        table="leaks", columns=shard_scan.Leaks, owners=deployment.owners,
         description="The shards read as a trainer reads them: nothing of an evaluation suite may stand in them, "
         "whatever was removed before. The mixture refuses shards that haven't passed.",
     )  # fmt: skip

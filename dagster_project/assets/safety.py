@@ -17,7 +17,7 @@ def stage(deployment: Deployment, names: Sequence[str]) -> Stage:
     return Stage(
         key=safety.ASSET, deps=tuple(f"gold/{name}" for name in names), job="build_corpus", kinds=("parquet",),
         run=lambda work: _scan(work, names), code_version=safety.CODE_VERSION, table="findings",
-        columns=safety.FINDINGS, owners=deployment.owners,
+        columns=safety.Findings, owners=deployment.owners,
         description="Screens with a planted trigger (blocking), personal data and credentials in what was asked and "
         "typed, shown by their shape only, and the licence report.",
     )  # fmt: skip

@@ -92,13 +92,13 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     yield Stage(
         key=f"unified/{card.id}", deps=native, run=functools.partial(_unified, card), kinds=("parquet", "beam"),
         code_version=f"{unify.CODE_VERSION}.{version}", table="steps" if step_source else "samples",
-        columns=Steps.schema if step_source else Samples.schema, needs=("beam",),
+        columns=Steps if step_source else Samples, needs=("beam",),
         description=f"{card.title} in the unified action space; what can't be mapped is quarantined with reasons.\n\n"
         f"Native frame: {card.frame}", **common,
     )  # fmt: skip
     yield Stage(
         key=f"verdicts/{card.id}", deps=(f"unified/{card.id}",), run=functools.partial(_verdicts, card.id),
-        kinds=("parquet",), code_version=verdicts.CODE_VERSION, table="verdicts", columns=Verdicts.schema, pool="judge",
+        kinds=("parquet",), code_version=verdicts.CODE_VERSION, table="verdicts", columns=Verdicts, pool="judge",
         needs=("judge",),
         description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
         "episode, 0 to 10.", **common,
@@ -106,7 +106,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     yield Stage(
         key=f"gold/{card.id}", deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
         run=functools.partial(_gold, card.id),
-        kinds=("parquet",), code_version=gold.CODE_VERSION, table="samples", columns=Samples.schema, pool="judge",
+        kinds=("parquet",), code_version=gold.CODE_VERSION, table="samples", columns=Samples, pool="judge",
         needs=("judge",),
         description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "
         "samples derived from it.", **common,

@@ -16,37 +16,34 @@ from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
 
 
-class CatalogueRows(Table):
+class CatalogueRows(Table, version=1):
     """What is known of a function on a target."""
 
-    version = 1
-    target = Column(pa.string())
-    function = Column(pa.string())
-    executed = Column(pa.float64())  # tasks of the function, on all targets
-    verified = Column(pa.float64())
-    shown = Column(pa.bool_())  # a verified trajectory has shown it here
-    names_seen = Column(pa.int32())
-    failures = Column(pa.list_(pa.string()))
+    target = Column(pa.string(), "app or site")
+    function = Column(pa.string(), "what can be done there")
+    executed = Column(pa.float64(), "tasks of the function, on all targets")
+    verified = Column(pa.float64(), "of those, the ones that came true")
+    shown = Column(pa.bool_(), "a verified trajectory has shown it here")
+    names_seen = Column(pa.int32(), "names of things that were met here")
+    failures = Column(pa.list_(pa.string()), "how tasks failed, in words")
 
 
-class Proposals(Table):
+class Proposals(Table, version=1):
     """Where a task of the bank came from."""
 
-    version = 1
-    task_id = Column(pa.string())
-    arm = Column(pa.string())
-    chance = Column(pa.float64())  # as the catalogue estimated it
-    ideas = Column(pa.string())  # canonical JSON
+    task_id = Column(pa.string(), "the task of the bank")
+    arm = Column(pa.string(), "way of proposing that made it")
+    chance = Column(pa.float64(), "of success, as the catalogue estimated it")
+    ideas = Column(pa.string(), "what it was made of, canonical JSON")
 
 
-class Refused(Table):
+class Refused(Table, version=1):
     """A proposal that isn't in the bank."""
 
-    version = 1
-    instruction = Column(pa.string())
-    target = Column(pa.string())
-    arm = Column(pa.string())
-    reason = Column(pa.string())
+    instruction = Column(pa.string(), "what was proposed")
+    target = Column(pa.string(), "app or site")
+    arm = Column(pa.string(), "way of proposing that made it")
+    reason = Column(pa.string(), "why it isn't in the bank")
 
 
 def proposal_row(proposal: Proposal) -> dict[str, Any]:

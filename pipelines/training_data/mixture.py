@@ -21,24 +21,31 @@ import pyarrow.compute as pc
 from pipelines.storage.manifest import FileEntry
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.training_data.shards import ASSET as SHARDS
-from pipelines.training_data.shards import INDEX
+from pipelines.training_data.shards import ShardIndex
 from schemas.ids import digest
-from schemas.tables import OBJECTIVES
+from schemas.tables import OBJECTIVES, Column, Table
 
 ASSET = "mid_training/mixture"
 DUPLICATES = "hygiene/duplicates"
 SCAN = "hygiene/shard_scan"
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 TARGET_SHARES = {"perception": 0.208, "vqa": 0.221, "grounding": 0.248, "navigation": 0.323}
 """By tokens (UI-Venus-1.5, section 2.1.1)."""
 
-MIXTURE = pa.schema(
-    [("shard", pa.string()), ("sha256", pa.string()), ("bytes", pa.int64()),
-     ("rows", pa.list_(pa.int32())), ("repeats", pa.list_(pa.int16())), ("row_groups", pa.list_(pa.int32())),
-     ("tokens", pa.int64())]
-)  # fmt: skip
-"""One row a shard, by its name among those that the mixture was made of (see `shards_of`): where it lies is
-history, no data. The three lists have one entry a chosen row."""
+
+class Mixture(Table, version=1):
+    """One row a shard, by its name among those that the mixture was made of (see `shards_of`): where it lies is
+    history, no data. The three lists have one entry a chosen row."""
+
+    shard = Column(pa.string(), "name of the file")
+    sha256 = Column(pa.string(), "digest of the file")
+    bytes = Column(pa.int64(), "size of the file")
+    rows = Column(pa.list_(pa.int32()), "rows that train, from 0")
+    repeats = Column(pa.list_(pa.int16()), "how often each of them does")
+    row_groups = Column(pa.list_(pa.int32()), "row group of each, from 0")
+    tokens = Column(pa.int64(), "tokens of an epoch, repeats counted")
+
+
 SHARES = pa.schema(
     [("group", pa.string()), ("name", pa.string()), ("available_tokens", pa.int64()), ("chosen_tokens", pa.int64()),
      ("chosen_rows", pa.int64()), ("target_share", pa.float64()), ("reached_share", pa.float64()),
@@ -163,7 +170,7 @@ def require_scan(store: Store, shards: Manifest) -> Manifest | None:
 
 
 def _make(out: PartWriter, source: Manifest, hygiene: Manifest | None, config: MixtureConfig) -> dict[str, Any]:
-    index = source.read("index", INDEX).sort_by([("shard", "ascending"), ("row", "ascending")])
+    index = source.read("index", ShardIndex.schema).sort_by([("shard", "ascending"), ("row", "ascending")])
     displaced = _displaced(hygiene)
     usable = index.filter(pc.invert(pc.is_in(index["sample_id"], displaced)))
     repeats, rates = choose(usable, config)
@@ -207,7 +214,7 @@ def _by_shard(chosen: pa.Table, source: Manifest) -> pa.Table:
              "rows": mine["row"].to_pylist(), "repeats": mine["repeats"].to_pylist(),
              "row_groups": mine["row_group"].to_pylist(), "tokens": spent}
         )  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=MIXTURE)
+    return pa.Table.from_pylist(rows, schema=Mixture.schema)
 
 
 def _shares(usable: pa.Table, rates: Mapping[str, float], config: MixtureConfig) -> list[dict[str, Any]]:

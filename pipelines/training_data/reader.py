@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipelines.store import Manifest, Store
-from pipelines.training_data.mixture import ASSET, MIXTURE, shards_of
+from pipelines.training_data.mixture import ASSET, Mixture, shards_of
 from pipelines.training_data.shard_files import ShardError, ShardFiles, ShardRows
 from schemas.ids import digest
 
@@ -174,7 +174,7 @@ class Reader:
     def from_mixture(cls, store: Store, mixture: Manifest | str = ASSET, **options: Any) -> Reader:
         """The current mixture of a store (or the one given). Raises `StoreError` if there is none."""
         manifest = store.require(mixture) if isinstance(mixture, str) else mixture
-        rows = manifest.read("mixture", MIXTURE).to_pylist()
+        rows = manifest.read("mixture", Mixture.schema).to_pylist()
         paths = shards_of(store, manifest, [row["shard"] for row in rows])
         shards = [
             ShardRows(path, row["sha256"], row["rows"], row["repeats"], row["row_groups"])

@@ -27,10 +27,10 @@ from pipelines.storage.manifest import FileEntry
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.training_data.removed import PEOPLE, SAFETY, Removed, removed_items
 from schemas.ids import digest
-from schemas.tables import BOX, SPLITS, Samples
+from schemas.tables import BOX, SPLITS, Column, Samples, Table
 
 ASSET = "mid_training/shards"
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 ROW_GROUP_ROWS = 16
 SHARD_BYTES = 128 * 2**20
 """Of pictures and text before compression; a shard is closed once it has this much."""
@@ -39,11 +39,19 @@ _DICTIONARY_BYTES = 64 * 2**20
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """The storage type of Hugging Face's Image feature."""
 
-INDEX = pa.schema(
-    [("sample_id", pa.string()), ("shard", pa.string()), ("row", pa.int32()), ("row_group", pa.int32()),
-     ("tokens", pa.int32()), ("objective", pa.string()), ("source", pa.string()), ("platform", pa.string()),
-     ("split", pa.string())]
-)  # fmt: skip
+
+class ShardIndex(Table, version=1):
+    """Where each packed sample lies."""
+
+    sample_id = Column(pa.string(), "item id of the sample")
+    shard = Column(pa.string(), "file that holds it")
+    row = Column(pa.int32(), "row of the file, from 0")
+    row_group = Column(pa.int32(), "row group of the file, from 0")
+    tokens = Column(pa.int32(), "length, counted as the table of samples says")
+    objective = Column(pa.string(), "perception, vqa, grounding or navigation")
+    source = Column(pa.string(), "name of the dataset")
+    platform = Column(pa.string(), "mobile, web or desktop")
+    split = Column(pa.string(), "train, validation or test")
 
 
 def _feature(dtype: pa.DataType) -> dict[str, Any]:
@@ -147,7 +155,9 @@ def build_shards(
             )
             counts.update(result.counts)
         entries = [entry for result in build.results for entry in result.files if entry.table == "index"]
-        index = pa.concat_tables([pq.read_table(build.root / e.path) for e in entries] or [INDEX.empty_table()])
+        index = pa.concat_tables(
+            [pq.read_table(build.root / e.path) for e in entries] or [ShardIndex.schema.empty_table()]
+        )
         return build.commit(counts=_totals(counts, index), checks=_checks(index, counts, config, held))
 
 
@@ -208,7 +218,7 @@ def _pack(
                 index.append({**listed, "shard": name, "row": row, "row_group": place})
                 row += 1
         counts["shards"] += 1
-    out.table("index", pa.Table.from_pylist(index, schema=INDEX))
+    out.table("index", pa.Table.from_pylist(index, schema=ShardIndex.schema))
     counts["packed"] = len(index)
     return dict(counts)
 

@@ -36,18 +36,17 @@ BAND_OF = {
 """Where an item with this defect belongs; `clean` and `hard` belong to keep, `natural` to reconstruct."""
 
 
-class Truth(Table):
+class Truth(Table, version=1):
     """One labelled item. An item that isn't here has no label and is left out of every figure."""
 
-    version = 1
-    item_id = Column(pa.string())
-    label = Column(pa.string())  # one of LABELS
-    kind = Column(pa.string())  # the defect, the kind of hard negative, or of natural error; "" for clean
-    band = Column(pa.string())  # one of BANDS
-    magnitude = Column(pa.float32(), null=True)  # of a shift: in sizes of the element; of others as the operator says
-    family = Column(pa.string())  # page family: miniwob/<task>, own/<task family>, …
-    world = Column(pa.string())  # own | odd | miniwob | web_pages
-    held_out = Column(pa.bool_())  # family, operator or magnitude is one that training never sees
-    held_out_by = Column(pa.string())  # "family" | "operator" | "magnitude" | "" (seen)
-    confirmed_by = Column(pa.string())  # replay | hit_test | pixels | state | exact (text differs by construction)
-    original = Column(pa.string())  # JSON: what stood there before, for measuring repairs
+    item_id = Column(pa.string(), "the item")
+    label = Column(pa.string(), "one of LABELS")
+    kind = Column(pa.string(), "the defect, the kind of hard negative, or of natural error; empty for clean")
+    band = Column(pa.string(), "one of BANDS")
+    magnitude = Column(pa.float32(), "of a shift: in sizes of the element; of others as the operator says", null=True)
+    family = Column(pa.string(), "page family, e.g. miniwob/<task> or own/<task family>")
+    world = Column(pa.string(), "own, odd, miniwob or web_pages")
+    held_out = Column(pa.bool_(), "whether its family, operator or magnitude is one that training never sees")
+    held_out_by = Column(pa.string(), "family, operator, magnitude, or empty (seen)")
+    confirmed_by = Column(pa.string(), "replay, hit_test, pixels, state, or exact (text differs by construction)")
+    original = Column(pa.string(), "what stood there before, for measuring repairs; JSON")

@@ -49,17 +49,25 @@ from quality.duplicates.embedding import Embedder
 from quality.duplicates.looks import LookBook
 from quality.items import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
-from schemas.tables import Samples, Screens, Steps
+from schemas.tables import Column, Samples, Screens, Steps, Table
 
 ASSET = CONTAMINATION
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 MAX_PAIRS = 200
 
-HITS = pa.schema(
-    [("item_id", pa.string()), ("source", pa.string()), ("suite", pa.string()), ("suite_item", pa.string()),
-     ("kind", pa.string()), ("measure", pa.float32()), ("threshold", pa.float32())]
-)  # fmt: skip
-"""Each training item once a suite and kind. `measure`, `threshold`: bits for image and phash, else a similarity."""
+
+class Hits(Table, version=1):
+    """Each training item once a suite and kind."""
+
+    item_id = Column(pa.string(), "the training item")
+    source = Column(pa.string(), "name of the dataset")
+    suite = Column(pa.string(), "evaluation suite")
+    suite_item = Column(pa.string(), "item of the suite that it is like")
+    kind = Column(pa.string(), "how: by image, phash, text and so on")
+    measure = Column(pa.float32(), "how like: bits for image and phash, else a similarity")
+    threshold = Column(pa.float32(), "from where on it counts, in the same measure")
+
+
 QUARANTINE = pa.schema(
     [("item_id", pa.string()), ("source", pa.string()), ("reason", pa.string()), ("suite", pa.string()),
      ("suite_item", pa.string()), ("because", pa.string()), ("text", pa.string()), ("picture_sha256", pa.string())]
@@ -97,7 +105,7 @@ def find_contamination(
         for (source, key), spec in specs.items():
             build.run_part(spec, lambda out, source=source, key=key: scan.part(out, manifests[source], key))  # type: ignore[misc]
         parts = list(build.results)
-        hits = _read(build, parts, "hits", HITS)
+        hits = _read(build, parts, "hits", Hits.schema)
         _draw(build, store, index, hits, _read(build, parts, "quarantine", QUARANTINE), max_pairs)
         return _commit(build, parts, index, hits)
 
@@ -152,7 +160,7 @@ class Scan:
                 found.setdefault(name, []).extend(shown[sha])
         quarantine = _quarantine(steps, samples, found)
         rows = [_hit(name, source, match) for name, matches in sorted(found.items()) for match in _once(matches)]
-        out.table("hits", pa.Table.from_pylist(rows, schema=HITS))
+        out.table("hits", pa.Table.from_pylist(rows, schema=Hits.schema))
         out.table("quarantine", pa.Table.from_pylist(quarantine, schema=QUARANTINE))
         held = {row["item_id"] for row in quarantine}
         return {

@@ -35,22 +35,37 @@ from quality.duplicates.looks import VERSION as LOOK_VERSION
 from quality.duplicates.looks import look
 from quality.items import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
+from schemas.tables import Column, Table
 
-CODE_VERSION = f"2.{TEXT_VERSION}.{LOOK_VERSION}"
+CODE_VERSION = f"3.{TEXT_VERSION}.{LOOK_VERSION}"
 SPLIT_SOURCES = ("aitz", "android_control", "gui_odyssey", "mind2web", "multimodal_mind2web")
 """Sources whose test split is an evaluation suite of its own."""
 THUMB_PX = 480
 THUMB_QUALITY = 60
 FLUSH_PICTURES = 256
 
-ITEMS = pa.schema(
-    [("item_id", pa.string()), ("scope", pa.string()), ("language", pa.string()), ("app", pa.string()),
-     ("words", pa.string()), ("weight", pa.float32()), ("latin", pa.bool_()), ("literals", pa.list_(pa.string())),
-     ("shingles", pa.list_(pa.uint64())), ("box", pa.list_(pa.float32())), ("points", pa.list_(pa.float32())),
-     ("picture_sha256", pa.string()), ("picture", pa.string()), ("notes", pa.list_(pa.string()))]
-)  # fmt: skip
-"""`scope`: target (one place on the screen), goal (an episode's instruction) or step (a screen of an episode, whose
-text is no task of its own). `words` is the normalised instruction. `points` is x, y, x, y, ..."""
+
+class Items(Table, version=1):
+    """What an evaluation asks, as far as training data could be like it."""
+
+    item_id = Column(pa.string(), "item of the suite")
+    scope = Column(
+        pa.string(), "target: a place on the screen; goal: of an episode; step: a screen of one, no own task"
+    )
+    language = Column(pa.string(), "of the instruction, ISO 639-1", null=True)
+    app = Column(pa.string(), "app or site", null=True)
+    words = Column(pa.string(), "the normalised instruction", null=True)
+    weight = Column(pa.float32(), "how telling the words are", null=True)
+    latin = Column(pa.bool_(), "whether its letters are mostly Latin", null=True)
+    literals = Column(pa.list_(pa.string()), "names, numbers and quotations in it", null=True)
+    shingles = Column(pa.list_(pa.uint64()), "hashes of its runs of words", null=True)
+    box = Column(pa.list_(pa.float32()), "what is meant: left, top, right, bottom in 0..1000", null=True)
+    points = Column(pa.list_(pa.float32()), "outline of what is meant: x, y, x, y, ... in 0..1000", null=True)
+    picture_sha256 = Column(pa.string(), "its screen", null=True)
+    picture = Column(pa.string(), "name of the screen's file", null=True)
+    notes = Column(pa.list_(pa.string()), "what is odd about the row")
+
+
 PICTURES = pa.schema(
     [("sha256", pa.string()), ("phash", pa.uint64()), ("width_px", pa.int32()), ("height_px", pa.int32()),
      ("cells", pa.binary())]
@@ -163,7 +178,7 @@ def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | Made]
             rows.append(row)
         counts["pictures"] = pictures.count
     counts["items"], counts["rejected"] = len(rows), len(rejects)
-    out.table("items", pa.Table.from_pylist(sorted(rows, key=lambda row: row["item_id"]), schema=ITEMS))
+    out.table("items", pa.Table.from_pylist(sorted(rows, key=lambda row: row["item_id"]), schema=Items.schema))
     out.table("rejects", pa.Table.from_pylist(rejects, schema=REJECTS))
     notes = Counter(note for row in rows for note in row["notes"])
     return {**counts, "reasons": {**Counter(reject["reason"] for reject in rejects), **notes}}

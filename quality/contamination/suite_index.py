@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.store import Manifest, Store
-from quality.contamination.fingerprints import ITEMS, PICTURES, asset_of
+from quality.contamination.fingerprints import PICTURES, Items, asset_of
 from quality.contamination.text_prints import (
     APP_WEIGHT,
     CONTAINMENT,
@@ -145,7 +145,7 @@ class SuiteIndex:
 
     def _read_items(self) -> None:
         for suite, manifest in self.manifests.items():
-            for row in manifest.read("items", ITEMS).sort_by("item_id").to_pylist():
+            for row in manifest.read("items", Items.schema).sort_by("item_id").to_pylist():
                 place = len(self._items)
                 row["suite"], row["literals"] = suite, frozenset(row["literals"])
                 self._items.append(row)

@@ -38,19 +38,24 @@ from quality.duplicates.neighbours import keep
 from quality.duplicates.screen_hashes import near_unique
 from quality.evidence.words import plain
 from schemas.ids import digest, item_episode
-from schemas.tables import Pairs, Screens, Steps
+from schemas.tables import Column, Pairs, Screens, Steps, Table
 
 ASSET = "hygiene/screens"
 POINT_TOLERANCE = 60
 """Units of 0..1000."""
-CODE_VERSION = f"1.{LOOK_VERSION}"
+CODE_VERSION = f"2.{LOOK_VERSION}"
 SHARED = pa.schema([("screenshot_sha256", pa.string()), ("owner", pa.string()), ("sources", pa.list_(pa.string()))])
 """Screens that several sources hold byte for byte."""
-COPIES = pa.schema(
-    [("screenshot_sha256", pa.string()), ("source", pa.string()), ("canonical", pa.string()), ("owner", pa.string()),
-     ("distance", pa.uint8())]
-)  # fmt: skip
-"""Near copies, each with the screen it yields to; `distance` in bits."""
+
+
+class Copies(Table, version=1):
+    """Near copies, each with the screen it yields to."""
+
+    screenshot_sha256 = Column(pa.string(), "the copy")
+    source = Column(pa.string(), "dataset that it belongs to")
+    canonical = Column(pa.string(), "digest of the screen that it yields to")
+    owner = Column(pa.string(), "dataset of that screen")
+    distance = Column(pa.uint8(), "bits between their perceptual hashes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,7 @@ def canonical_screens(manifest: Manifest | None) -> dict[str, str]:
     """sha256 of a near copy → sha256 of the screen it yields to; empty without the asset."""
     if manifest is None:
         return {}
-    table = manifest.read("copies", COPIES, ["screenshot_sha256", "canonical"])
+    table = manifest.read("copies", Copies.schema, ["screenshot_sha256", "canonical"])
     return dict(zip(table["screenshot_sha256"].to_pylist(), table["canonical"].to_pylist(), strict=True))
 
 
@@ -150,7 +155,7 @@ def _write(
               for sha, found in sorted(holders.items()) if len(found) > 1]  # fmt: skip
     recordings, busy = _recordings(order, gold, displaced, config)
     out.table("shared", pa.Table.from_pylist(shared, schema=SHARED))
-    out.table("copies", pa.Table.from_pylist(copies, schema=COPIES))
+    out.table("copies", pa.Table.from_pylist(copies, schema=Copies.schema))
     out.table("near", Pairs.table({"left": a, "right": b, "similarity": 1 - d / 64} for a, b, d in sorted(near)))
     out.table("recordings", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in recordings))
     return {

@@ -28,11 +28,10 @@ from schemas.tables import Column, JudgeCosts, Table, Verdicts
 CODE_VERSION = f"2.{cleaning.VERSION}"
 
 
-class Pending(Table):
+class Pending(Table, version=1):
     """An item that waits for another night."""
 
-    version = 1
-    item_id = Column(pa.string())
+    item_id = Column(pa.string(), "an item that the ceiling left for another night")
 
 
 def judge_source(store: Store, source: str, judge: Judge) -> Manifest:

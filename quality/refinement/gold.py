@@ -38,14 +38,13 @@ _CODE = (
 CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}"
 
 
-class Rejects(Table):
+class Rejects(Table, version=1):
     """An item that didn't become gold."""
 
-    version = 1
-    item_id = Column(pa.string())
-    reason = Column(pa.string())  # discarded | unrepaired | review | dropped by …, then the judge's words
-    score = Column(pa.int8(), null=True)  # the last one
-    row = Column(pa.string())  # canonical JSON of the row as it was last
+    item_id = Column(pa.string(), "the step or sample")
+    reason = Column(pa.string(), "discarded, unrepaired, review or dropped by whom, then the judge's words")
+    score = Column(pa.int8(), "the last one, 0 to 10", null=True)
+    row = Column(pa.string(), "the row as it was last, canonical JSON")
 
 
 def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_rounds: int = 3) -> Manifest:

@@ -41,29 +41,27 @@ GATED_FROM = 20
 """Items of a human set from which on it gates judges: κ of fewer says little."""
 
 
-class HumanVerdicts(Table):
+class HumanVerdicts(Table, version=1):
     """One person's answer that counts."""
 
-    version = 1
-    item_id = Column(pa.string())
-    annotator = Column(pa.string())
-    role = Column(pa.string())  # annotator | adjudicator
-    decision = Column(pa.string())
-    first_wrong_step = Column(pa.int32(), null=True)  # place in the trajectory, from 0
-    note = Column(pa.string())
+    item_id = Column(pa.string(), "the item")
+    annotator = Column(pa.string(), "who answered")
+    role = Column(pa.string(), "annotator or adjudicator")
+    decision = Column(pa.string(), "what they decided")
+    first_wrong_step = Column(pa.int32(), "place in the trajectory, from 0", null=True)
+    note = Column(pa.string(), "what they wrote beside it")
 
 
-class Decisions(Table):
+class Decisions(Table, version=1):
     """What people settled on, with what the judge had said and how many items this one stands for."""
 
-    version = 1
-    item_id = Column(pa.string())
-    source = Column(pa.string())
-    stratum = Column(pa.string())
-    decision = Column(pa.string())
-    judged = Column(pa.list_(pa.string()))  # items whose lowest score is this one's
-    score = Column(pa.int8(), null=True)
-    weight = Column(pa.float64())  # 0 if an earlier queue drew it
+    item_id = Column(pa.string(), "the item")
+    source = Column(pa.string(), "name of the dataset")
+    stratum = Column(pa.string(), "stratum that it was drawn from")
+    decision = Column(pa.string(), "what people settled on")
+    judged = Column(pa.list_(pa.string()), "items whose lowest score is this one's")
+    score = Column(pa.int8(), "what the judge had said, 0 to 10", null=True)
+    weight = Column(pa.float64(), "how many items it stands for; 0 if an earlier queue drew it")
 
 
 def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precision: float = 0.9) -> dict[str, Any]:

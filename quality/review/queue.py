@@ -43,35 +43,33 @@ ASSET = "review/queue"
 CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'screens', 'items'))}"
 
 
-class Queue(Table):
+class Queue(Table, version=1):
     """An item to review; `priority` 0 comes first, `weight` is how many candidates it stands for."""
 
-    version = 1
-    item_id = Column(pa.string())
-    source = Column(pa.string())
-    stratum = Column(pa.string())  # source/platform/objective, with an episode's rarest action
-    reason = Column(pa.string())  # why it was drawn, in words
-    priority = Column(pa.int32())
-    band = Column(pa.string())  # one of sampling.BANDS
-    score = Column(pa.int8(), null=True)  # the judge's lowest on it and its steps
-    confidence = Column(pa.float32(), null=True)
-    weight = Column(pa.float64())
-    origin = Column(pa.string())  # gold | rejected
-    part = Column(pa.string())
+    item_id = Column(pa.string(), "the item to look at")
+    source = Column(pa.string(), "name of the dataset")
+    stratum = Column(pa.string(), "source, platform and objective, with an episode's rarest action")
+    reason = Column(pa.string(), "why it was drawn, in words")
+    priority = Column(pa.int32(), "0 comes first")
+    band = Column(pa.string(), "band of scores that it was drawn from")
+    score = Column(pa.int8(), "the judge's lowest on it and its steps, 0 to 10", null=True)
+    confidence = Column(pa.float32(), "of the judge, 0 to 1", null=True)
+    weight = Column(pa.float64(), "how many candidates it stands for")
+    origin = Column(pa.string(), "gold or rejected")
+    part = Column(pa.string(), "part of the source's data that holds it")
 
 
-class Candidates(Table):
+class Candidates(Table, version=1):
     """An item that may be drawn."""
 
-    version = 1
-    item_id = Column(pa.string())
-    source = Column(pa.string())
-    platform = Column(pa.string())
-    kind = Column(pa.string())
-    score = Column(pa.int8(), null=True)
-    confidence = Column(pa.float32(), null=True)
-    origin = Column(pa.string())
-    part = Column(pa.string())
+    item_id = Column(pa.string(), "the item")
+    source = Column(pa.string(), "name of the dataset")
+    platform = Column(pa.string(), "mobile, web or desktop")
+    kind = Column(pa.string(), "its objective, or the rarest action of an episode")
+    score = Column(pa.int8(), "the judge's lowest on it and its steps, 0 to 10", null=True)
+    confidence = Column(pa.float32(), "of the judge, 0 to 1", null=True)
+    origin = Column(pa.string(), "gold or rejected")
+    part = Column(pa.string(), "part of the source's data that holds it")
 
 
 @dataclass(frozen=True)

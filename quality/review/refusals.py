@@ -28,13 +28,12 @@ CODE_VERSION = f"1.{code_digest(('review/refusals', 'review/trajectories'))}"
 KEPT = "keep"
 
 
-class Quarantine(Table):
+class Quarantine(Table, version=1):
     """An item that people refused: a step, episode or sample by its item id."""
 
-    version = 1
-    item_id = Column(pa.string())
-    source = Column(pa.string())
-    reason = Column(pa.string())  # people: <decision>
+    item_id = Column(pa.string(), "step, episode or sample")
+    source = Column(pa.string(), "name of the dataset")
+    reason = Column(pa.string(), "people, then what they decided")
 
 
 Decided = dict[str, tuple[str, str]]

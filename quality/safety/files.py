@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from quality.commands import read_directory
 from quality.safety.licence_report import terms
 from quality.safety.personal_data import Policy
-from quality.safety.scan import FINDINGS, TRIGGERS, scan_texts, scan_triggers
+from quality.safety.scan import TRIGGERS, Findings, scan_texts, scan_triggers
 from quality.safety.trigger_facts import facts_of, look_at, on_screen
 from quality.safety.trigger_pictures import montage
 
@@ -32,7 +32,7 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
     found = scan_triggers(name, looked, facts_of(part), items, part.bank.source.screen_bytes)
     out_dir.mkdir(parents=True, exist_ok=True)
     findings = [*texts.findings, *found.findings]
-    pq.write_table(pa.Table.from_pylist(findings, schema=FINDINGS), out_dir / "findings.parquet")
+    pq.write_table(pa.Table.from_pylist(findings, schema=Findings.schema), out_dir / "findings.parquet")
     pq.write_table(pa.Table.from_pylist(found.rows(name), schema=TRIGGERS), out_dir / "triggers.parquet")
     if found.triggers:
         (out_dir / "triggers.png").write_bytes(montage(found.triggers, part.bank.source.screen_bytes))

@@ -38,6 +38,7 @@ from quality.safety.trigger_facts import LOOKED, facts_of, from_table, look_at, 
 from quality.safety.trigger_pictures import montage
 from quality.safety.trigger_scan import Facts, Looked, Trigger, find_triggers, search
 from schemas.ids import digest, item_sample, item_step
+from schemas.tables import Column, Table
 
 ASSET = "hygiene/safety"
 CODE_VERSION = "1-" + code_digest((
@@ -45,11 +46,21 @@ CODE_VERSION = "1-" + code_digest((
     "safety/trigger_facts", "safety/personal_data", "safety/personal_rules", "safety/personal_numbers",
     "safety/credentials", "safety/licence_report",
 ))  # fmt: skip
-FINDINGS = pa.schema(
-    [("item_id", pa.string()), ("source", pa.string()), ("rule", pa.string()), ("kind", pa.string()),
-     ("field", pa.string()), ("detail", pa.string()), ("synthetic", pa.bool_()), ("screenshot_sha256", pa.string())]
-)  # fmt: skip
-"""`rule`: `trigger`, `personal_data` or `credential`; `field`: where in the row, `screen` for triggers."""
+
+
+class Findings(Table, version=1):
+    """What was found, each once an item."""
+
+    item_id = Column(pa.string(), "step or sample that holds it")
+    source = Column(pa.string(), "name of the dataset")
+    rule = Column(pa.string(), "trigger, personal_data or credential")
+    kind = Column(pa.string(), "what of it, e.g. a phone number")
+    field = Column(pa.string(), "where in the row; screen for triggers")
+    detail = Column(pa.string(), "why, without the thing itself")
+    synthetic = Column(pa.bool_(), "made up by the source (a reserved number or domain), so that nothing is removed")
+    screenshot_sha256 = Column(pa.string(), "screen that shows it", null=True)
+
+
 TRIGGERS = pa.schema(
     [("source", pa.string()), ("number", pa.int32()), ("reason", pa.string()), ("screens", pa.int32()),
      ("wander", pa.float32()), ("listed", pa.float32()), ("aimed", pa.float32()), ("rough", pa.float32()),
@@ -205,7 +216,7 @@ def _look_part(out: PartWriter, store: Store, manifest: Manifest, source: str, k
     part = load_part(manifest, key, store)
     scan = scan_texts(part)
     looked, unreadable = look_at(on_screen(part), store.screen_bytes)
-    out.table("findings", pa.Table.from_pylist(scan.findings, schema=FINDINGS))
+    out.table("findings", pa.Table.from_pylist(scan.findings, schema=Findings.schema))
     out.table("looked", pa.Table.from_pylist(to_rows(looked), schema=LOOKED))
     gone = [{"item_id": name, "source": source, "reason": f"personal_data: {kind}"} for name, kind in scan.held.items()]
     out.table("quarantine", pa.Table.from_pylist(gone if policy == "quarantine" else [], schema=QUARANTINE))
@@ -231,7 +242,7 @@ def _trigger_part(
             items[screen] += names
     scan = scan_triggers(source, looked, facts, items, store.screen_bytes)
     out.table("triggers", pa.Table.from_pylist(scan.rows(source), schema=TRIGGERS))
-    out.table("findings", pa.Table.from_pylist(scan.findings, schema=FINDINGS))
+    out.table("findings", pa.Table.from_pylist(scan.findings, schema=Findings.schema))
     gone = sorted({finding["item_id"] for finding in scan.findings})
     rows = [{"item_id": name, "source": source, "reason": "trigger"} for name in gone]
     out.table("quarantine", pa.Table.from_pylist(rows, schema=QUARANTINE))

@@ -376,3 +376,22 @@ def test_people_have_what_had_no_answer_asked_again_by_a_number(tmp_path: Path) 
     assert ask_again_of(build_judge(sources.judge_config(work))) == 2
     usual = replace(work, deployment=deployment.Deployment(tmp_path))
     assert ask_again_of(build_judge(sources.judge_config(usual))) == 0
+
+
+def test_every_column_of_a_table_says_what_stands_in_it(stages: dict[str, graph.Stage], loaded: dg.Definitions) -> None:
+    shown = {spec.key.to_user_string(): spec.metadata for spec in loaded.resolve_all_asset_specs()}
+    tabled = {key: stage.columns for key, stage in stages.items() if stage.columns is not None}
+    assert {
+        "unified/aitw",
+        "gold/aitw",
+        "verdicts/aitw",
+        "hygiene/contamination",
+        "mid_training/mixture",
+    } <= tabled.keys()
+    for key, table in tabled.items():
+        columns = shown[key]["dagster/column_schema"].columns
+        assert [column.name for column in columns] == table.schema.names
+        assert not [column.name for column in columns if not column.description]
+        assert stages[key].table
+    untold = {key for key, stage in stages.items() if stage.table and stage.columns is None}
+    assert {key.partition("/")[0] for key in untold} == {"evaluations"}  # their records differ by domain

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 from bench import nights_figures as figures  # noqa: E402
 from bench.nights_arrivals import BY_HAND, Arrivals  # noqa: E402
 from pipelines.store import PartSpec, PartWriter, Store  # noqa: E402
-from pipelines.training_data.mixture import MIXTURE, SHARES  # noqa: E402
+from pipelines.training_data.mixture import SHARES, Mixture  # noqa: E402
 
 
 def _commit(store: Store, asset: str, parts: dict[str, int]) -> None:
@@ -98,7 +98,7 @@ def test_damage_is_found(tmp_path: Path) -> None:
                "repeats": [1], "row_groups": [0], "tokens": 9}  # fmt: skip
 
         def write(out: PartWriter, row: dict[str, object] = row) -> None:
-            out.table("mixture", pa.Table.from_pylist([row], schema=MIXTURE))
+            out.table("mixture", pa.Table.from_pylist([row], schema=Mixture.schema))
             out.table("shares", SHARES.empty_table())
 
         spec = PartSpec("all", place)

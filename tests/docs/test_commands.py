@@ -27,7 +27,7 @@ from quality.review.queue import Queue
 from schemas import tables
 from schemas.ids import item_step
 from schemas.tables import Pairs, Steps, Tasks, Trajectories, TrajectoryRuns
-from trainer.suites.leaderboard import ROWS
+from trainer.suites.leaderboard import Standings
 
 GENERATED = {"sources.md", "log.md"}
 """Made by a command, and the log of decisions: no instructions to follow."""
@@ -134,7 +134,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
     made = {"trajectories": Trajectories.table([run]), "trajectory_runs": TrajectoryRuns.table([spent])}
     commit(store, "generation/verified/round_001", {}, made)
     commit(store, "review/queue", {}, {"queue": Queue.schema.empty_table()})
-    commit(store, "leaderboard/standings", {}, {"rows": ROWS.empty_table()})
+    commit(store, "leaderboard/standings", {}, {"rows": Standings.schema.empty_table()})
     duplicates = store.require("hygiene/duplicates")
     kept = {name: duplicates.read(name) for name in ("displaced", "keep")}
     commit(store, "hygiene/duplicates", duplicates.inputs, {**kept, "pairs": Pairs.schema.empty_table()})

@@ -22,18 +22,34 @@ import pyarrow.parquet as pq
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import canonical_json, digest
+from schemas.tables import Column, Table
 
 ASSET, RESULTS = "leaderboard/standings", "leaderboard/results"
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 REPORT, RECORDS = "report.json", "records.jsonl"
 HELDOUT_MEASURES = {"grounding": "hit", "navigation": "step"}
 
-ROWS = pa.schema(
-    [("suite", pa.string()), ("policy", pa.string()), ("measure", pa.string()), ("mean", pa.float64()),
-     ("low", pa.float64()), ("high", pa.float64()), ("n", pa.int64()), ("clusters", pa.int64()),
-     ("control", pa.string()), ("control_mean", pa.float64()), ("evaluation", pa.string()), ("version", pa.string()),
-     ("code_version", pa.string()), ("checkpoint_version", pa.string()), ("current", pa.bool_())]
-)  # fmt: skip
+
+class Standings(Table, version=1):
+    """A figure of a policy on a suite, of every version that was measured."""
+
+    suite = Column(pa.string(), "what was asked")
+    policy = Column(pa.string(), "who answered")
+    measure = Column(pa.string(), "what was counted")
+    mean = Column(pa.float64(), "the figure; null where nothing was asked", null=True)
+    low = Column(pa.float64(), "lower end of its 95 % interval", null=True)
+    high = Column(pa.float64(), "upper end of its 95 % interval", null=True)
+    n = Column(pa.int64(), "questions or episodes")
+    clusters = Column(pa.int64(), "groups of them that the interval draws from")
+    control = Column(pa.string(), "the best control measured beside it", null=True)
+    control_mean = Column(pa.float64(), "the control's figure", null=True)
+    evaluation = Column(pa.string(), "asset that it is from")
+    version = Column(pa.string(), "version of that asset")
+    code_version = Column(pa.string(), "version of the code that measured")
+    checkpoint_version = Column(pa.string(), "version of the checkpoint; empty where it has none")
+    current = Column(pa.bool_(), "whether that version is the current one")
+
+
 DATES = pa.schema([("evaluation", pa.string()), ("version", pa.string()), ("committed", pa.string())])
 Row = dict[str, Any]
 
@@ -188,7 +204,7 @@ def _bounded(row: Row) -> bool:
 
 
 def _write(out: PartWriter, rows: Sequence[Row], dates: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-    out.table("rows", pa.Table.from_pylist(list(rows), schema=ROWS))
+    out.table("rows", pa.Table.from_pylist(list(rows), schema=Standings.schema))
     listed = [{"evaluation": asset, "version": version, "committed": date}
               for (asset, version), date in sorted(dates.items())]  # fmt: skip
     path = out.path("part-standings.dates.parquet", table="dates", hashed=False)

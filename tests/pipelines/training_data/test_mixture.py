@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from pipelines.storage.manifest import file_sha256
 from pipelines.store import PartSpec, Store, StoreError
 from pipelines.training_data.mixture import (
-    MIXTURE,
     SHARES,
     TARGET_SHARES,
+    Mixture,
     MixtureConfig,
     build_mixture,
     choose,
     shards_of,
     unit_hashes,
 )
-from pipelines.training_data.shards import INDEX, build_shards
+from pipelines.training_data.shards import ShardIndex, build_shards
 from schemas.tables import OBJECTIVES
 
 
@@ -37,7 +37,7 @@ def index(count: int, seed: int = 0, weights: tuple[float, ...] = (1, 1, 1, 1), 
              "split": "train", "tokens": int(rng.integers(50, 150)), "objective": OBJECTIVES[rng.choice(4, p=p)]}
             for n in range(count)
         ],
-        schema=INDEX,
+        schema=ShardIndex.schema,
     )  # fmt: skip
 
 
@@ -105,10 +105,10 @@ def test_mixture_of_real_shards_names_rows_that_exist_and_reports_shares(tmp_pat
     shards = build_shards(store, ["toy"])
     manifest = build_mixture(store)
     assert manifest.checks_passed
-    listed = shards.read("index", INDEX)
+    listed = shards.read("index", ShardIndex.schema)
     where = {(r["shard"], r["row"]): r for r in listed.to_pylist()}
     spent = 0
-    for row in manifest.read("mixture", MIXTURE).to_pylist():
+    for row in manifest.read("mixture", Mixture.schema).to_pylist():
         assert file_sha256(shards_of(store, manifest, [row["shard"]])[0]) == row["sha256"]
         for number, times, group in zip(row["rows"], row["repeats"], row["row_groups"], strict=True):
             entry = where[row["shard"], number]

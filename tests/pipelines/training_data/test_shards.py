@@ -15,7 +15,7 @@ import pytest
 from goldmaker import commit_gold, gold
 
 from pipelines.store import Store, StoreError
-from pipelines.training_data.shards import INDEX, ShardConfig, build_shards
+from pipelines.training_data.shards import ShardConfig, ShardIndex, build_shards
 from schemas.tables import Samples
 
 
@@ -41,7 +41,7 @@ def test_each_training_sample_is_packed_once_with_its_own_picture(tmp_path: Path
 
 def test_index_points_at_the_row_and_its_row_group(tmp_path: Path) -> None:
     manifest = build_shards(gold(tmp_path), ["toy"])
-    index = manifest.read("index", INDEX)
+    index = manifest.read("index", ShardIndex.schema)
     for entry in index.to_pylist():
         file = pq.ParquetFile(manifest.file(entry["shard"]))
         before = sum(file.metadata.row_group(g).num_rows for g in range(entry["row_group"]))
@@ -173,7 +173,8 @@ def test_without_a_held_out_split_the_shards_are_empty_and_warn(tmp_path: Path) 
     assert (said.name, said.blocking) == ("there is something to evaluate on", False)
     assert said.found == f"0 of 0 samples of validation among {manifest.counts['gold_samples']} of gold"
     assert manifest.counts["other_split"] == manifest.counts["gold_samples"] > 0
-    assert store.require("evaluations/heldout").read("index", INDEX).num_rows == 0 == len(manifest.paths("shard"))
+    held_out = store.require("evaluations/heldout").read("index", ShardIndex.schema)
+    assert held_out.num_rows == 0 == len(manifest.paths("shard"))
 
 
 def test_held_out_samples_that_are_all_left_out_are_a_failed_check(tmp_path: Path) -> None:

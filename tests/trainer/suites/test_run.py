@@ -127,7 +127,7 @@ def test_the_standings_are_an_asset_with_its_table(tmp_path: Path) -> None:
     from dagster_project import deployment, graph, metadata
 
     stage = graph.stages(deployment.Deployment(raw_root=Path("/nowhere")))[leaderboard.ASSET]
-    assert "evaluations/unified" in stage.deps and stage.columns == leaderboard.ROWS
+    assert "evaluations/unified" in stage.deps and stage.columns == leaderboard.Standings
     store = Store(tmp_path)
     shown = metadata.describe(stage, leaderboard.build_standings(store), store)
     assert "Nothing is evaluated yet" in shown["standings"].value and shown["dagster/row_count"] == 0

@@ -1,0 +1,51 @@
+"""The tables: rows are checked, a column's meaning is no part of what is written, versions stand in the files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from schemas.tables import BOX, Column, Steps, Table
+
+
+class Seen(Table, version=3):
+    """A table of its own."""
+
+    name = Column(pa.string(), "what it is called")
+    version = Column(pa.string(), "a column may be called so too", null=True)
+    box = Column(BOX, "where it stands", null=True)
+
+
+def test_a_table_lists_its_columns_in_order_with_types_meanings_and_its_version() -> None:
+    assert Seen.schema.names == ["name", "version", "box"] == list(Seen.meanings)
+    assert [field.nullable for field in Seen.schema] == [False, True, True]
+    assert Seen.schema.metadata[b"vesper.table"] == b"seen" and Seen.schema.metadata[b"vesper.version"] == b"3"
+    assert Seen.meanings["name"] == "what it is called" and "called" not in str(Seen.schema)
+
+
+def test_rows_make_a_checked_table() -> None:
+    table = Seen.table([{"name": "a", "box": [0, 1, 2, 3]}, {"name": "b"}])
+    Seen.check(table)
+    assert table.to_pylist() == [
+        {"name": "a", "version": None, "box": [0.0, 1.0, 2.0, 3.0]},
+        {"name": "b", "version": None, "box": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"version": "1"}, "Seen.name: null found"),
+        ({"name": "a", "other": 1}, "unknown column \\['other'\\]"),
+        ({"name": 3}, "Seen.name: expected string"),
+        ({"name": "a", "box": [0, 1, 2]}, "Seen.box: expected boxes of 4 numbers"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_named(row: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Seen.table([row])
+
+
+def test_a_table_of_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match="Seen: expected columns"):
+        Seen.check(Steps.schema.empty_table())
