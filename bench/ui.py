@@ -2,7 +2,7 @@
 
 Seconds until the definitions are loaded in a process of their own; until the lineage of all groups, and that of all
 assets, is drawn in a Chromium with an empty cache; and from the click on Materialize to the end of the run of one
-source on embedded data. `--pictures` keeps what was on the screen. Take the figures on a quiet machine.
+source on embedded data. `--pictures` keeps the lineage view. Take the figures on a quiet machine.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def lineage_s(url: str, groups: set[str], pictures: Path | None) -> Iterator[tup
             page.screenshot(path=pictures / "lineage_all.png")
 
 
-def materialised_s(url: str, pictures: Path | None) -> float:
+def materialised_s(url: str) -> float:
     """From the click to the end of the run."""
     with page_of(url) as page:
         page.goto(f"{url}/assets/unified/{SOURCE}?view=lineage&lineageScope=upstream")
@@ -100,10 +100,6 @@ def materialised_s(url: str, pictures: Path | None) -> float:
         spent = time.perf_counter() - began
         if ours[0]["status"] != "SUCCESS":
             raise RuntimeError(f"the run of unified/{SOURCE} ended as {ours[0]['status']}; see server.log")
-        if pictures:
-            page.goto(f"{url}/assets/unified/{SOURCE}?view=events")
-            page.get_by_text("Show Markdown").first.wait_for(timeout=60_000)
-            page.screenshot(path=pictures / "source.png")
         return spent
 
 
@@ -111,7 +107,7 @@ def main() -> int:
     """Take all figures; 1 if one is above its limit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0], epilog="example: python bench/ui.py")
     parser.add_argument("--json", type=Path, help="where the figures go too")
-    parser.add_argument("--pictures", type=Path, help="folder for what was on the screen")
+    parser.add_argument("--pictures", type=Path, help="folder for the lineage view")
     options = parser.parse_args()
     if options.pictures:
         options.pictures.mkdir(parents=True, exist_ok=True)
@@ -123,7 +119,7 @@ def main() -> int:
         figures = {"definitions loaded": definitions_s(environment)}
         with running(folder, environment) as url:
             figures |= dict(lineage_s(url, groups, options.pictures))
-            figures["one source materialised from the UI"] = materialised_s(url, options.pictures)
+            figures["one source materialised from the UI"] = materialised_s(url)
     print(f"{len(stages)} assets in {len(groups)} groups")
     for what, seconds in figures.items():
         print(f"{what:40} {seconds:6.1f} s of {LIMITS[what]:.0f} s")

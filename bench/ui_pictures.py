@@ -1,8 +1,8 @@
 """Pictures of the real UI for the documentation: python bench/ui_pictures.py --home .vesper --out docs/img
 
-Works on a copy of what `make demo` left: in it one source gets more native files on each of some nights, so that its
-assets have plots to show. Then Dagster's web server is started over the copy, and a Chromium looks at an asset of each
-kind. Look at the pictures before they are kept.
+Works on a copy of what `make demo` left, at which Dagster's web server and a Chromium look: at a checkpoint as the demo
+made it, then, in a history of its own, at a source that gets more native files on each of some nights, so that its
+assets have plots to show. Look at the pictures before they are kept.
 """
 
 from __future__ import annotations
@@ -20,20 +20,27 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from dagster_dev import page_of, running  # noqa: E402
 
+from dagster_project import instance  # noqa: E402
+
 SOURCE = "aitz"
 SHARES = (0.4, 0.6, 0.8, 1.0)
 """Of the source's episodes, night by night."""
 NIGHTLY = tuple(f"{stage}/{SOURCE}" for stage in ("raw", "unified", "verdicts", "gold"))
-PAGES = {
+
+Page = tuple[str, int, int, str]
+"""Asset, width and height of the window, what of the metadata: all, `Plots`, or of a name."""
+OF_THE_DEMO: dict[str, Page] = {"ui_checkpoint": ("checkpoints/unified", 1500, 900, "inputs")}
+OF_NIGHTS: dict[str, Page] = {
     "ui_source": (f"unified/{SOURCE}", 1500, 1050, ""),
     "ui_judge": (f"verdicts/{SOURCE}", 1500, 1500, "Plots"),
-    "ui_checkpoint": ("checkpoints/unified", 1500, 900, "inputs"),
 }
-"""Name of a picture → asset, width and height of the window, what of the metadata: all, `Plots`, or of a name."""
 
 
 def nights(home: Path) -> None:
-    """Materialise the source's assets once for each share of its episodes. Raises `CalledProcessError` if one fails."""
+    """Materialise the source's assets once for each share of its episodes, in a new history. Raises
+    `CalledProcessError` if one fails."""
+    shutil.rmtree(home / "dagster")
+    instance.prepare(home)
     native, incoming = home / "raw" / SOURCE, home / "incoming" / SOURCE
     episodes = sorted(path.relative_to(native) for path in native.rglob("*.json"))
     if not episodes:
@@ -52,6 +59,24 @@ def nights(home: Path) -> None:
         )  # fmt: skip
 
 
+def take(home: Path, pages: dict[str, Page], out: Path) -> None:
+    """A picture of each page, of a web server over `home`."""
+    with running(home, {"VESPER_NIGHTLY_CRON": ""}) as url:  # the schedule that people see
+        for picture, (asset, width, height, shown) in pages.items():
+            with page_of(url, width, height) as page:
+                page.goto(f"{url}/assets/{asset}")
+                plots = page.get_by_text("Plots", exact=True).first
+                plots.wait_for(timeout=60_000)
+                if shown == "Plots":
+                    page.get_by_text("Columns", exact=True).first.click()  # folded, so that there is room
+                    plots.click()
+                    page.get_by_text("Loading plots").wait_for(state="hidden", timeout=60_000)
+                elif shown:
+                    page.get_by_placeholder("Filter metadata keys").fill(shown)
+                page.wait_for_timeout(3000)
+                page.screenshot(path=out / f"{picture}.png")
+
+
 def main() -> int:
     """Write all pictures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -62,20 +87,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="vesper-pictures-") as name:
         home = Path(name) / "home"
         shutil.copytree(options.home, home, symlinks=True)
+        take(home, OF_THE_DEMO, options.out)
         nights(home)
-        with running(home) as url:
-            for picture, (asset, width, height, shown) in PAGES.items():
-                with page_of(url, width, height) as page:
-                    page.goto(f"{url}/assets/{asset}")
-                    plots = page.get_by_text("Plots", exact=True).first
-                    plots.wait_for(timeout=60_000)
-                    if shown == "Plots":
-                        page.get_by_text("Columns", exact=True).first.click()  # folded, so that there is room
-                        plots.click()
-                    elif shown:
-                        page.get_by_placeholder("Filter metadata keys").fill(shown)
-                    page.wait_for_timeout(3000)
-                    page.screenshot(path=options.out / f"{picture}.png")
+        take(home, OF_NIGHTS, options.out)
     return 0
 
 
