@@ -42,7 +42,7 @@ def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
         "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
         "collect_rounds": "Verified trajectories of all rounds into the corpus and the task pool.",
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
-        "train": "Checkpoints and their evaluations.",
+        "train": "Checkpoints, evaluations, standings, the nano judge; and the staircase, which nothing else starts.",
     }
     seen = [upstream.key_of(name) for name in upstream.names_of(stages)]
     chosen = {name: [asset_key(stage.key) for stage in stages.values() if stage.job == name] for name in told}

@@ -102,7 +102,8 @@ class Email:
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """Who is told when a run has failed. `webhook`: an URL, or $VESPER_ALERT_WEBHOOK where the URL is a secret."""
+    """Who is told when a run has failed or checks begin to warn. `webhook`: an URL, or $VESPER_ALERT_WEBHOOK where
+    the URL is a secret."""
 
     webhook: str = ""
     email: Email | None = None

@@ -74,6 +74,7 @@ def disk(stage: Stage, work: Work) -> list[str]:
 def files(stage: Stage, work: Work) -> list[str]:
     """Native files of a source, or what makes the embedded ones."""
     from dagster_project.assets import sources
+    from pipelines import suites
 
     name = stage.key.partition("/")[2]
     if sources.follow(work.deployment, name) is not None:
@@ -83,7 +84,8 @@ def files(stage: Stage, work: Work) -> list[str]:
         there = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
         if there:
             return []
-        return [f"{stage.key}: expected native files in {folder}, found none; `vesper sources pull {name}` brings them"]
+        brought = "put them there by hand" if name in suites.registry() else f"`vesper sources pull {name}` brings them"
+        return [f"{stage.key}: expected native files in {folder}, found none; {brought}"]
     if not work.deployment.embedded:
         return [f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
                 "or allow embedded data in deployment.yaml"]  # fmt: skip

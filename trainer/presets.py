@@ -13,7 +13,7 @@ from typing import Any
 NANO_BASE = Path(__file__).parent / "weights" / "nano_base"
 """A nano model that can see (`python -m trainer.nano_base` builds it), as published weights are for other presets."""
 NORMS = r"language_model.*norm"
-"""For `trainer.modeling.model.train_only`: scales of the text decoder's norms, 1,984 of nano's 2.4 million numbers."""
+"""For `trainer.modeling.model.train_only`: scales of the text decoder's norms, 1,984 numbers of nano-base."""
 
 
 @dataclass(frozen=True, slots=True)

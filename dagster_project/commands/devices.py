@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from generators.daas.device import PROTOCOLS
+
 EXAMPLES = {
     "gateway": """examples:
   vesper gateway serve                             the authority and one node of this machine, until Ctrl+C
@@ -64,7 +66,7 @@ def _devices(actions: Any) -> None:
     asks(listing)
     adding = action("add", "register a device", add)
     adding.add_argument("id", help="its name: letters, digits, '.', '_' and '-'")
-    adding.add_argument("--protocol", choices=("cdp", "adb", "ssh"), required=True)
+    adding.add_argument("--protocol", choices=PROTOCOLS, required=True)
     adding.add_argument("--address", required=True, metavar="HOST:PORT")
     adding.add_argument("--label", action="append", default=[], help="a capability, such as kind=phone; repeatable")
     adding.add_argument("--options", default="{}", metavar="JSON", help="for the driver (docs/devices.md)")

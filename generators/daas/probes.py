@@ -20,7 +20,7 @@ async def probe(device: DeviceRecord, limit_s: float) -> str:
     try:
         async with asyncio.timeout(limit_s):
             reader, writer = await asyncio.open_connection(device.host, device.port)
-            return await _PROBES[device.protocol](device, reader, writer)
+            return await PROBES[device.protocol](device, reader, writer)
     except TimeoutError:
         return f"no answer within {limit_s:g} s"
     except asyncio.IncompleteReadError:
@@ -65,4 +65,4 @@ async def _ssh(device: DeviceRecord, reader: asyncio.StreamReader, writer: async
     return "expected SSH-2.0-…, found none"
 
 
-_PROBES = {"cdp": _cdp, "adb": _adb, "ssh": _ssh}
+PROBES = {"cdp": _cdp, "adb": _adb, "ssh": _ssh}

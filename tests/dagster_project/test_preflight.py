@@ -138,6 +138,8 @@ def test_native_files_are_looked_for(work: Work, tmp_path: Path, monkeypatch: py
     assert "expected native files" in preflight.files(stage, native)[0]
     (tmp_path / "incoming" / "aitw").mkdir(parents=True)
     assert "vesper sources pull aitw" in preflight.files(stage, native)[0]
+    (tmp_path / "incoming" / "screenspot").mkdir()
+    assert "put them there by hand" in preflight.files(_stage("raw/screenspot", "files"), native)[0]
     (tmp_path / "incoming" / "aitw" / "a").write_text("x")
     assert preflight.files(stage, native) == []
     monkeypatch.setenv("VESPER_BROWSER", str(tmp_path / "nothing"))

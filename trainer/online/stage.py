@@ -47,9 +47,9 @@ def online(context: Context, folder: Path) -> Made:
 
     Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with
     here, `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
-    rollout engine. Where devices stand is no part of it: the environment says (`generation.device_pools`). Raises
-    `ValueError` if the pool holds no task of the domain that runs here, or one that no device of the environment's
-    runs.
+    rollout engine. Where devices stand is no part of it: the environment says
+    (`generators.generation.execution.device_pools`). Raises `ValueError` if the pool holds no task of the domain that
+    runs here, or one that no device of the environment's runs.
     """
     config, settings = online_config(context), context.config["online"]
     worlds, options = tuple(settings["worlds"] or BROWSER_WORLDS), settings["world_options"]
