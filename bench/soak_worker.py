@@ -56,11 +56,8 @@ def contracts() -> list[Contract]:
     for at in range(6):
         for tasks in fsm:
             if at < len(tasks):
-                task = tasks[at]
-                start = {"world": "fsm", **task.start}
-                found.append(Contract(task.instruction, "web", task.target, start, task.rule, task.expected_steps,
-                                      task.capabilities))  # fmt: skip
-        found += [Contract.from_row(task.as_row()) for task in phones[3 * at : 3 * at + 3]]
+                found.append(tasks[at].contract())
+        found += [task.contract() for task in phones[3 * at : 3 * at + 3]]
     return list({contract.task_id: contract for contract in found}.values())
 
 

@@ -1,4 +1,4 @@
-"""`feedback/*`: what comes back to the start of the graph, as promoted manifests and never as edges.
+"""`feedback/*`: what comes back to the start of the graph, as frozen manifests and never as edges.
 
 Each is an observable source asset whose data version is the digest that was promoted last. A job promotes; a sensor
 starts it when there is something new. Consumers pin the digest.
@@ -17,7 +17,7 @@ from dagster_project.assets import review
 from dagster_project.assets.sources import judge_config
 from dagster_project.graph import Work
 from dagster_project.resources import JudgeResource, StoreResource, work
-from pipelines.storage.promoted import read_promoted
+from pipelines.storage.frozen import read_frozen
 from pipelines.store import Store
 from quality.review import promote as people
 
@@ -26,7 +26,7 @@ NOTHING = "nothing promoted yet"
 
 @dataclass(frozen=True)
 class Promotion:
-    """A promoted manifest (`pipelines.storage.promoted`), by its short name."""
+    """A frozen manifest (`pipelines.storage.frozen`), by its short name."""
 
     name: str
     description: str
@@ -36,6 +36,8 @@ class Promotion:
     """What of a manifest the asset's new version shows."""
     current: Callable[[Store], dict[str, Any] | None] | None = None
     """Reads the current manifest, where files beside it are to be verified too."""
+    mark: Callable[[Store], str] | None = None
+    """The digest that `promote` would promote now, "" for nothing; what `_when_new` looks at."""
 
     @property
     def key(self) -> dg.AssetKey:
@@ -43,7 +45,7 @@ class Promotion:
 
     def digest(self, store: Store) -> str:
         """What was promoted last; "" before the first."""
-        read = self.current or (lambda store: read_promoted(store.home, f"feedback/{self.name}"))
+        read = self.current or (lambda store: read_frozen(store.home, f"feedback/{self.name}"))
         return str((read(store) or {}).get("digest", ""))
 
     def asset(self) -> Any:
@@ -171,11 +173,28 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
-def _steering(name: str, store: Store) -> Any:
-    """What a function of `generators.generation.tasks.steering` says of a store; imported when it is called."""
-    from generators.generation.tasks import steering
+def _promote_evaluations(given: Work) -> dict[str, Any]:
+    from generators.generation.tasks.steering import promote_evaluations
 
-    return getattr(steering, name)(store)
+    return promote_evaluations(given.store)
+
+
+def _evaluations_mark(store: Store) -> str:
+    from generators.generation.tasks.steering import evaluations_mark
+
+    return evaluations_mark(store)
+
+
+def _promote_policy(given: Work) -> dict[str, Any]:
+    from generators.generation.tasks.steering import promote_policy
+
+    return promote_policy(given.store)
+
+
+def _policy_mark(store: Store) -> str:
+    from generators.generation.tasks.steering import policy_mark
+
+    return policy_mark(store)
 
 
 def _numbers(made: dict[str, Any]) -> dict[str, Any]:
@@ -187,18 +206,20 @@ EVALUATIONS = Promotion(
     "evaluations",
     "How often the agent does easy, medium and hard tasks, by its evaluations: what moves the next round's difficulty "
     "(generation.steer of deployment.yaml). Promoted by the job promote_evaluations.",
-    lambda given: _steering("promote_evaluations", given.store), _numbers,
+    _promote_evaluations, _numbers, mark=_evaluations_mark,
 )  # fmt: skip
 POLICY = Promotion(
     "policy",
     "The agent that acts in the next rounds where generation.policy of deployment.yaml is `checkpoint`. Promoted by "
     "the job promote_policy, unless it does worse than the one before.",
-    lambda given: _steering("promote_policy", given.store), _numbers,
+    _promote_policy, _numbers, mark=_policy_mark,
 )  # fmt: skip
 
 
 def _when_new(one: Promotion, job: dg.JobDefinition, waits: str) -> dg.SensorDefinition:
     """Starts a promotion's job when there is something new; `waits` says why there may be nothing to promote."""
+    look = one.mark
+    assert look is not None, f"feedback/{one.name} has no mark, so nobody can say what is new"
 
     @dg.sensor(
         job=job, name=f"new_{one.name}", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
@@ -206,7 +227,7 @@ def _when_new(one: Promotion, job: dg.JobDefinition, waits: str) -> dg.SensorDef
     )  # fmt: skip
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
         opened = store.open()
-        mark, before = _steering(f"{one.name}_mark", opened), one.digest(opened)
+        mark, before = look(opened), one.digest(opened)
         if not mark or mark == before:
             return dg.SkipReason("nothing new" if mark else waits)
         return dg.RunRequest(run_key=f"{one.name}-{mark}-after-{before}")

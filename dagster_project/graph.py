@@ -100,15 +100,3 @@ def stages(deployment: Deployment) -> dict[str, Stage]:
             raise ValueError(f"stage {stage.key}: defined twice, or before what it depends on: {missing}")
         found[stage.key] = stage
     return found
-
-
-def upstream(all_stages: Mapping[str, Stage], key: str) -> set[str]:
-    """All keys that a stage depends on, however far away."""
-    found: set[str] = set()
-    waiting = list(all_stages[key].deps)
-    while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found.add(one)
-            waiting += all_stages[one].deps
-    return found

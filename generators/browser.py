@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from generators.daas.drivers.cdp_keys import find_key
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Playwright
@@ -208,7 +210,23 @@ def open_browser(viewport: Viewport, init_script: str = "") -> Iterator[BrowserC
             context.close()
 
 
-def read_json(page: Page, expression: str) -> Any:
+_SHIFTED = frozenset('~!@#$%^&*()_+{}|:"<>?')
+"""What keys type together with shift; Playwright takes these as keys of their own."""
+
+
+def key_chord(keys: Sequence[str]) -> str:
+    """Keys, as `Hotkey` names them, as the one text that Playwright's `keyboard.press` takes; the case of a letter
+    stays. Raises `ValueError` for a name that no key has."""
+    found = []
+    for name in keys:
+        key = find_key(name)
+        if key is None and name not in _SHIFTED:
+            raise ValueError(f"no key is named {name!r:.40}")
+        found.append(name if key is None else "Space" if key.key == " " else key.key)
+    return "+".join(found)
+
+
+def evaluate_json(page: Page, expression: str) -> Any:
     """What an expression of a page gives, as JSON values. They come as one text: Playwright takes objects apart and
     checks them one by one, which for the elements of a screen takes three times as long as all the rest."""
     text = page.evaluate(f"JSON.stringify({expression})")

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from generators.environments.fsm.evaluate import RULE
 from generators.environments.world import Place, World, WorldError
+from generators.generation.tasks.contract import Contract
 from generators.policies.exploration import Exploration
-from generators.task_pool import contract_id, stratum
 from generators.walks import (
     Passing,
     Step,
@@ -37,7 +37,7 @@ from quality.judges.questions import Request, data_block
 from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Type
 from schemas.actions import Action
-from schemas.ids import canonical_json, digest
+from schemas.ids import digest
 
 if TYPE_CHECKING:
     from quality.model_client.client import ModelClient
@@ -63,26 +63,14 @@ class ReverseTask:
     start: dict[str, Any]
     rule: dict[str, Any]
     path: tuple[Action, ...]
-    low_level: tuple[str, ...]
     end: str
     weight: int
 
-    def as_row(self) -> dict[str, Any]:
-        """A row of the `tasks` table."""
-        state, rule = canonical_json(self.start), canonical_json(self.rule)
-        return {
-            "task_id": contract_id(self.target, self.instruction, state, rule),
-            "instruction": self.instruction,
-            "platform": self.platform,
-            "target": self.target,
-            "capabilities": sorted({type(action).__name__ for action in self.path}),
-            "initial_state": state,
-            "evaluator": rule,
-            "expected_steps": len(self.path),
-            "stratum": stratum(len(self.path)),
-            "origin": "dynamic",
-            "parents": [],
-        }
+    def contract(self) -> Contract:
+        """What the generation loop executes."""
+        kinds = sorted({type(action).__name__ for action in self.path})
+        return Contract(self.instruction, self.platform, self.target, self.start, self.rule, len(self.path),
+                        tuple(kinds), "dynamic")  # fmt: skip
 
 
 @dataclass
@@ -259,11 +247,11 @@ def synthesise(
 ) -> Report:
     """Walks over an exploration → tasks. `count` = walks tried; `dropped` says what became of the others."""
     writer, report, known = writer or EmbeddedWriter(seed), Report(), set[tuple[str, str]]()
-    for start, actions, switch in candidates(exploration, count, seed):
+    for start, actions in candidates(exploration, count, seed):
         try:
-            walk = record(world, start, actions, switch)
-            walk = record(world, start, without_loops(walk), switch, passing)
-            walk = record(world, start, until_it_lasts(walk), switch, passing)
+            walk = record(world, start, actions)
+            walk = record(world, start, without_loops(walk), passing)
+            walk = record(world, start, until_it_lasts(walk), passing)
         except WorldError:
             report.dropped["the walk can't be carried out"] += 1
             continue
@@ -287,6 +275,6 @@ def synthesise(
         report.tasks.append(
             ReverseTask(words, target, world.platform, {"world": world.name, **start},
                         {"rule": RULE, "conditions": lasting}, tuple(step.action for step in walk.steps),
-                        tuple(sentence(f) for f in facts), walk.end, 1 + round(4 * useful))
+                        walk.end, 1 + round(4 * useful))
         )  # fmt: skip
     return report

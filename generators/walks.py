@@ -1,6 +1,6 @@
 """Walks over a world: what was carried out and seen, without loops, up to what lasts; and where to walk (GUI-ReWalk).
 
-A walk is a way that an explorer found, or a stochastic stride over its graph followed by a reasoned one: the shortest
+A walk is a way that a run took, or a stochastic stride over its graph followed by a reasoned one: the shortest
 known way to a screen worth reaching.
 """
 
@@ -16,6 +16,7 @@ from generators.environments.world import Place, World
 from generators.policies.exploration import FIELDS, Exploration, Way, fingerprint
 from schemas.action_types import Click, Type
 from schemas.actions import Action, parse
+from schemas.coordinates import contains
 from schemas.ids import digest
 
 Passing = Callable[[str], bool]
@@ -39,24 +40,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Walk:
-    """Actions that were carried out from `start`, with the world's state at both ends. `switch` = number of steps of
-    the stochastic stride (-1: there was none)."""
+    """Actions that were carried out from `start`, with the world's state at both ends."""
 
     start: Mapping[str, Any]
     steps: tuple[Step, ...]
     first_state: Mapping[str, Any]
     last_state: Mapping[str, Any]
     end: str
-    switch: int = -1
 
 
-def record(
-    world: World,
-    start: Mapping[str, Any],
-    actions: Sequence[Action],
-    switch: int = -1,
-    passing: Passing | None = None,
-) -> Walk:
+def record(world: World, start: Mapping[str, Any], actions: Sequence[Action], passing: Passing | None = None) -> Walk:
     """Carry actions out from a fresh start and note what was visible. Raises `WorldError` where that isn't possible."""
     look = getattr(world, "places", None) or (lambda: world.observe().places)
     world.reset(start)
@@ -67,7 +60,7 @@ def record(
     for action in actions:
         place = focus
         if isinstance(action, Click):
-            place = next((p for p in seen if p.clickable and _inside(p, action.box)), None)
+            place = next((p for p in seen if p.clickable and contains(p.box, action.box)), None)
             focus = place if place is not None and place.role in FIELDS else None
         world.act(action)
         if isinstance(action, Type):
@@ -77,12 +70,7 @@ def record(
         lasting = bool(changes(state, now, passing or history_passes))
         steps.append(Step(seen, action, after, place if isinstance(action, Click | Type) else None, now, lasting))
         seen, state = after, now
-    return Walk(dict(start), tuple(steps), first, world.state(), fingerprint(seen, sorted(set(typed))), switch)
-
-
-def _inside(place: Place, point: tuple[int, int]) -> bool:
-    left, top, right, bottom = place.box
-    return left <= point[0] <= right and top <= point[1] <= bottom
+    return Walk(dict(start), tuple(steps), first, world.state(), fingerprint(seen, sorted(set(typed))))
 
 
 def without_loops(walk: Walk) -> list[Action]:
@@ -110,24 +98,22 @@ def exact(places: Sequence[Place]) -> str:
     return digest([(list(p.box), p.role, p.name, p.text) for p in places])
 
 
-def candidates(
-    exploration: Exploration, count: int, seed: int
-) -> Iterator[tuple[Mapping[str, Any], list[Action], int]]:
-    """(start, actions, switch) of up to `count` walks: explored ways and stochastic-then-reasoned ones, in turn."""
+def candidates(exploration: Exploration, count: int, seed: int) -> Iterator[tuple[Mapping[str, Any], list[Action]]]:
+    """(start, actions) of up to `count` walks: explored ways and stochastic-then-reasoned ones, in turn."""
     rng = Random(f"reverse-tasks/{seed}")
     ways = [s for s in exploration.screens if 0 < len(s.way) <= MOST_STEPS]
     rng.shuffle(ways)
     for number in range(count):
         if number % 2 == 0 and number // 2 < len(ways):
             screen = ways[number // 2]
-            yield exploration.starts[screen.start], [parse(action) for action in screen.way], -1
+            yield exploration.starts[screen.start], [parse(action) for action in screen.way]
         else:
             found = rewalk(exploration, rng)
             if found is not None:
                 yield found
 
 
-def rewalk(exploration: Exploration, rng: Random) -> tuple[Mapping[str, Any], list[Action], int] | None:
+def rewalk(exploration: Exploration, rng: Random) -> tuple[Mapping[str, Any], list[Action]] | None:
     """A stochastic stride of 2 to 8 known edges, then the shortest known way to a screen where something was achieved
     (a button led there). None where the graph has no such way."""
     out: dict[int, list[Way]] = {}
@@ -145,12 +131,11 @@ def rewalk(exploration: Exploration, rng: Random) -> tuple[Mapping[str, Any], li
         way = rng.choice(out[here])
         actions.append(parse(way.action))
         here = way.target
-    switch = len(actions)
     target = rng.choice(goals)
     path = _shortest(out, here, target)
-    if path is None or switch + len(path) > MOST_STEPS:
+    if path is None or len(actions) + len(path) > MOST_STEPS:
         return None
-    return exploration.starts[origin.start], [*actions, *path], switch
+    return exploration.starts[origin.start], [*actions, *path]
 
 
 def _shortest(out: Mapping[int, Sequence[Way]], source: int, target: int) -> list[Action] | None:

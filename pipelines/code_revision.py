@@ -21,7 +21,8 @@ def code_revision(folder: Path | None = None) -> str | None:
         if not head.startswith("ref: "):
             return head or None
         name = head.removeprefix("ref: ")
-        common = git / (git / "commondir").read_text().strip() if (git / "commondir").is_file() else git
+        elsewhere = git / "commondir"
+        common = git / elsewhere.read_text(encoding="utf-8").strip() if elsewhere.is_file() else git
         for root in (git, common):
             if (root / name).is_file():
                 return (root / name).read_text(encoding="utf-8").strip()

@@ -66,7 +66,7 @@ def derive_samples(
     config = config or DeriveConfig()
     steps = steps.sort_by([("source", "ascending"), ("episode_id", "ascending"), ("step_index", "ascending")])
     rows = steps.drop_columns(["native_action", "language", "episode_outcome"]).to_pylist()
-    views = list(_views(screens, rows, samples, config))
+    views = list(_views(screens, rows, samples))
     pool = NamePool()
     for view in views:
         for element in view.uniquely_named(config):
@@ -123,7 +123,7 @@ def _phashes(screens: pa.Table) -> dict[str, int]:
     return dict(zip(*columns, strict=True))
 
 
-def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None, config: DeriveConfig) -> Iterator[ScreenView]:
+def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterator[ScreenView]:
     """Screens with at least one usable element, once per picture, in order of sha256."""
     seen: dict[str, tuple[str, str, str, tuple[str, int]]] = {}  # sha256 → (split, platform, parent, key)
 

@@ -46,7 +46,8 @@ def unify_directory(source: str, raw: Raw, out: Path, *, beam_options: Sequence[
     with (out / "quarantine.jsonl").open("w", encoding="utf-8") as stream:
         for row in manifest.read("quarantine", Quarantine.schema).to_pylist():
             stream.write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
-    (out / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    text = json.dumps(report, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    (out / "report.json").write_text(text, encoding="utf-8")
     return report
 
 

@@ -9,6 +9,8 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pipelines.markdown_text import markdown_text
+
 CSS = """
 :root{color-scheme:light dark;--ink:#22304a;--pale:#9db4c0;--line:#d7dee6;--ground:#fff}
 @media(prefers-color-scheme:dark){:root{--ink:#e5ebf3;--pale:#5d7886;--line:#33404f;--ground:#151b24}}
@@ -38,19 +40,23 @@ class Section:
 
 def markdown(title: str, sections: Sequence[Section]) -> str:
     """The page as Markdown; pictures are left to the caller."""
-    lines = [f"# {_md(title)}", ""]
+    lines = [f"# {markdown_text(title)}", ""]
     for section in sections:
-        lines += [f"## {_md(section.title)}", ""] if section.title else []
-        lines += [_md(section.text), ""] if section.text else []
+        lines += [f"## {markdown_text(section.title)}", ""] if section.title else []
+        lines += [markdown_text(section.text), ""] if section.text else []
         if section.rows:
-            lines += [f"| {' | '.join(_md(name) for name in section.names)} |", "|" + "---|" * len(section.names)]
-            lines += [f"| {' | '.join(_md(_cell(cell)) for cell in row)} |" for row in section.rows]
+            lines += [_row(section.names), "|" + "---|" * len(section.names)]
+            lines += [_row([_cell(cell) for cell in row]) for row in section.rows]
             lines.append("")
         if section.bars:
             lines += ["| | |", "|---|---|"]
-            lines += [f"| {_md(name)} | {_cell(value)} |" for name, value in section.bars.items()]
+            lines += [f"| {markdown_text(name)} | {_cell(value)} |" for name, value in section.bars.items()]
             lines.append("")
     return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(markdown_text, cells))} |"
 
 
 def page(title: str, sections: Sequence[Section]) -> str:
@@ -105,11 +111,3 @@ def _cell(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _md(text: str) -> str:
-    flat = " ".join(text.split())
-    for sign, written in (("\\", "\\\\"), ("|", "\\|"), ("*", "\\*"), ("_", "\\_"), ("`", "\\`"), ("[", "\\["),
-                          ("<", "&lt;")):  # fmt: skip
-        flat = flat.replace(sign, written)
-    return flat

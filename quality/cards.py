@@ -30,7 +30,7 @@ from quality.drawing import DRAWING_VERSION, draw_action, draw_boxes
 from schemas.actions import parse
 from schemas.ids import digest
 
-CODE_VERSION = f"1.{DRAWING_VERSION}"
+CODE_VERSION = f"2.{DRAWING_VERSION}"
 PICTURES = 12
 SIDE_PX = 480
 STAGES = ("raw", "unified", "verdicts", "gold")

@@ -32,7 +32,7 @@ from quality.screens import Box, Element
 from schemas.actions import CallUser, Finished, Type, Wait
 
 JUDGE = "cleaning"
-VERSION = f"cleaning-1-{code_digest(('cleaning', 'safety/credentials', 'evidence/pixels'))}"
+VERSION = "cleaning-1-" + code_digest(("cleaning", "safety/credentials", "safety/personal_numbers", "evidence/pixels"))
 SAME_BOX = 0.9
 """Intersection over union from which two boxes are one place."""
 SAME_LIST = 0.9

@@ -121,5 +121,6 @@ def _write_screens(part: Part, steps: pa.Table, samples: pa.Table, out_dir: Path
 
 
 def _write_report(out_dir: Path, report: dict[str, Any]) -> dict[str, Any]:
-    (out_dir / "report.json").write_text(json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    text = json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    (out_dir / "report.json").write_text(text, encoding="utf-8")
     return report

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipelines.storage.promoted import MANIFEST, POINTER, promoted_digest
+from pipelines.storage.frozen import MANIFEST, POINTER, frozen_digest
 from pipelines.takedown.tables import Needles, matches
 from pipelines.takedown.withdrawn import Taken
 from quality.judges.judge import JudgeError
@@ -112,7 +112,7 @@ def _forget_sets(home: Path, feedback: str, taken: Taken) -> list[str]:
         one = manifest.parent
         if not any(matches(pq.read_table(path), needles).any() for path in sorted(one.glob("*.parquet"))):
             continue
-        if promoted_digest(home, feedback) == one.name:
+        if frozen_digest(home, feedback) == one.name:
             (folder / POINTER).unlink()
         aside = Path(tempfile.mkdtemp(dir=folder, prefix=".gone-"))
         os.replace(one, aside / one.name)

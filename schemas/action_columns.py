@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.action_types import ACTION_TYPES, BARE, DIRECTIONS, POINTED, TEXTED
+from schemas.actions import ESCAPES
 from schemas.coordinates import UNITS
 
 ARGUMENTS = pa.schema(
@@ -34,7 +35,6 @@ _NAMES = {
     "texted": [kind.__name__ for kind in TEXTED],
     "bare": [kind.__name__ for kind in BARE],
 }
-_ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 
 
 def _join(*parts: pa.Array | str) -> pa.Array:
@@ -47,7 +47,7 @@ def _is_in(column: pa.Array, names: list[str]) -> pa.Array:
 
 
 def _quote(column: pa.Array) -> pa.Array:
-    for raw, escaped in _ESCAPES:
+    for raw, escaped in ESCAPES:
         column = pc.replace_substring(column, raw, escaped)
     return _join("'", column, "'")
 
@@ -56,7 +56,7 @@ def _unescape(column: pa.Array) -> pa.Array:
     """Undo the escapes: cut at every escaped backslash first, so that the rest can be replaced independently."""
     pieces = pc.split_pattern(column, "\\\\")
     values = pieces.flatten()
-    for raw, escaped in _ESCAPES[1:]:
+    for raw, escaped in ESCAPES[1:]:
         values = pc.replace_substring(values, escaped, raw)
     lengths = pc.fill_null(pc.list_value_length(pieces), 0)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])

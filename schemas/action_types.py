@@ -10,6 +10,7 @@ from dataclasses import dataclass
 ACTION_SPACE = "v1.5"
 DIRECTIONS = ("up", "down", "left", "right")
 """What the view does: `down` shows what lies below (the finger moves up)."""
+OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 
 Point = tuple[int, int]
 REFUSED: Point = (-1, -1)

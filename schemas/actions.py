@@ -43,7 +43,8 @@ __all__ = [
     "Scroll", "Type", "Wait", "format", "parse", "parse_reply", "render", "scroll_direction",
 ]  # fmt: skip
 
-_ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+"""Sign → how canonical text writes it, in the order in which they are replaced."""
 _UNESCAPE = {"\\": "\\", "'": "'", "n": "\n", "r": "\r", "t": "\t"}
 
 SYNTHESISED_PATHS: dict[str, tuple[Point, Point]] = {
@@ -56,7 +57,7 @@ SYNTHESISED_PATHS: dict[str, tuple[Point, Point]] = {
 
 
 def _quote(text: str) -> str:
-    for raw, escaped in _ESCAPES:
+    for raw, escaped in ESCAPES:
         text = text.replace(raw, escaped)
     return f"'{text}'"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -64,6 +65,6 @@ def box_to_unit(box_px: tuple[float, float, float, float], size_px: tuple[float,
     return [min(max(value, 0.0), float(UNITS)) for value in scaled]
 
 
-def contains(box: list[float] | tuple[float, ...], point: tuple[float, float]) -> bool:
+def contains(box: Sequence[float], point: Sequence[float]) -> bool:
     """Whether a point lies in a box, borders included (both in the same frame)."""
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]

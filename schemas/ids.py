@@ -11,10 +11,17 @@ from typing import Any
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys, no blanks, UTF-8 characters as they are, floats by `repr`.
 
-    Bytes are written as `{"sha256": …, "bytes": n}` (pictures never enter a text column). Non-finite
-    floats and unknown types raise `ValueError`.
+    Bytes are written as `{"sha256": …, "bytes": n}` (pictures never enter a text column), non-finite floats as texts
+    ("nan", "inf"), which JSON has no numbers for. Unknown types raise `ValueError`.
     """
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def split_json_lines(text: str) -> list[str]:
+    """Text of JSON lines → the lines, without their ends. `str.splitlines` would also cut at U+2028, U+2029 and U+0085,
+    which `canonical_json` writes as they are: a record whose text holds one would come back in two pieces."""
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _plain(value: Any) -> Any:

@@ -11,9 +11,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from trainer.runtime.tracking import OnEvent
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
-def _run(options: argparse.Namespace, config: dict[str, Any], on_event: Callable[[dict[str, Any]], None] | None) -> int:
+def _run(options: argparse.Namespace, config: dict[str, Any], on_event: OnEvent | None) -> int:
     from trainer.stages import run_stage
 
     passed = True

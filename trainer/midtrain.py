@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,11 +28,9 @@ from trainer.modeling.model import freeze_vision, recompute
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
 from trainer.runtime.precision import autocast, in_bf16
-from trainer.runtime.tracking import Tracker
+from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.runtime.training_state import TrainingState
 from trainer.supervised_loss import token_losses, validate
-
-OnEvent = Callable[[dict[str, Any]], None]
 
 
 class RowSource(Protocol):

@@ -29,8 +29,8 @@ from pipelines.training_data.mixture import require_scan
 from schemas.ids import canonical_json, digest
 from trainer.presets import NANO_BASE, Preset, Shape, preset
 from trainer.runtime import tracking
+from trainer.runtime.tracking import OnEvent
 
-OnEvent = Callable[[dict[str, Any]], None]
 CODE_VERSION = "2"
 
 SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"

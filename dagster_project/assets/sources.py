@@ -21,7 +21,6 @@ from quality.judges.registry import JudgeConfig, asks_a_model
 from quality.refinement import gold
 from schemas.tables import Samples, Steps, Verdicts
 
-PARTS = ("raw", "unified", "verdicts", "gold")
 RAW_VERSION = f"1.{embedded.CODE_VERSION}"
 """Of the listing of native files, and of the generator of those that are embedded."""
 

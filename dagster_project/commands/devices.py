@@ -114,18 +114,18 @@ def serve(options: argparse.Namespace) -> int:
 def authority(options: argparse.Namespace) -> int:
     """The authority of a config file."""
     from generators.daas.authority.server import serve_authority
-    from generators.daas.config import authority_config, read_json
+    from generators.daas.config import authority_config, read_config
 
-    serve_authority(authority_config(_with_secret(read_json(options.config))))
+    serve_authority(authority_config(_with_secret(read_config(options.config))))
     return 0
 
 
 def node(options: argparse.Namespace) -> int:
     """A node of a config file."""
-    from generators.daas.config import node_config, read_json
+    from generators.daas.config import node_config, read_config
     from generators.daas.gateway.node import serve_node
 
-    values = _with_secret(read_json(options.config))
+    values = _with_secret(read_config(options.config))
     if os.environ.get(KEY):
         values.setdefault("api_key", os.environ[KEY])
     serve_node(node_config(values))

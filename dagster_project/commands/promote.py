@@ -41,22 +41,23 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def promote(options: argparse.Namespace) -> int:
     """Make a version current, or list them."""
-    from pipelines.storage import promotion
+    from pipelines.storage import choose_version
 
     store = open_store(options.data)
     asset, _, version = options.asset.partition("@")
     if options.list or options.json:
         return _show(store, asset, options.json)
-    _tell(asset, promotion.promote(store, asset, version or None, why=options.reason, force=options.force))
+    _tell(asset, choose_version.promote(store, asset, version or None, why=options.reason, force=options.force))
     return 0
 
 
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
-    from pipelines.storage import promotion
+    from pipelines.storage import choose_version
 
     store = open_store(options.data)
-    _tell(options.asset, promotion.roll_back(store, options.asset, options.to, why=options.reason, force=options.force))
+    change = choose_version.roll_back(store, options.asset, options.to, why=options.reason, force=options.force)
+    _tell(options.asset, change)
     return 0
 
 
@@ -67,8 +68,8 @@ def _tell(asset: str, change: Change) -> None:
 
 
 def _show(store: Store, asset: str, as_json: bool) -> int:
+    from pipelines.storage.choose_version import versions
     from pipelines.storage.current_version import read_history
-    from pipelines.storage.promotion import versions
 
     found, history = versions(store, asset), read_history(store.root(asset))
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipelines.adapter import Descriptor
+from pipelines.markdown_text import markdown_text
 
 STATUSES = ("kept", "lossy", "dropped")
 
@@ -27,7 +28,8 @@ def _overview(cards: Sequence[Descriptor]) -> Iterator[str]:
     yield from _table(
         ("source", "platforms", "objectives", "licence", "size", "kept", "lossy", "dropped"),
         [
-            (f"[{card.id}](#{card.id})", ", ".join(card.platforms), ", ".join(card.objectives), card.licence, card.size,
+            (f"[{markdown_text(card.id)}](#{card.id})",
+             *map(markdown_text, (", ".join(card.platforms), ", ".join(card.objectives), card.licence, card.size)),
              *(str(sum(loss.status == status for loss in card.loss)) for status in STATUSES))
             for card in cards
         ],
@@ -35,28 +37,21 @@ def _overview(cards: Sequence[Descriptor]) -> Iterator[str]:
 
 
 def _card(card: Descriptor) -> Iterator[str]:
-    yield from ("", f"## {card.id}", "")
+    yield from ("", f"## {markdown_text(card.id)}", "")
     facts = {
         "Title": card.title, "Origin": card.origin, "Licence": card.licence, "Size": card.size,
         "Language": card.language, "Native frame": card.frame, "A record is": card.record_unit,
         "What is counted": card.item_unit, "Companions": ", ".join(card.companions), "Citation": card.citation,
         "Known problems": "; ".join(card.known_problems),
     }  # fmt: skip
-    yield from (f"- {name}: {_plain(value)}" for name, value in facts.items() if value)
+    yield from (f"- {name}: {markdown_text(value)}" for name, value in facts.items() if value)
     yield ""
-    rows = [(loss.native, loss.unified, loss.status, loss.note) for loss in card.loss]
+    rows = [tuple(map(markdown_text, (loss.native, loss.unified, loss.status, loss.note))) for loss in card.loss]
     yield from _table(("native", "unified", "status", "reason"), rows)
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of cells that are Markdown already."""
     yield f"| {' | '.join(names)} |"
     yield f"|{'---|' * len(names)}"
-    yield from (f"| {' | '.join(_plain(cell) for cell in row)} |" for row in rows)
-
-
-def _plain(text: str) -> str:
-    """Text that no Markdown reader takes for markup."""
-    flat = " ".join(text.split())
-    for sign, written in (("\\", "\\\\"), ("|", "\\|"), ("*", "\\*"), ("<", "&lt;")):
-        flat = flat.replace(sign, written)
-    return flat
+    yield from (f"| {' | '.join(row)} |" for row in rows)

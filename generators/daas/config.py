@@ -116,7 +116,7 @@ def node_config(values: Mapping[str, Any]) -> NodeConfig:
     return NodeConfig(**_known(NodeConfig, values))
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     """A config file. Raises `ValueError` that names it."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

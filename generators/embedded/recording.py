@@ -1,6 +1,6 @@
 """Neutral recorded episodes: scripted oracles that act in a real Chromium with real mouse and keyboard events.
 
-A `Recorder` carries out a task's plan on a `World`, taking the screen before every action. What it writes down is
+A `Recorder` carries out a task's plan on `OwnPages`, taking the screen before every action. What it writes down is
 what was done (pixels of the screen, origin top left), and success is read from the page's own state, never assumed.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
 
-from generators.browser import read_json
+from generators.browser import evaluate_json
 from generators.embedded import phrases
-from generators.environments.pages import APPS, Element, World
+from generators.environments.pages import APPS, Element, OwnPages
 from generators.environments.pages.tasks import TITLES, Task, app_of, holds, make_task
 
 Point = tuple[int, int]
@@ -91,7 +91,6 @@ class Episode:
     success: bool
     seed: int
     split: str = "train"
-    meta: dict[str, Any] = field(default_factory=dict)
 
 
 class OracleError(RuntimeError):
@@ -106,7 +105,7 @@ DONE = Act("done")
 class Recorder:
     """Carries out one task's plan. `world.platform` decides how: a finger, a mouse, or whole web pages."""
 
-    def __init__(self, world: World, rng: Random) -> None:
+    def __init__(self, world: OwnPages, rng: Random) -> None:
         self.world = world
         self.page = world.page
         self.rng = rng
@@ -277,9 +276,9 @@ def lower(box: Box, down: float) -> Box:
     return box[0], box[1] + down, box[2], box[3] + down
 
 
-def read_web_page(world: World) -> WebPage:
+def read_web_page(world: OwnPages) -> WebPage:
     """HTML and nodes of the page in whole-page CSS pixels, in one call."""
-    raw = read_json(world.page, "vesperPage()")
+    raw = evaluate_json(world.page, "vesperPage()")
     nodes = tuple(
         Node(n["uid"], n["tag"], n["attributes"], tuple(n["rect"]), n["key"], n["text"], n["clickable"])
         for n in raw["nodes"]
@@ -314,7 +313,7 @@ class Tally:
 SHORT = ("mail.star", "settings.switch", "settings.slider")  # one step inside the app, so they start outside it
 
 
-def record_one(world: World, family: str, seed: int, plan: Plan) -> Episode:
+def record_one(world: OwnPages, family: str, seed: int, plan: Plan) -> Episode:
     """One task of `family` on the screen of `seed`. Raises OracleError if the plan can't be carried out."""
     rng = Random(f"{family}/{seed}")
     app = app_of(family)
@@ -338,7 +337,7 @@ def record_one(world: World, family: str, seed: int, plan: Plan) -> Episode:
     )  # fmt: skip
 
 
-def record(world: World, plan: Plan, tally: Tally | None = None) -> list[Episode]:
+def record(world: OwnPages, plan: Plan, tally: Tally | None = None) -> list[Episode]:
     """`plan.count` episodes; a seed whose oracle fails is counted in `tally` and the next seed is tried."""
     tally = tally if tally is not None else Tally()
     episodes: list[Episode] = []

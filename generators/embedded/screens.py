@@ -8,10 +8,9 @@ from random import Random
 
 from generators.browser import RICO
 from generators.embedded.recording import split_of
-from generators.environments.pages import APPS, Element, World, open_pages
+from generators.environments.pages import APPS, Element, OwnPages, open_pages
 
 SCREEN_SEED = 9_000_000
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class StillScreen:
     picture: bytes | None
 
 
-def render(world: World, number: int, split: str, picture: bool) -> StillScreen:
+def render(world: OwnPages, number: int, split: str, picture: bool) -> StillScreen:
     """Screen `number`: an app of its own seed, after up to two random taps and perhaps a scroll."""
     rng = Random(f"still/{number}")
     app = APPS[number % len(APPS)]

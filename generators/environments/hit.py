@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from generators.environments.world import Place
+from schemas.coordinates import contains
 
 
 def under(places: Iterable[Place], point: Sequence[float]) -> Place | None:
     """The smallest element that can be clicked under a point; None where there is none."""
-    x, y = point
-    held = [p for p in places if p.clickable and p.key and p.box[0] <= x <= p.box[2] and p.box[1] <= y <= p.box[3]]
+    held = [place for place in places if place.clickable and place.key and contains(place.box, point)]
     return min(held, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1]), default=None)

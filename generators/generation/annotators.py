@@ -20,6 +20,7 @@ from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge, JudgeError
 from quality.screens import ScreenSource
 from schemas.action_types import CallUser, Launch, Type
 from schemas.actions import Action
+from schemas.coordinates import contains
 
 Outcome = Literal["completed", "partial", "infeasible", "failed"]
 LAST_SCREENS = 2
@@ -169,6 +170,6 @@ def _under(turn: Turn, point: tuple[int, int]) -> list[Mapping[str, Any]]:
     for element in turn.elements:
         left, top, right, bottom = element["box"]
         small = (right - left) * (bottom - top) <= CONTAINER * 1e6
-        if small and left <= point[0] <= right and top <= point[1] <= bottom:
+        if small and contains(element["box"], point):
             found.append(element)
     return found

@@ -1,4 +1,4 @@
-"""`feedback/verified`: the rounds that later rounds learn from, as a promoted manifest and never as an edge."""
+"""`feedback/verified`: the rounds that later rounds learn from, as a frozen manifest and never as an edge."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, round_numbe
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
 from generators.generation.tasks.catalogue import Catalogue, Outcome
+from pipelines.storage.frozen import freeze, read_frozen
 from pipelines.storage.manifest import Manifest, StoreError
-from pipelines.storage.promoted import promote as promote_manifest
-from pipelines.storage.promoted import read_promoted
 from pipelines.store import Store
 from schemas.ids import digest
 from schemas.tables import Trajectories
@@ -21,7 +20,7 @@ FEEDBACK = "feedback/verified"
 
 def promoted(store: Store) -> dict[str, Any]:
     """The promoted manifest: {"digest", "rounds": {round: version of generation/verified}}; empty before the first."""
-    return read_promoted(store.home, FEEDBACK) or {"digest": "", "rounds": {}}
+    return read_frozen(store.home, FEEDBACK) or {"digest": "", "rounds": {}}
 
 
 def promote(store: Store) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def promote(store: Store) -> dict[str, Any]:
     rounds = verified_rounds(store)
     data = {name: manifest.data_version for name, manifest in rounds.items()}
     versions = {name: found.version for name, found in rounds.items()}
-    return promote_manifest(store.home, FEEDBACK, {"digest": digest(data)[:16], "rounds": versions, "data": data})
+    return freeze(store.home, FEEDBACK, {"digest": digest(data)[:16], "rounds": versions, "data": data})
 
 
 def rounds_of(store: Store, asset: str) -> list[str]:

@@ -15,15 +15,14 @@ from generators.generation.feedback import require_verified
 from generators.generation.loop import BANK
 from generators.generation.tables import SOURCE
 from generators.generation.tasks.contract import Contract
-from generators.task_pool import PoolConfig, pool_row
+from generators.task_pool import GENERATED, PoolConfig, pool_row
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest, item_episode
 from schemas.tables import Steps, Tasks, Trajectories
 
-ASSET = "task_pool/generated"
+ASSET = GENERATED
 CODE_VERSION = "1"
-ENDS = ("Finished", "CallUser")
 
 
 def build_pool(store: Store, config: PoolConfig | None = None) -> Manifest:

@@ -9,7 +9,7 @@ from typing import Any
 
 from generators.generation.execution.journal import turn_from_plain, turn_to_plain
 from generators.generation.tasks.contract import Contract, Trajectory
-from schemas.ids import canonical_json
+from schemas.ids import canonical_json, split_json_lines
 
 _TIMES = ("observe_s", "decide_s", "act_s")
 
@@ -47,7 +47,7 @@ def write_lines(path: Path, trajectories: Iterable[Trajectory]) -> None:
 def read_lines(path: Path) -> list[Trajectory]:
     """Raises `ValueError` naming the file for a line that is no trajectory."""
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(split_json_lines(path.read_text(encoding="utf-8")), 1):
         try:
             found.append(from_plain(json.loads(line)))
         except (ValueError, KeyError, TypeError) as error:

@@ -155,7 +155,8 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     make_policy = parts.policies or embedded_policies
     policies = make_policy(config)
     plain = {"policy": policies.name, "seed": config.seed, "error_rate": config.error_rate,
-             "limits": [parts.limits.step_factor, parts.limits.step_extra], **config.wrappers}  # fmt: skip
+             "limits": [parts.limits.step_factor, parts.limits.step_extra], **config.wrappers,
+             **({"wording": policies.wording} if policies.wording else {})}  # fmt: skip
     pool = WrappedPool(parts.pool, config.wrapped) if config.wrappers else parts.pool
     spec = PartSpec("all", digest([CODE_VERSION, plain, bank.data_version]))
 

@@ -24,7 +24,6 @@ from gi.repository import Atspi, GLib  # noqa: E402
 KINDS = ("object:state-changed:focused", "object:state-changed:selected", "object:state-changed:armed",
          "object:state-changed:pressed", "object:text-caret-moved", "object:active-descendant-changed")  # fmt: skip
 LAYERS = ("menu", "popup menu", "combo box menu")
-TOP = ("application", "desktop frame")
 SCREEN = Atspi.CoordType.SCREEN
 
 

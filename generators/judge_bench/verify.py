@@ -20,7 +20,7 @@ from quality.items import provenance
 from schemas.action_types import Click, Scroll, scroll_direction
 from schemas.actions import Action, parse
 from schemas.coordinates import contains
-from schemas.ids import item_episode, item_sample, item_step
+from schemas.ids import item_episode, item_sample, item_step, split_json_lines
 
 Row = Mapping[str, Any]
 Both = tuple[list[Row], list[Row]]
@@ -123,7 +123,7 @@ def _tables(folder: Path) -> Both:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in split_json_lines(path.read_text(encoding="utf-8")):
         yield json.loads(line)
 
 

@@ -1,6 +1,6 @@
 """What a model is told before a turn: the goal, the last steps as text, and the current screenshot only.
 
-The wording stands in `prompt_templates/<version>/*.txt`; version and digest go into the lineage of what a policy made.
+The wording stands in `prompt_templates/<version>/*.txt`; version and digest are part of a round of generation.
 Checkpoints trained here are asked with `pipelines.prompts`, the words of their training; this is for models that
 others trained, which have to be told the action space.
 """

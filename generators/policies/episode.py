@@ -5,7 +5,7 @@ The durable loop over leased devices, which survives crashes, is `generators.gen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -45,17 +45,14 @@ class Episode:
 
 
 def run_episode(
-    world: World, policy: Policy, goal: str, start: Mapping[str, Any], seed: int = 0, max_steps: int = 30,
-    on_step: Callable[[Step], None] | None = None,
-) -> Episode:  # fmt: skip
+    world: World, policy: Policy, goal: str, start: Mapping[str, Any], seed: int = 0, max_steps: int = 30
+) -> Episode:
     """Reset the world and let the policy act until it says that it ends, three replies in a row can't be read, or
     `max_steps` are done. Raises `WorldError` where the world can't be reset or read, `PolicyError` of the policy."""
     world.reset(start)
     steps: list[Step] = []
     for step in turns(world, policy, goal, seed):
         steps.append(step)
-        if on_step is not None:
-            on_step(step)
         if len(steps) == max_steps:
             break
     answers = [s.decision.action.content for s in steps if isinstance(s.decision.action, CallUser)]

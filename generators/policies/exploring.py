@@ -1,7 +1,7 @@
 """A policy without a plan: clicks untried things that resemble the goal's words, fills fields, looks below, goes back.
 
-It reads the UI tree and nothing else. It is the floor that other policies are measured against, and its trajectories
-are what reverse synthesis starts from. (`explorer.Explorer` maps a whole world, and resets it as it likes.)
+It reads the UI tree and nothing else. It is the floor that other policies are measured against, and its trajectories,
+as those of any policy, are what reverse synthesis starts from (`generators.generation.tasks.catalogue`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from generators.environments.world import Place
 from generators.generation.tasks.contract import Contract
 from schemas.action_types import Click, Scroll
 from schemas.actions import Action
+from schemas.coordinates import contains
 
 MOST_STROKES = 14
 """Scrolls in one direction in search of an element."""
@@ -63,10 +64,7 @@ def click_on(place: Place) -> Click:
 
 def hits(action: Action | None, place: Place) -> bool:
     """Whether an action is a click on an element."""
-    if not isinstance(action, Click):
-        return False
-    left, top, right, bottom = place.box
-    return left <= action.box[0] <= right and top <= action.box[1] <= bottom
+    return isinstance(action, Click) and contains(place.box, action.box)
 
 
 def named(places: Sequence[Place], role: str, name: str, near: tuple[int, int] | None = None) -> Place | None:

@@ -15,12 +15,11 @@ from generators.environments.world import Place
 from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, Search, click_on, named
 from schemas.action_types import (
+    POINTED,
     CallUser,
     Click,
-    DoubleClick,
     Drag,
     Finished,
-    Hover,
     LongPress,
     PressBack,
     PressEnter,
@@ -30,7 +29,6 @@ from schemas.action_types import (
 )
 from schemas.actions import Action
 
-POINTED = (Click, DoubleClick, Hover, LongPress)
 MOST_BACKS = 3
 """Steps back in search of an element after a new beginning: an app opens where it was left."""
 TRACK = (0.058, 0.927)
@@ -52,7 +50,7 @@ def phone_plan(contract: Contract) -> tuple[Intent, ...]:
     if isinstance(seed, int):
         for family in contract.capabilities:
             task = make_task(family, seed) if family in FAMILIES else None
-            if task is not None and task.as_row()["task_id"] == contract.task_id:
+            if task is not None and task.contract().task_id == contract.task_id:
                 return task.plan
     raise ValueError(f"phone guide: no family of {list(contract.capabilities)} makes {contract.instruction[:60]!r}")
 

@@ -15,10 +15,9 @@ from generators.environments.world import Place
 from generators.policies.agent_prompt import AgentPrompt, template
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling, picture
 from generators.policies.policy import Decision, Policy, View
-from schemas.action_types import Click, DoubleClick, Hover, LongPress
+from schemas.action_types import POINTED
 from schemas.actions import Action, format, render
 
-POINTED = (Click, DoubleClick, Hover, LongPress)
 SEED_STEP = 7919
 """Between the seeds of proposers: proposals of one policy are draws of their own."""
 

@@ -25,9 +25,10 @@ Paths = Callable[[Contract], "Sequence[RecordedStep] | None"]
 """A contract's recorded path; None where there is none."""
 
 
-def guide_for(contract: Contract, paths: Paths | None = None) -> Guide:
+def guide_for(contract: Contract, paths: Paths | None = None, world: World | None = None) -> Guide:
     """The guide of a contract: its recorded path if there is one, else that of its app's plan, else of its evaluator's
-    world. Raises `ValueError` where there is none."""
+    world. `world`: the open one that it is carried out in, which MiniWoB++'s guide reads. Raises `ValueError` where
+    there is none."""
     from generators.policies.plan_guides import PhoneGuide, RecordedGuide
 
     path = paths(contract) if paths is not None else None
@@ -43,8 +44,23 @@ def guide_for(contract: Contract, paths: Paths | None = None) -> Guide:
         return FsmGuide()
     if rule == "phone_state":
         return PhoneGuide()
+    if rule == "miniwob_raw_reward" and world is not None:
+        return _page_guide(contract, world)
     raise ValueError(f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
-                     f"task of an FSM site, the phone or an app, or a recorded path")  # fmt: skip
+                     f"task of an FSM site, the phone, MiniWoB++ or an app, or a recorded path")  # fmt: skip
+
+
+def _page_guide(contract: Contract, world: World) -> Guide:
+    """The guide of a MiniWoB++ page. Raises `ValueError` where the world is only spoken to from afar."""
+    from generators.environments.miniwob.world import MiniwobWorld
+    from generators.environments.wrappers.wrapper import innermost
+    from generators.policies.miniwob_guide import MiniwobGuide
+
+    page = innermost(world)
+    if not isinstance(page, MiniwobWorld):
+        raise ValueError(f"scripted agent: {contract.target[:60]!r} is guided by its page, which must be open in this "
+                         f"process; found a {type(page).__name__}")  # fmt: skip
+    return MiniwobGuide(page)
 
 
 def _app_guide(contract: Contract) -> Guide | None:
@@ -68,7 +84,7 @@ def scripted(error_rate: float = 0.0, explore_turns: int = 3, errors: Sequence[s
 
     def make(contract: Contract, world: World) -> Policy:
         return ScriptedAgent(
-            guide_for(contract, paths), contract, world.state, error_rate=error_rate,
+            guide_for(contract, paths, world), contract, world.state, error_rate=error_rate,
             errors=ERRORS if errors is None else errors, explore_turns=explore_turns,
         )  # fmt: skip
 
@@ -89,7 +105,7 @@ def openai(
     extra: Mapping[str, Any] | None = None,
 ) -> PolicyMaker:  # fmt: skip
     """A model behind the OpenAI protocol (`openai_agent.OpenAIAgent`); all executions share one endpoint."""
-    from generators.policies.agent_prompt import AgentPrompt
+    from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
     from quality.model_client.rate_limit import RateLimits
@@ -103,7 +119,7 @@ def openai(
     def make(contract: Contract, world: World) -> Policy:
         return OpenAIAgent(endpoint, prompt, sampling, append_enter_after_type=append_enter_after_type)
 
-    return PolicyMaker(model, make)
+    return PolicyMaker(model, make, f"{AGENT_PROMPT_VERSION} {template_digest()}")
 
 
 POLICIES: dict[str, Callable[..., PolicyMaker]] = {"explorer": explorer, "openai": openai, "scripted": scripted}
@@ -138,7 +154,7 @@ def with_demonstrations(policies: PolicyMaker, memory: DemonstrationMemory, k: i
     def make(contract: Contract, world: World) -> Policy:
         return WithDemonstrations(policies.make(contract, world), held, k, contract.target, contract.task_id)
 
-    return PolicyMaker(name_with_demonstrations(policies.name, held, k), make)
+    return PolicyMaker(name_with_demonstrations(policies.name, held, k), make, policies.wording)
 
 
 def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | None = None) -> PolicyMaker:
@@ -152,4 +168,4 @@ def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | Non
     def make(contract: Contract, world: World) -> Policy:
         return ProposeAndJudge([policies.make(contract, world) for _ in range(count)], picks)
 
-    return PolicyMaker(name_with_proposals(policies.name, count, picks), make)
+    return PolicyMaker(name_with_proposals(policies.name, count, picks), make, policies.wording)

@@ -17,15 +17,15 @@ from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, Guide, click_on
 from generators.policies.policy import Decision, View
 from pipelines.prompts import reply_text
-from schemas.action_types import CallUser, Click, DoubleClick, Finished, Hover, LongPress, Scroll, Type, Wait
+from schemas.action_types import POINTED, CallUser, Click, Finished, Scroll, Type, Wait
 from schemas.actions import Action, parse_reply
+from schemas.coordinates import contains
 
 Truth = Callable[[], Mapping[str, Any]]
 """`World.state` of the world that the agent acts in."""
 ERRORS = ("neighbour", "other_text", "skipped", "stopped_early", "clicked_twice")
 NEAREST = 3
 """A neighbour is one of so many nearest elements."""
-POINTED = (Click, DoubleClick, LongPress, Hover)
 
 
 class ScriptedAgent:
@@ -105,7 +105,7 @@ class ScriptedAgent:
         if not isinstance(action, POINTED):
             return None
         x, y = action.box
-        others = [p for p in places if p.clickable and not _inside(p, (x, y))]
+        others = [p for p in places if p.clickable and not contains(p.box, (x, y))]
         others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
         if not others:
             return None
@@ -167,11 +167,6 @@ def _words(action: Action, role: str, name: str) -> str:
         return "Look for more."
     label = " ".join(part for part in (role, f'"{name[:60]}"' if name else "") if part)
     return f"{type(action).__name__} {label}".strip() + "."
-
-
-def _inside(place: Place, point: tuple[int, int]) -> bool:
-    left, top, right, bottom = place.box
-    return left <= point[0] <= right and top <= point[1] <= bottom
 
 
 def _slip(text: str, rng: Random) -> str:

@@ -35,7 +35,6 @@ from pipelines.native.aitw_native import (
     narrowed,
 )
 
-_LISTS = pa.list_(pa.float64())
 LARGE_GROUP = 4_096
 """Rows of a row group from which on reading it by itself is no loss."""
 _REPEATING = ("episode_id", "goal_info", "current_activity", "device_type", "results/type_action", *WORDS)

@@ -36,7 +36,6 @@ class View:
     bounds: Bounds | None
     reacts: bool
     """Clickable, long-clickable, checkable or scrollable, or a text field."""
-    leaf: bool
 
     @property
     def label(self) -> str:
@@ -67,7 +66,7 @@ def _view(node: ElementTree.Element) -> View:
     return View(
         kind=kind, text=node.get("text") or "", description=node.get("content-desc") or "",
         resource_id=node.get("resource-id") or "", bounds=bounds_of(node.get("bounds") or ""),
-        reacts=any(node.get(flag) == "true" for flag in flags) or "EditText" in kind, leaf=len(node) == 0,
+        reacts=any(node.get(flag) == "true" for flag in flags) or "EditText" in kind,
     )  # fmt: skip
 
 

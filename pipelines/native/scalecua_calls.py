@@ -15,13 +15,13 @@ from typing import Any
 from pipelines.adapter import Loss
 from pipelines.native import calls, pyautogui
 from pipelines.native.pyautogui import Call, CallError
+from schemas.action_types import OPPOSITE
 from schemas.actions import Action, Finished, Point, Scroll, scroll_direction
 from schemas.coordinates import OffScreen, point_to_unit
 
 OTHER = "other calls"
 _SEVERAL = "several calls"
 _SCROLLS = re.compile(r"\bscroll\w*\b[^.\n]{0,40}?\b(up|down)(?:ward)?s?\b", re.IGNORECASE)
-_TURNED = {"up": "down", "down": "up", "left": "right", "right": "left"}
 _BY_PYAUTOGUI = frozenset(
     {"click", "doubleClick", "tripleClick", "rightClick", "middleClick", "moveTo", "dragTo", "write", "typewrite",
      "press", "hotkey", "wait", "sleep", "keyDown", "keyUp", "mouseDown", "mouseUp"}
@@ -182,13 +182,13 @@ def _swipe(call: Call) -> Made:
             raise CallError("no_counterpart", "a swipe from a point to itself", "swipe")
         return Made((Scroll(start, end, scroll_direction(start, end)),), "swipe", False, ("direction_from_points",))
     finger = named.get("direction", "up")  # the source's own default
-    if not isinstance(finger, str) or finger.lower() not in _TURNED:
+    if not isinstance(finger, str) or finger.lower() not in OPPOSITE:
         raise CallError("bad_value", f"swipe: direction {finger!r:.40}", "swipe")
-    return Made((Scroll(direction=_TURNED[finger.lower()]),), "swipe", True, ("direction_is_the_fingers",))
+    return Made((Scroll(direction=OPPOSITE[finger.lower()]),), "swipe", True, ("direction_is_the_fingers",))
 
 
 def _point(value: Any) -> Point:
-    if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
+    if not isinstance(value, list) or len(value) != 2 or not all(map(is_number, value)):
         raise CallError("missing_field", f"swipe: expected two points, found {value!r:.60}", "swipe")
     try:
         return point_to_unit((value[0], value[1]), (1.0, 1.0))
@@ -205,5 +205,6 @@ def _end(call: Call) -> Made:
     return Made((Finished(info or ""),), "terminate", failed, ("terminate_failure",) if failed else (), status)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -24,15 +24,6 @@ MAX_RECORD_BYTES = 1 << 30
 _CHUNK = 1 << 20
 
 
-class TFRecordError(ValueError):
-    """A damaged file; `reason` is the word that is counted."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason
-        self.detail = detail
-
-
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One record of a file: its place, and its payload or what is wrong with it.
@@ -115,14 +106,6 @@ def scan_stream(file: BinaryIO) -> Iterator[Frame]:
             return
         offset += 16 + found.size
         index += 1
-
-
-def read(path: str | Path) -> Iterator[bytes]:
-    """Payloads of a file. Raises `TFRecordError` at the first damage, with the record's number and offset."""
-    for found in scan(path):
-        if found.data is None:
-            raise TFRecordError(str(found.reason), f"{Path(path).name} record {found.index}: {found.detail}")
-        yield found.data
 
 
 def _is_gzip(head: bytes) -> bool:

@@ -46,7 +46,7 @@ from pipelines.frames import fitting_screen
 from pipelines.mapping import ItemError, notices, unknown_fields
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.pyautogui import CallError
-from pipelines.native.scalecua_calls import LOSSES, OTHER, Made, read_step
+from pipelines.native.scalecua_calls import LOSSES, OTHER, Made, is_number, read_step
 from pipelines.prompts import grounding_text, point_answer
 from pipelines.readers import json_lines
 from pipelines.unicode_text import check_texts
@@ -299,11 +299,7 @@ def _sample(builder: SampleBuilder, row: _Row, screen: Screen) -> None:
     except (ValueError, RecursionError) as error:
         raise ItemError("bad_value", f"{word}: {error}", word) from error
     numbers = listed[0] if isinstance(listed, list) and len(listed) == 1 and len(places) == 1 else None
-    if (
-        not isinstance(numbers, list)
-        or len(numbers) != (4 if word == "box" else 2)
-        or not all(map(_is_number, numbers))
-    ):
+    if not isinstance(numbers, list) or len(numbers) != (4 if word == "box" else 2) or not all(map(is_number, numbers)):
         raise ItemError("bad_value", f"expected one {word}, found {places[0][1][:60]!r}", word)
     if not all(0 <= number <= UNITS for number in numbers):
         raise ItemError("off_screen", f"{numbers} lies outside 0..{UNITS}", word)
@@ -314,7 +310,3 @@ def _sample(builder: SampleBuilder, row: _Row, screen: Screen) -> None:
         raise ItemError("empty_text", "the expression is empty", word)
     at = point_answer(to_unit(numbers[0], UNITS), to_unit(numbers[1], UNITS))
     builder.sample("grounding", grounding_text(named[0].strip()), at, screen, native_index=0, word=word)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

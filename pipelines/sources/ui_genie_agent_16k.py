@@ -44,6 +44,7 @@ from pipelines.native.chat import Turn, turns, without_pictures
 from pipelines.readers import json_lines
 from pipelines.spill import Spill
 from pipelines.unicode_text import check_texts
+from schemas.action_types import OPPOSITE
 from schemas.actions import (
     Action,
     Click,
@@ -78,7 +79,6 @@ _BUTTONS: Mapping[str, Action] = {
     "enter": PressEnter(),
     "recent": PressRecent(),
 }
-_TURNED = {"up": "down", "down": "up", "left": "right", "right": "left"}
 _WORDS = ("click", "long_press", "swipe", "type", "system_button", "open", "wait", "terminate", "key")
 _OTHER = "other actions"
 _RATIO_SLACK_PX = 28
@@ -281,9 +281,9 @@ def _swipe(step: _Step) -> tuple[Action, bool, list[str]]:
             raise ItemError("no_counterpart", "a swipe from a point to itself", step.word)
         return Scroll(start, end, scroll_direction(start, end)), False, ["direction_from_points"]
     finger = str(step.arguments.get("direction")).lower()
-    if finger not in _TURNED:
+    if finger not in OPPOSITE:
         raise ItemError("bad_value", f"swipe: expected two points or a direction, found {finger[:60]!r}", step.word)
-    return Scroll(direction=_TURNED[finger]), False, ["direction_is_the_fingers"]
+    return Scroll(direction=OPPOSITE[finger]), False, ["direction_is_the_fingers"]
 
 
 def _end(arguments: Mapping[str, Any]) -> tuple[Action, bool, list[str]]:

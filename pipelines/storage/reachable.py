@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from pipelines.storage.asset_locks import Holder, holder
 from pipelines.storage.current_version import read_pointer
+from pipelines.storage.frozen import frozen_versions
 from pipelines.storage.manifest import FileEntry, Manifest, StoreError
-from pipelines.storage.promoted import promoted_versions
 from pipelines.store import TOMBSTONE, Store
 
 VERSION = re.compile(r"[0-9a-f]{16}")
@@ -160,7 +160,7 @@ def _roots_of_need(
     for key, asset in assets.items():
         if asset.current is not None:
             yield key, asset.current, "current"
-    for key, version in promoted_versions(store.home):
+    for key, version in frozen_versions(store.home):
         yield key, version, "promoted as feedback"
     for key, asset in assets.items():
         if asset.holder is not None:

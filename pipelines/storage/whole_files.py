@@ -7,6 +7,9 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from schemas.ids import canonical_json
 
 PREFIX = ".put-"
 """Of the other name: `vesper gc` takes away what a killed process left, and listings pass it over."""
@@ -40,6 +43,12 @@ def whole_file(path: Path, *, lasting: bool = False, alone: bool = False) -> Ite
         if lasting:
             sync(part)
         os.replace(part, path)
+
+
+def put_json(path: Path, value: Any) -> None:
+    """Write a value as canonical JSON, whole or not at all, and lasting."""
+    with whole_file(path, lasting=True) as part:
+        part.write_text(canonical_json(value) + "\n", encoding="utf-8")
 
 
 def sync(path: Path) -> None:

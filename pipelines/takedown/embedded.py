@@ -17,6 +17,7 @@ from pipelines.adapter import Raw
 from pipelines.storage.manifest import file_sha256
 from pipelines.storage.parts import put_text
 from pipelines.takedown.withdrawn import Taken, TakenOfSource
+from schemas.ids import split_json_lines
 
 
 def cut_embedded(source: str, raw: Raw, taken: Taken) -> list[str]:
@@ -36,7 +37,7 @@ def cut_embedded(source: str, raw: Raw, taken: Taken) -> list[str]:
 
 def _cut_truth(path: Path, source: str, taken: Taken) -> bool:
     mine = TakenOfSource(taken, source)
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = [line + "\n" for line in split_json_lines(path.read_text(encoding="utf-8"))]
     left = []
     for number, line in enumerate(lines, 1):
         try:

@@ -158,7 +158,7 @@ def build_shards(
         index = pa.concat_tables(
             [pq.read_table(build.root / e.path) for e in entries] or [ShardIndex.schema.empty_table()]
         )
-        return build.commit(counts=_totals(counts, index), checks=_checks(index, counts, config, held))
+        return build.commit(counts=_totals(counts, index), checks=_checks(index, counts, config))
 
 
 def _plain(config: ShardConfig) -> dict[str, Any]:
@@ -312,7 +312,7 @@ def _totals(counts: Counter[str], index: pa.Table) -> dict[str, Any]:
     return {**dict(counts), "tokens": dict(sorted(tokens.items())), "tokens_total": sum(tokens.values())}
 
 
-def _checks(index: pa.Table, counts: Counter[str], config: ShardConfig, held: set[str]) -> list[Check]:
+def _checks(index: pa.Table, counts: Counter[str], config: ShardConfig) -> list[Check]:
     found = sorted(set(index["split"].to_pylist()))
     unique = len(set(index["sample_id"].to_pylist()))
     left_out = counts["other_split"] + sum(counts[reason] for reason in REASONS)

@@ -236,12 +236,17 @@ def wilson(hits: int, count: int, z: float = Z95) -> tuple[float, float]:
     """Score interval of a share (Wilson 1927), 95 % by default; (0, 1) for nothing counted."""
     if not 0 <= hits <= count:
         raise ValueError(f"wilson: expected 0 <= hits <= count, found {hits} of {count}")
-    if count == 0:
+    return score_interval(hits / count if count else 0.0, count, z)
+
+
+def score_interval(share: float, count: float, z: float = Z95) -> tuple[float, float]:
+    """Score interval of a share of a count that weights may have made a fraction (an effective number of items);
+    (0, 1) for none."""
+    if count <= 0:
         return 0.0, 1.0
-    share = hits / count
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return (0.0 if hits == 0 else max(middle - half, 0.0)), (1.0 if hits == count else min(middle + half, 1.0))
+    return (0.0 if share == 0 else max(middle - half, 0.0)), (1.0 if share == 1 else min(middle + half, 1.0))
 
 
 def cluster_bootstrap(

@@ -24,15 +24,13 @@ from quality.bench.truth import BANDS, DEFECTS, LABELS, Truth
 from quality.commands import read_directory
 from quality.evidence.episode import Habits
 from quality.items import Part
-from quality.judges.judge import Judge, JudgeError, Verdict, identity, route
+from quality.judges.judge import BAND_RANK, Judge, JudgeError, Verdict, identity, route
 from quality.judges.registry import report_of, requests_sent
 from quality.model_client.prices import Prices
 from quality.screens import ScreenBank, ScreenSource
 
 Split = Literal["all", "seen", "held_out"]
 SPLITS: tuple[Split, ...] = ("all", "seen", "held_out")
-THREE_BANDS = {"keep": 0, "rewrite": 1, "reconstruct": 2, "discard": 2}
-"""Reconstruct and discard are one: a score of 0–3 says which of both only once a repair was tried."""
 
 
 @dataclass(frozen=True)
@@ -199,8 +197,8 @@ def _scored(row: Mapping[str, Any], verdicts: Sequence[Verdict]) -> Scored:
     return Scored(
         item_id=row["item_id"], unit=unit, label=row["label"], kind=row["kind"], family=row["family"],
         held_out=row["held_out"], held_out_by=row["held_out_by"], magnitude=row["magnitude"],
-        band=THREE_BANDS[row["band"]], risk=max(risks, default=PREVALENCE),
-        said=THREE_BANDS[route(min(values))] if values else None, abstained=not risks,
+        band=BAND_RANK[row["band"]], risk=max(risks, default=PREVALENCE),
+        said=BAND_RANK[route(min(values))] if values else None, abstained=not risks,
     )  # fmt: skip
 
 

@@ -18,12 +18,11 @@ from typing import Any
 from quality.bench import calibration as cal
 from quality.commands import read_directory
 from quality.items import Episode, Part
-from quality.judges.judge import Judge, Verdict, identity, route
+from quality.judges.judge import BAND_RANK, Judge, Verdict, identity, route
 from quality.judges.verdicts import judge_part
 
 SCORES = ("alignment_score", "efficiency_score")
 _RULE = re.compile(rf"({'|'.join(SCORES)})=(.*)", re.DOTALL)
-_BANDS = {"keep": 0, "rewrite": 1, "reconstruct": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def episode_scores(part: Part, verdicts: Sequence[Verdict]) -> Mapping[str, int 
 def _agreement(name: str, pairs: Sequence[tuple[float, int]], rounds: int, seed: int) -> Agreement:
     native, said = [pair[0] for pair in pairs], [float(pair[1]) for pair in pairs]
     # A native score may be a fraction: the cuts of `route` stand at whole numbers, so its floor has the same band.
-    bands = [(_BANDS[route(math.floor(a))], _BANDS[route(int(b))]) for a, b in pairs]
+    bands = [(BAND_RANK[route(math.floor(a))], BAND_RANK[route(int(b))]) for a, b in pairs]
     counts = cal.confusion([one[0] for one in bands], [one[1] for one in bands], 3)
     interval = cal.cluster_bootstrap(
         [f"{number}" for number in range(len(pairs))],

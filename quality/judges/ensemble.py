@@ -22,8 +22,8 @@ from schemas.ids import digest
 
 VERSION = "ensemble-1"
 MAX_REASON = 200
-BANDS = 3
-"""keep, rewrite, reconstruct: the classes among which a judge of no skill hits one in three."""
+CLASSES = 3
+"""keep, rewrite, reconstruct: those among which a judge of no skill hits one in three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def calibrated_weights(band_accuracies: Sequence[float]) -> tuple[float, ...]:
         if not 0 <= share <= 1:
             raise ValueError(f"ensemble: band accuracy: expected 0..1, found {share!r}")
     bounded = [min(share, 0.99) for share in band_accuracies]
-    return tuple(max(math.log((BANDS - 1) * p / (1 - p)), 0.0) if p > 0 else 0.0 for p in bounded)
+    return tuple(max(math.log((CLASSES - 1) * p / (1 - p)), 0.0) if p > 0 else 0.0 for p in bounded)
 
 
 def weighted_median(scores: Sequence[int], weights: Sequence[float]) -> int:

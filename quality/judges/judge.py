@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 KEEP_FROM = 7
 REWRITE_FROM = 4
+BAND_RANK = {"keep": 0, "rewrite": 1, "reconstruct": 2, "discard": 2}
+"""Disposition → band, the best first. Reconstruct and discard are one: a score of 0–3 says which of both only once a
+repair was tried."""
 
 
 class JudgeError(RuntimeError):

@@ -24,8 +24,6 @@ from quality.screens import Screen
 from schemas.action_types import Action
 from schemas.ids import digest
 
-DEFAULT_MODEL = "Qwen/Qwen3-VL-235B-A22B-Instruct"
-"""The documented default, Qwen3-VL-235B-A22B as vLLM serves it; nothing is downloaded, an endpoint must serve it."""
 TEMPLATE_VERSION = "judge-1"
 EPISODE_PICTURES = 6
 MAX_ACTIONS = 60

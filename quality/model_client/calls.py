@@ -84,7 +84,6 @@ class _Question:
     sender: Sender
     content: list[dict[str, Any]]
     estimate: int
-    began: float
     deadline: float
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
@@ -227,7 +226,7 @@ class Engine:
         self._open(sender)
         content, estimate = await self._drawn(request)
         began = time.monotonic()
-        question = _Question(request, key, sender, content, estimate, began, began + self.retry.deadline_s)
+        question = _Question(request, key, sender, content, estimate, began + self.retry.deadline_s)
         for attempt in range(self.retry.attempts):
             waiting = time.monotonic()
             async with self._places:

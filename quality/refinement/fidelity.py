@@ -24,7 +24,7 @@ from quality.screens import ScreenBank
 from schemas.action_types import Finished, Launch, Scroll, Type, scroll_direction
 from schemas.actions import parse
 from schemas.coordinates import OffScreen, box_to_unit, contains
-from schemas.ids import item_sample, item_step
+from schemas.ids import item_sample, item_step, split_json_lines
 from schemas.tables import Samples, Screens, Steps, Verdicts
 
 Key = tuple[str, int | None]
@@ -89,7 +89,7 @@ class Truth:
 
     def __init__(self, path: Path) -> None:
         self._items: dict[Key, Planted] = {}
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(split_json_lines(path.read_text(encoding="utf-8")), 1):
             try:
                 entry = json.loads(line)
                 key = (str(entry["record"]), entry["item"])

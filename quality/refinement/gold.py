@@ -34,6 +34,7 @@ _CODE = (
     "review/kept",
     "cleaning",
     "safety/credentials",
+    "safety/personal_numbers",
 )
 CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}"
 

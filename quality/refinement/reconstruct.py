@@ -18,11 +18,10 @@ from quality.evidence.words import holds
 from quality.items import Episode, Row, Sample, Step
 from quality.refinement.repairs import repair_of, with_action
 from quality.screens import Box
-from schemas.action_types import DIRECTIONS, Scroll, Type
+from schemas.action_types import DIRECTIONS, OPPOSITE, Scroll, Type
 
 SNAP_LIMIT = 150.0
 """Units of 0..1000: a point or box further from the element named isn't slightly shifted, it is something else."""
-OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 DROP = "drop"
 EARLY = {"entities_unmet", "not_reached", "left_unconfirmed"}
 """Findings that say: the steps are right, the end comes too early."""

@@ -16,12 +16,9 @@ from typing import Any
 import numpy as np
 
 from pipelines.storage.manifest import Check
-from quality.bench.calibration import Z95, confusion, weighted_kappa
-from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Verdict
+from quality.bench.calibration import confusion, score_interval, weighted_kappa
+from quality.judges.judge import BAND_RANK, KEEP_FROM, Verdict, route
 from quality.review.sampling import base_id
-
-BANDS = {"discard": 0, "reconstruct": 0, "rewrite": 1, "keep": 2}
-"""Decision → band of the judge."""
 
 DEFAULT_FLOOR = 0.4
 """Quadratic κ below which a judge is refused: the lower end of "moderate" (Landis and Koch 1977)."""
@@ -53,23 +50,9 @@ class Cut:
     recall: float
 
 
-def score_band(score: int) -> int:
-    """0 below 4, 1 from 4, 2 from 7."""
-    return 2 if score >= KEEP_FROM else int(score >= REWRITE_FROM)
-
-
-def wilson_weighted(share: float, count: float, z: float = Z95) -> tuple[float, float]:
-    """Score interval of a share (Wilson 1927) of an effective number of items; (0, 1) for none."""
-    if count <= 0:
-        return 0.0, 1.0
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return (0.0 if share == 0 else max(middle - half, 0.0)), (1.0 if share == 1 else min(middle + half, 1.0))
-
-
 def cuts(pairs: Sequence[Pair]) -> list[Cut]:
     """Every cut 1..10. An abstention is never kept; it counts against the recall if people keep the item."""
-    known = [pair for pair in pairs if pair.decision in BANDS]
+    known = [pair for pair in pairs if pair.decision in BAND_RANK]
     wanted = math.fsum(pair.weight for pair in known if pair.decision == "keep")
     made = []
     for cut in range(1, 11):
@@ -78,7 +61,7 @@ def cuts(pairs: Sequence[Pair]) -> list[Cut]:
         right = math.fsum(pair.weight for pair in kept if pair.decision == "keep")
         effective = weight**2 / math.fsum(pair.weight**2 for pair in kept) if kept else 0.0
         precision = right / weight if kept else math.nan
-        low, high = wilson_weighted(precision if kept else 0.0, effective)
+        low, high = score_interval(precision if kept else 0.0, effective)
         made.append(Cut(cut, len(kept), precision, low, high, right / wanted if wanted else math.nan))
     return made
 
@@ -116,9 +99,9 @@ class Agreement:
 
 def judge_agreement(pairs: Sequence[Pair]) -> Agreement:
     """κ of the judge and the people; unweighted: it says how they agree on the items that were looked at."""
-    known = [pair for pair in pairs if pair.decision in BANDS]
+    known = [pair for pair in pairs if pair.decision in BAND_RANK]
     both = [pair for pair in known if pair.score is not None]
-    table = confusion([BANDS[pair.decision] for pair in both], [score_band(pair.score or 0) for pair in both], 3)
+    table = confusion([_band(pair.decision) for pair in both], [_band(route(pair.score)) for pair in both], 3)
     keep = np.array([[table[:2, :2].sum(), table[:2, 2].sum()], [table[2, :2].sum(), table[2, 2]]])
     return Agreement(
         len(both), len(both) / len(known) if known else math.nan, weighted_kappa(table), weighted_kappa(keep, 1),
@@ -126,11 +109,16 @@ def judge_agreement(pairs: Sequence[Pair]) -> Agreement:
     )  # fmt: skip
 
 
+def _band(decision: str) -> int:
+    """Place among the three bands from the worst on, the order of the tables here."""
+    return 2 - BAND_RANK[decision]
+
+
 def report(pairs: Sequence[Pair], precision: float = 0.9) -> dict[str, Any]:
     """As JSON: agreement, every cut, the one in use and the one that meets the target; undefined figures are null."""
     found, table, chosen = judge_agreement(pairs), cuts(pairs), keep_cut(pairs, precision)
     return {
-        "items": found.items, "unsure": sum(pair.decision not in BANDS for pair in pairs),
+        "items": found.items, "unsure": sum(pair.decision not in BAND_RANK for pair in pairs),
         "share_answered": _known(found.share), "kappa": _known(found.kappa), "keep_kappa": _known(found.keep_kappa),
         "bands": [list(line) for line in found.counts], "target_precision": precision,
         "keep_from": chosen.cut if chosen else None, "keep_from_in_use": KEEP_FROM,

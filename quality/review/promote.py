@@ -22,13 +22,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.storage.frozen import frozen_digest, point_to, read_frozen
 from pipelines.storage.manifest import Check, FileEntry, StoreError, data_version, file_sha256
-from pipelines.storage.promoted import point_to, promoted_digest, read_promoted
 from pipelines.store import Store, put_text
 from quality.items import Episode, Item, Part, Row, Sample
-from quality.judges.judge import Judge, JudgeError, Verdict, code_digest, identity
+from quality.judges.judge import BAND_RANK, Judge, JudgeError, Verdict, code_digest, identity
 from quality.review.agreement import agreement, consensus
-from quality.review.calibrate import BANDS, HumanSet, Pair, gate, judge_agreement, pairs_of, report
+from quality.review.calibrate import HumanSet, Pair, gate, judge_agreement, pairs_of, report
 from quality.review.queue import OpenQueue, open_earlier, open_queue
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
 from quality.screens import Screen, ScreenBank
@@ -209,7 +209,7 @@ def _shown(item: Item) -> list[Screen]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 def current(store: Store) -> dict[str, Any] | None:
     """The manifest of the promoted set, or None. Raises `StoreError` if its files aren't those it names."""
-    promoted = promoted_digest(store.home, KEY)
+    promoted = frozen_digest(store.home, KEY)
     return version(store, promoted) if promoted else None
 
 
@@ -220,7 +220,7 @@ def version(store: Store, digest: str) -> dict[str, Any]:
     folder = store.home / KEY / digest
     if not (folder / "manifest.json").is_file():
         raise StoreError(f"{KEY}: no promoted set {digest[:16]}; run `vesper review promote`")
-    manifest = read_promoted(store.home, KEY, digest)
+    manifest = read_frozen(store.home, KEY, digest)
     files = [FileEntry(**entry) for entry in manifest["files"]]
     for entry in files:
         path = folder / Path(entry.path).name
@@ -272,7 +272,7 @@ def admit(store: Store, judge: Judge) -> Check | None:
     if promoted is None or promoted["agreed"] < GATED_FROM:
         return None
     decided = set(human_set(store, str(promoted["digest"])).decisions.values())
-    if len({BANDS[one] for one in decided if one in BANDS}) < 2:
+    if len({BAND_RANK[one] for one in decided if one in BAND_RANK}) < 2:
         return None  # κ is undefined where people gave one band to all
     name = digest([identity(judge), promoted["digest"], code_digest(("review/calibrate", "review/promote"))])[:32]
     kept = store.home / "cache" / "judge_gate" / f"{name}.json"

@@ -24,8 +24,8 @@ ACTIONS = (
 )  # fmt: skip
 """From common to rare (METHOD §2): an episode's stratum is named after the rarest action it holds."""
 
-BANDS = ("abstained", "near_cut", "low_confidence", "sure", "rejected", "unjudged")
-UNCERTAIN = BANDS[:3]
+QUEUE_BANDS = ("abstained", "near_cut", "low_confidence", "sure", "rejected", "unjudged")
+UNCERTAIN = QUEUE_BANDS[:3]
 _VERSION = re.compile(r"@r\d+$")
 Cell = tuple[str, str]
 
@@ -122,9 +122,11 @@ def draw(candidates: Iterable[Candidate], config: QueueConfig, sizes: Mapping[Ce
         cells.setdefault(cell(candidate, config), []).append(candidate)
     for inside in cells.values():
         inside.sort(key=lambda one: order(one.item_id, config.seed))
-    turns = {name: list(_in_turn({key: cells[key] for key in cells if key[1] == name}, config.seed)) for name in BANDS}
-    taken = _quotas({name: len(turns[name]) for name in BANDS}, config)
-    chosen = [one for name in BANDS for one in turns[name][: taken[name]]]
+    turns = {
+        name: list(_in_turn({key: cells[key] for key in cells if key[1] == name}, config.seed)) for name in QUEUE_BANDS
+    }
+    taken = _quotas({name: len(turns[name]) for name in QUEUE_BANDS}, config)
+    chosen = [one for name in QUEUE_BANDS for one in turns[name][: taken[name]]]
     drawn = Counter(cell(one, config) for one in chosen)
     whole = sizes or {key: len(inside) for key, inside in cells.items()}
     return [
@@ -157,7 +159,7 @@ def _in_turn(cells: Mapping[Cell, Sequence[Candidate]], seed: int) -> Iterator[C
 
 def _quotas(there: Mapping[str, int], config: QueueConfig) -> dict[str, int]:
     """Places of each band: its share, at most what is there; what is left goes to the bands in order of need."""
-    taken = dict.fromkeys(BANDS, 0)
+    taken = dict.fromkeys(QUEUE_BANDS, 0)
 
     def take(names: Sequence[str], places: int) -> int:
         for name in names:

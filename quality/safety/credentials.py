@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from quality.safety.personal_numbers import is_card
+
 _FORMS = {
     "private key": re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
     "cloud access key": re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
@@ -44,21 +46,6 @@ def credential_in(text: str | None) -> str | None:
         if not _PLACEHOLDER.fullmatch(told["value"]):
             return "password or key that is told"
     for number in _CARD.finditer(text):
-        if _is_card("".join(char for char in number[0] if char.isdigit())):
+        if is_card("".join(char for char in number[0] if char.isdigit())):
             return "card number"
     return None
-
-
-def _is_card(digits: str) -> bool:
-    """Issuer prefix, length and the Luhn checksum (ISO/IEC 7812-1)."""
-    known = (
-        (digits[0] == "4" and len(digits) in (13, 16, 19))
-        or (digits[:2] in ("51", "52", "53", "54", "55") and len(digits) == 16)
-        or (digits[:2] in ("34", "37") and len(digits) == 15)
-        or (digits[:4] == "6011" and len(digits) == 16)
-        or (digits[:2] == "62" and 16 <= len(digits) <= 19)
-    )
-    if not known or len(set(digits)) < 2:
-        return False
-    doubled = [int(char) * (2 if place % 2 else 1) for place, char in enumerate(reversed(digits))]
-    return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0

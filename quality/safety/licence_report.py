@@ -7,7 +7,6 @@ permission.
 
 from __future__ import annotations
 
-import html
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pipelines import sources as adapters
+from pipelines.markdown_text import markdown_text
 from pipelines.storage.manifest import StoreError
 from pipelines.store import Store
 from pipelines.training_data.mixture import ASSET as MIXTURE
@@ -194,21 +194,14 @@ def markdown(lines: Sequence[Line]) -> str:
         text.append(_row((line.source, line.licence, training, redistribute, line.terms.commercial,
                           str(line.gold_steps), str(line.gold_samples), shards, share)))  # fmt: skip
     unknown = [line.source for line in lines if line.unknown]
-    text += ["", f"Unknown licences: {', '.join(map(_cell, unknown)) or 'none'}.", "", "## Attribution", ""]
+    text += ["", f"Unknown licences: {', '.join(map(markdown_text, unknown)) or 'none'}.", "", "## Attribution", ""]
     text += [
-        f"- {_cell(line.title)} ({_cell(line.licence)}): {_cell(line.citation or 'no citation is known')} "
-        f"{_cell(line.origin)}"
+        "- " + markdown_text(f"{line.title} ({line.licence}): {line.citation or 'no citation is known'} {line.origin}")
         for line in lines
         if line.terms.attribute and (line.gold_steps or line.gold_samples or line.shards)
     ]
     return "\n".join(text) + "\n"
 
 
-def _cell(text: str) -> str:
-    """Text of strangers as a Markdown cell: no markup, no second line."""
-    plain = html.escape(" ".join(text.split()), quote=False)
-    return re.sub(r"([\\`*_\[\]|])", r"\\\1", plain)
-
-
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_cell(one) for one in cells) + " |"
+    return f"| {' | '.join(map(markdown_text, cells))} |"

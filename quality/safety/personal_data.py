@@ -26,7 +26,6 @@ from typing import Any, Literal
 from quality.safety.personal_rules import RULES
 from schemas.actions import parse
 
-KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES))
 Policy = Literal["report", "quarantine"]
 POLICIES: tuple[Policy, ...] = ("report", "quarantine")
 """What becomes of an item with personal data. Its texts aren't replaced: they would no longer be true of the pictures,

@@ -117,13 +117,13 @@ def search(
 
 def _seen(screen: str, looked: Looked, facts: Facts) -> Iterable[Seen]:
     for patch in looked.patches:
-        box = to_unit(patch.box, looked.frame)
+        box = patch_in_units(patch.box, looked.frame)
         listed = any(_overlap(box, other) >= SAME_PLACE for other in facts.elements) if facts.elements else None
         aimed = sum(aims(target, box) for target in facts.targets) / len(facts.targets) if facts.targets else None
         yield Seen(screen, looked.frame, patch, listed, aimed)
 
 
-def to_unit(box: Sequence[int], frame: tuple[int, int]) -> Box:
+def patch_in_units(box: Sequence[int], frame: tuple[int, int]) -> Box:
     """Pixels → 0..1000."""
     width, height = frame
     return box[0] * 1000 / width, box[1] * 1000 / height, box[2] * 1000 / width, box[3] * 1000 / height

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 
 from dagster_project import automation, checks, definitions, deployment, graph
+from pipelines.storage.frozen import frozen_digest
 from pipelines.storage.manifest import Manifest
-from pipelines.storage.promoted import promoted_digest
 from pipelines.store import Check, PartSpec, PartWriter, Store
 
 
@@ -194,7 +194,7 @@ def test_settled_answers_are_promoted_once_they_rest(raw_root: Path, loaded: dg.
         [event] = instance.get_event_records(
             dg.EventRecordsFilter(dg.DagsterEventType.ASSET_OBSERVATION, dg.AssetKey(["feedback", "human_verdicts"]))
         )
-    version = promoted_digest(store.home, "feedback/human_verdicts")
+    version = frozen_digest(store.home, "feedback/human_verdicts")
     assert version and event.event_log_entry.asset_observation.tags["dagster/data_version"] == version  # type: ignore[union-attr]
 
 
@@ -237,7 +237,7 @@ def test_what_the_trainer_says_is_promoted_when_it_is_new(what: str, raw_root: P
         _evaluated(store, "a", 0.5)
         first = asked()
         assert len(first) == 1
-        assert run() == promoted_digest(store.home, f"feedback/{what}")
+        assert run() == frozen_digest(store.home, f"feedback/{what}")
         assert asked() == []
         _evaluated(store, "b", 0.6)
         assert asked() and asked() != first

@@ -162,4 +162,4 @@ def test_the_page_about_the_sources_is_current(capsys: pytest.CaptureFixture[str
 
 def test_markup_in_a_descriptor_stays_text() -> None:
     card = replace(registry()["aitw"].descriptor, loss=(Loss("a|b", "<b>*x*", "lossy", "back\\slash\nnext | line"),))
-    assert "| a\\|b | &lt;b>\\*x\\* | lossy | back\\\\slash next \\| line |" in source_cards.page([card])
+    assert "| a\\|b | &lt;b&gt;\\*x\\* | lossy | back\\\\slash next \\| line |" in source_cards.page([card])

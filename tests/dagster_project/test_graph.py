@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from stage_graph import all_above
 
 from dagster_project import checks, definitions, deployment, graph
 from dagster_project.assets import corpus, sources
@@ -91,11 +92,11 @@ def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
 def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, graph.Stage]) -> None:
     raw = {key for key in stages if key.startswith("raw/")}
     assert raw >= {f"raw/{name}" for name in TEN}
-    assert raw <= graph.upstream(stages, "checkpoints/unified")
+    assert raw <= all_above(stages, "checkpoints/unified")
 
 
 def test_no_judgement_or_training_reads_a_held_out_sample(stages: dict[str, graph.Stage]) -> None:
-    assert "evaluations/heldout" not in graph.upstream(stages, "checkpoints/mid_trained")
+    assert "evaluations/heldout" not in all_above(stages, "checkpoints/mid_trained")
 
 
 def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dict[str, graph.Stage]) -> None:

@@ -21,7 +21,7 @@ from doc_blocks import SHELLS, Block, blocks, command_lines, same_words, simple_
 from doc_commands import PYTHON, ROOT, VESPER, run_as_program, said_to_ours, understand
 
 from dagster_project import cli
-from pipelines.storage import promotion
+from pipelines.storage import choose_version
 from pipelines.store import Store
 from quality.review.queue import Queue
 from schemas import tables
@@ -173,7 +173,7 @@ def stand_ins(store: Store) -> dict[str, str]:
     sample = store.require("gold/screenqa").read("samples").to_pylist()[0]
     refused = store.require("unified/aitz").read("quarantine").to_pylist()[0]
     versions = {name: f"{name}@{store.require(name).version}" for name in ("gold/aitz", "unified/aitz", MIXTURE, MID)}
-    [before] = {one.manifest.version for one in promotion.versions(store, "gold/aitz")} - {refined.version}
+    [before] = {one.manifest.version for one in choose_version.versions(store, "gold/aitz")} - {refined.version}
     return {
         "step:aitz/5020101251009000000/3": step, "step:aitz/5020101251009000000/5": step,
         "focus-text-2_C7600A209A_d1": shown["episode_id"],

@@ -9,11 +9,11 @@ import pytest
 from made_once import made_once
 
 from generators.embedded.recording import Episode, Plan, Tally, record
-from generators.environments.pages import World, open_pages
+from generators.environments.pages import OwnPages, open_pages
 
 
 @pytest.fixture(scope="module")
-def phone(has_chromium: None) -> Iterator[World]:
+def phone(has_chromium: None) -> Iterator[OwnPages]:
     """A phone on which any of our apps can be started."""
     with open_pages("phone") as world:
         yield world

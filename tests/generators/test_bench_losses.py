@@ -9,7 +9,7 @@ import pytest
 
 from generators.judge_bench.build import BenchConfig, build
 from generators.judge_bench.recorders.losses import SHOWN, Losses, lines
-from generators.judge_bench.recorders.miniwob_tasks import MiniwobTasks
+from generators.judge_bench.recorders.miniwob_tasks import MiniwobRecorder
 from generators.judge_bench.recorders.web_pages import LARGEST_BYTES, WebPages
 
 FORM = """<!doctype html><title>{0}</title><body style="font: 16px sans-serif"><h1>{0}</h1>
@@ -68,7 +68,7 @@ def test_another_seed_is_tried_where_a_page_asks_what_cannot_be_done(
 
     task = "click-scroll-list"
     monkeypatch.setattr(miniwob_tasks, "SOLVERS", {task: miniwob_tasks.SOLVERS[task]})
-    recorder = MiniwobTasks()
+    recorder = MiniwobRecorder()
     with recorder.open() as world:
         traces = list(recorder.record(world, 3, 0))
         scrolled = miniwob_tasks.record_one(world, task, 6)

@@ -12,7 +12,7 @@ from generators.environments.miniwob.html import html_folder
 from generators.environments.miniwob.world import MiniwobWorld
 from generators.environments.world import WorldError
 from generators.judge_bench.recorders.miniwob_oracles_sites import SOLVERS
-from generators.judge_bench.recorders.miniwob_tasks import SINGLE, MiniwobTasks, record_one
+from generators.judge_bench.recorders.miniwob_tasks import SINGLE, MiniwobRecorder, record_one
 from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Launch, Wait
 
@@ -26,7 +26,7 @@ def world() -> Iterator[MiniwobWorld]:
         find_chromium()
     except BrowserMissing as missing:
         pytest.skip(str(missing))
-    with MiniwobTasks().open() as found:
+    with MiniwobRecorder().open() as found:
         yield found
 
 
@@ -119,7 +119,7 @@ def test_waiting_changes_nothing_and_strange_actions_are_named(world: MiniwobWor
 
 
 def test_expressions_mean_one_element(world: MiniwobWorld) -> None:
-    screens = list(MiniwobTasks().grounding(world, 4, 0))
+    screens = list(MiniwobRecorder().grounding(world, 4, 0))
     assert len(screens) == 4
     for screen in screens:
         words = [item.expression.lower() for item in screen.items]

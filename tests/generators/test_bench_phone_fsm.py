@@ -41,7 +41,7 @@ def opened(recorder: AbstractContextManager[Any]) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def phone() -> Iterator[tuple[World, list[Trace]]]:
-    for world in opened(phone_tasks.PhoneTasks().open()):
+    for world in opened(phone_tasks.PhoneRecorder().open()):
         seeds = range(phone_tasks.FIRST_SEED, phone_tasks.FIRST_SEED + 6)
         first = (next((t for seed in seeds if (t := phone_tasks.record_one(world, f, seed))), None) for f in PHONE)
         yield world, [trace for trace in first if trace is not None]
@@ -49,7 +49,7 @@ def phone() -> Iterator[tuple[World, list[Trace]]]:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[tuple[World, list[Trace]]]:
-    for world in opened(fsm_tasks.FsmTasks().open()):
+    for world in opened(fsm_tasks.FsmRecorder().open()):
         makers = [TaskMaker(make_site(kind, fsm_tasks.FIRST_SEED)) for kind in ("streaming", "tickets", "survey")]
         made = (fsm_tasks.record_one(world, maker, seed) for maker in makers for seed in range(2))
         yield world, [trace for trace in made if trace is not None]
@@ -140,7 +140,7 @@ def test_some_families_are_held_out() -> None:
 
 def test_expressions_mean_one_element(recorded: tuple[Any, list[Trace]]) -> None:
     world, traces = recorded
-    recorder = phone_tasks.PhoneTasks() if traces[0].world == "phone" else fsm_tasks.FsmTasks()
+    recorder = phone_tasks.PhoneRecorder() if traces[0].world == "phone" else fsm_tasks.FsmRecorder()
     screens = list(recorder.grounding(world, 4, 0))  # type: ignore[arg-type]
     assert len(screens) >= 3
     for screen in screens:

@@ -18,7 +18,7 @@ import pytest
 from generators.environments.pages.world import PagesWorld
 from generators.judge_bench.build import OPERATORS, BenchConfig, build, is_held_out
 from generators.judge_bench.defects.steps import Tools, inside, shift
-from generators.judge_bench.recorders.own_pages import OwnPages
+from generators.judge_bench.recorders.own_pages import OwnPagesRecorder
 from generators.judge_bench.trace import Trace, perform, reached
 from generators.judge_bench.verify import verify
 from generators.judge_bench.worlds import recorders
@@ -40,7 +40,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def phone() -> Iterator[Phone]:
-    recorder = OwnPages("phone")
+    recorder = OwnPagesRecorder("phone")
     with recorder.open() as world:
         yield world, list(recorder.record(world, 8, 900))
 

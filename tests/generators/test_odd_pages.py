@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from generators.browser import BrowserMissing, find_chromium
-from generators.environments.world import WorldError
+from generators.environments.world import UnsupportedAction, WorldError
 from generators.judge_bench.recorders.odd_pages import OddPages, OddWorld, _turns
 from generators.judge_bench.recorders.odd_tasks_forms import KINDS, SCENARIOS
 from generators.judge_bench.trace import Trace, arrive, perform, reached
-from schemas.action_types import Click, Finished, Launch, Scroll, Type, Wait
+from schemas.action_types import Click, Finished, Hotkey, Launch, Scroll, Type, Wait
 
 pytestmark = pytest.mark.usefixtures("shared_chromium")
 
@@ -115,8 +115,10 @@ def test_an_effect_comes_one_step_late(worlds: dict[str, OddWorld]) -> None:
 
 
 def test_unknown_actions_are_named(worlds: dict[str, OddWorld]) -> None:
-    with pytest.raises(WorldError, match="Launch"):
+    with pytest.raises(UnsupportedAction, match="Launch"):
         worlds["phone"].act(Launch(app="Mail"))
+    with pytest.raises(WorldError, match="no key is named 'nonsense'"):
+        worlds["phone"].act(Hotkey(("nonsense",)))
 
 
 def test_expressions_mean_one_element(worlds: dict[str, OddWorld]) -> None:

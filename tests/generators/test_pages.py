@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from generators.browser import MAC_CHROME, NAMES, BrowserMissing, find_chromium
-from generators.environments.pages import APPS, World
+from generators.environments.pages import APPS, OwnPages
 
 
 def test_a_chromium_that_is_named_but_absent_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_without_any_chromium_the_error_says_how_to_get_one(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("app", APPS)
-def test_the_same_seed_gives_the_same_pixels_and_another_seed_others(phone: World, app: str) -> None:
+def test_the_same_seed_gives_the_same_pixels_and_another_seed_others(phone: OwnPages, app: str) -> None:
     pictures = []
     for seed in (5, 6, 5):
         phone.start(app, seed)
@@ -49,7 +49,7 @@ def test_the_same_seed_gives_the_same_pixels_and_another_seed_others(phone: Worl
 
 
 @pytest.mark.parametrize("app", APPS)
-def test_every_read_element_can_be_hit_inside_the_screen(phone: World, app: str) -> None:
+def test_every_read_element_can_be_hit_inside_the_screen(phone: OwnPages, app: str) -> None:
     phone.start(app, 11)
     elements = phone.elements()
     assert len(elements) > 8
@@ -64,7 +64,7 @@ def test_every_read_element_can_be_hit_inside_the_screen(phone: World, app: str)
             assert hit == e.key
 
 
-def test_an_element_under_a_dialog_is_not_read(phone: World) -> None:
+def test_an_element_under_a_dialog_is_not_read(phone: OwnPages) -> None:
     phone.start("mail", 3)
     phone.page.evaluate("V.go('message', {id: 0})")
     phone.page.evaluate("vesperTick()")
@@ -75,7 +75,7 @@ def test_an_element_under_a_dialog_is_not_read(phone: World) -> None:
     assert {"dlg:yes", "dlg:no"} <= after
 
 
-def test_the_place_of_a_name_varies_over_seeds(phone: World) -> None:
+def test_the_place_of_a_name_varies_over_seeds(phone: OwnPages) -> None:
     """Or a table of names would ground as well as a model that looks."""
     places = []
     for seed in range(12):
@@ -85,7 +85,7 @@ def test_the_place_of_a_name_varies_over_seeds(phone: World) -> None:
     assert len(set(places)) >= 8
 
 
-def test_text_is_legible(phone: World) -> None:
+def test_text_is_legible(phone: OwnPages) -> None:
     for app in APPS:
         phone.start(app, 21)
         small = phone.page.evaluate(
@@ -99,7 +99,7 @@ def test_text_is_legible(phone: World) -> None:
         assert (small, icons) == ([], 0), app
 
 
-def test_a_finger_moves_the_screen_by_its_path(phone: World) -> None:
+def test_a_finger_moves_the_screen_by_its_path(phone: OwnPages) -> None:
     phone.start("contacts", 8)
     moved = phone.page.evaluate("vesperSwipe(180, 500, 180, 440)")
     back = phone.page.evaluate("vesperSwipe(180, 440, 180, 500)")

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from generators.embedded.recording import Episode, Plan, Tally, record_one
-from generators.environments.pages import World
+from generators.environments.pages import OwnPages
 from generators.environments.pages.tasks import holds, make_task
 
 Recorded = tuple[list[Episode], Tally]
@@ -20,7 +20,7 @@ def test_at_least_95_percent_of_the_oracle_runs_succeed(recordings: Recorded) ->
     assert tally.success_rate >= 0.95, tally.failed
 
 
-def test_a_recording_of_the_same_seed_is_the_same_in_every_byte(phone: World, recordings: Recorded) -> None:
+def test_a_recording_of_the_same_seed_is_the_same_in_every_byte(phone: OwnPages, recordings: Recorded) -> None:
     episode = recordings[0][2]
     again = record_one(
         phone,
@@ -60,7 +60,7 @@ def test_a_swipe_moves_the_picture_as_its_direction_says(recordings: Recorded) -
         assert (a.act.point[1] > a.act.end[1]) == (a.act.direction == "down")  # type: ignore[index]
 
 
-def test_success_is_read_from_the_page(phone: World) -> None:
+def test_success_is_read_from_the_page(phone: OwnPages) -> None:
     """A task that isn't carried out doesn't hold."""
     from random import Random
 

@@ -16,7 +16,7 @@ from generators.environments.evaluators import RULES, holds
 from generators.environments.registry import WORLDS, open_world
 from generators.environments.world import World, WorldError
 from generators.functional_maps import Attempts, MapConfig, proven_tasks
-from schemas.actions import CallUser
+from schemas.actions import CallUser, Hotkey
 
 pytestmark = pytest.mark.usefixtures("shared_chromium")
 
@@ -98,6 +98,8 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
 """A new world's example goes here; a web app's are in `webapps.<name>.tasks`."""
 STRICT = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
 """Worlds that refuse a start of another world; the others ignore its entry "world"."""
+KEYED = ("fsm", "pages/phone", "pages/desktop", "miniwob", "datasette", "django_admin", "dagster_ui")
+"""Worlds in a browser that take any key."""
 
 
 SLOW = {"dagster_ui": "VESPER_TEST_DAGSTER_UI"}
@@ -134,6 +136,10 @@ def test_a_world_resets_from_a_task_and_its_rule_holds_only_after_the_plan(name:
         world.act(CallUser("I don't know"))  # every world takes an answer
         world.reset(example.start)
         assert world.state() == first and world.observe().places
+        if name in KEYED:
+            world.act(Hotkey(("Tab",)))
+            with pytest.raises(WorldError, match="no key is named 'nonsense'"):
+                world.act(Hotkey(("nonsense",)))
         if name in STRICT:
             with pytest.raises(WorldError, match="expected a start of this world, found one of 'elsewhere'"):
                 world.reset({**example.start, "world": "elsewhere"})

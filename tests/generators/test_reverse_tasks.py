@@ -7,19 +7,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fsm_walks import walk
 
 from generators.environments.fsm.evaluate import holds, passes
 from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.sites import make_site
+from generators.environments.fsm.tasks import TaskMaker
 from generators.environments.world import WorldError
+from generators.generation.tasks.catalogue import Catalogue
+from generators.generation.tasks.contract import Contract
 from generators.policies.exploration import Exploration
-from generators.policies.explorer import Explorer
 from generators.reverse_tasks import EmbeddedWriter, ModelWriter, Report, ReverseTask, prompt_of, synthesise
 from generators.walks import candidates, record, without_loops
 from quality.judges.judge import Cost
 from quality.judges.questions import NoAnswer
 from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Click, Type
+from schemas.actions import format
 from schemas.tables import Tasks
 
 SITE = make_site("shop", 2)
@@ -28,7 +32,10 @@ START = {"kind": "shop", "seed": 2}
 
 @pytest.fixture(scope="module")
 def exploration() -> Exploration:
-    return Explorer(budget=600).explore(InterpretedWorld(make_site), [START])
+    """What runs of the site's tasks saw, as the generation loop keeps it."""
+    catalogue = Catalogue()
+    catalogue.see(walk(task.contract(), list(task.path)) for task in TaskMaker(SITE).tasks(40))
+    return catalogue.explorations[SITE.target]
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +72,15 @@ def test_tasks_replay_to_the_state_they_name(report: Report) -> None:
     for task in report.tasks:
         world.reset(task.start)
         assert not holds(world.state(), task.rule)
-        assert task.start["world"] == "fsm" and 1 <= task.weight <= 5 and len(task.low_level) == len(task.path)
-    table = Tasks.table([task.as_row() for task in report.tasks])
+        assert task.start["world"] == "fsm" and 1 <= task.weight <= 5
+        assert Contract.from_row(task.contract().as_row()) == task.contract()
+    table = Tasks.table([task.contract().as_row() for task in report.tasks])
     assert set(table["origin"].to_pylist()) == {"dynamic"}
 
 
 def test_no_two_tasks_are_the_same_and_nothing_is_lost_silently(report: Report) -> None:
     assert len({(task.end, task.instruction) for task in report.tasks}) == len(report.tasks)
-    assert len({task.as_row()["task_id"] for task in report.tasks}) == len(report.tasks)
+    assert len({task.contract().task_id for task in report.tasks}) == len(report.tasks)
     assert len(report.tasks) + sum(report.dropped.values()) <= 60 and report.dropped
 
 
@@ -111,8 +119,9 @@ def test_loops_are_cut_out() -> None:
 
 
 def test_both_kinds_of_walk_are_tried(exploration: Exploration) -> None:
-    switches = [switch for _, _, switch in candidates(exploration, 40, 0)]
-    assert -1 in switches and any(switch >= 2 for switch in switches)
+    ways = {screen.way for screen in exploration.screens}
+    taken = [tuple(format(action) for action in actions) in ways for _, actions in candidates(exploration, 40, 0)]
+    assert any(taken) and not all(taken)
 
 
 def test_a_model_writes_from_the_same_prompt_and_its_rubbish_is_counted(exploration: Exploration) -> None:

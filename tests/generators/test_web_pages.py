@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from generators.browser import BrowserMissing, find_chromium
-from generators.environments.world import WorldError
+from generators.environments.world import UnsupportedAction, WorldError
 from generators.judge_bench.recorders.web_pages import MOST_MOVES, WebPages, group_of
 from generators.judge_bench.recorders.web_pages_oracle import Oracle
 from generators.judge_bench.recorders.web_pages_words import joined, text_for
@@ -144,8 +144,10 @@ def test_links_stay_in_the_folder(world: WebWorld) -> None:
     assert world.state()["page"] == "index.html"
     with pytest.raises(WorldError, match=r"no page '\.\./secret\.html'"):
         begin(world, "../secret.html")
-    with pytest.raises(WorldError, match="no action Drag"):
+    with pytest.raises(UnsupportedAction, match="no action Drag"):
         world.act(Drag((1, 1), (9, 9)))
+    with pytest.raises(WorldError, match="no key is named 'nonsense'"):
+        world.act(Hotkey(("ctrl", "nonsense")))
 
 
 def test_a_script_that_leaves_the_folder_is_stopped(world: WebWorld) -> None:

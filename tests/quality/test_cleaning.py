@@ -123,7 +123,8 @@ def test_a_question_wants_an_answer(world, buttons) -> None:
     [
         "log in, the password is hunter2024", "use password 'tr0ub4dor'", "api_key=9f8e7d6c5b4a",
         "AKIA" + "ABCDEFGH12345678",
-        "ghp_" + "a1B2" * 10, "pay with 4111 1111 1111 1111", "postgres://me:secretword@db/x", "my pin: 90210",
+        "ghp_" + "a1B2" * 10, "pay with 4111 1111 1111 1111",
+        "pay with 2223 0031 2200 3222", "postgres://me:secretword@db/x", "my pin: 90210",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w",
     ],
 )  # fmt: skip

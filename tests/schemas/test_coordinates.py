@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.coordinates import OffScreen, box_to_unit, point_to_unit, to_unit, to_unit_array
+from schemas.coordinates import OffScreen, box_to_unit, contains, point_to_unit, to_unit, to_unit_array
 
 
 @given(st.floats(-50, 4000), st.integers(1, 4000))
@@ -44,3 +44,9 @@ def test_boxes_are_cut_at_the_frame_and_refused_outside() -> None:
     for bad in ((1100, 0, 1200, 10), (50, 0, 10, 10), (0, 0, float("nan"), 1)):
         with pytest.raises(OffScreen):
             box_to_unit(bad, (1080, 2400))
+
+
+def test_a_box_holds_its_borders_whatever_kind_of_sequence_it_is() -> None:
+    for box in ([0, 10, 20, 30], (0.0, 10.0, 20.0, 30.0), np.array([0, 10, 20, 30])):
+        assert all(contains(box, point) for point in ((0, 10), [20, 30], (7, 12.5)))
+        assert not any(contains(box, point) for point in ((-0.1, 10), (20.1, 30), (7, 9), (7, 31)))

@@ -7,17 +7,18 @@ chosen by hash, are put to every checkpoint, so two reports compare sample by sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.actions import parse_reply
 from trainer.data.batches import BadSample, Row
 from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
-from trainer.evaluation.statistics import interval, paired
+from trainer.evaluation.statistics import difference, over, paired
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
 from trainer.rl.rewards import Truth, point_hit, r_format, reward, step_success, type_match
+from trainer.runtime.tracking import OnEvent
 
 Elements = Mapping[str, Sequence[Sequence[float]]]
 """sha256 of a screenshot → boxes of its elements, 0..1000."""
@@ -102,7 +103,7 @@ def evaluate(
     *,
     blind: BlindTable | None = None,
     elements: Elements | None = None,
-    on_event: Callable[[dict[str, Any]], None] | None = None,
+    on_event: OnEvent | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Greedy replies to the chosen samples → `{"summary": …, "records": [one dict per sample], "config": …}`.
@@ -136,7 +137,7 @@ def _readable(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[list[Row], i
 
 def _records(
     checkpoint: Checkpoint, rows: Sequence[Row], config: EvalConfig, blind: BlindTable | None,
-    elements: Elements | None, on_event: Callable[[dict[str, Any]], None] | None, progress: bool,
+    elements: Elements | None, on_event: OnEvent | None, progress: bool,
 ) -> list[dict[str, Any]]:  # fmt: skip
     from tqdm import tqdm
 
@@ -190,32 +191,23 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Intervals of a set of records of one objective; see `evaluate`."""
     objective = records[0]["objective"]
     main = MEASURES[objective][0]
-    found: dict[str, Any] = {name: _over(records, name) for name in MEASURES[objective]}
+    found: dict[str, Any] = {name: over(records, name, "cluster") for name in MEASURES[objective]}
     controls = ("blind", "blind_type") if objective == "navigation" else ("blind", "random_element", "swapped")
     if objective == "grounding":
         there = [r for r in records if not r["refusal"]]
-        found["present"], found["absent"] = _over(there, "hit"), _over([r for r in records if r["refusal"]], "hit")
+        found["present"] = over(there, "hit", "cluster")
+        found["absent"] = over([r for r in records if r["refusal"]], "hit", "cluster")
         found["elements_known"] = sum(r["elements_known"] for r in records) / len(records)
-        found["controls"] = {name: _over(there, name) for name in controls}
-        found["minus_controls"] = {name: _difference(there, main, name) for name in controls}
-        found["blind_with_absent"] = _over(records, "blind")
+        found["controls"] = {name: over(there, name, "cluster") for name in controls}
+        found["minus_controls"] = {name: difference(there, main, name, "cluster") for name in controls}
+        found["blind_with_absent"] = over(records, "blind", "cluster")
     else:
-        found["controls"] = {name: _over(records, name) for name in controls}
-        found["minus_controls"] = {"blind": _difference(records, "step", "blind"),
-                                   "blind_type": _difference(records, "type", "blind_type")}  # fmt: skip
+        found["controls"] = {name: over(records, name, "cluster") for name in controls}
+        found["minus_controls"] = {"blind": difference(records, "step", "blind", "cluster"),
+                                   "blind_type": difference(records, "type", "blind_type", "cluster")}  # fmt: skip
     platforms = sorted({r["platform"] for r in records})
-    found["by_platform"] = {p: _over([r for r in records if r["platform"] == p], main) for p in platforms}
+    found["by_platform"] = {p: over([r for r in records if r["platform"] == p], main, "cluster") for p in platforms}
     return found
-
-
-def _over(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    having = [r for r in records if r.get(name) is not None]
-    return interval([r[name] for r in having], [r["cluster"] for r in having]).plain()
-
-
-def _difference(records: Sequence[Mapping[str, Any]], one: str, other: str) -> dict[str, Any]:
-    both = [r for r in records if r.get(one) is not None and r.get(other) is not None]
-    return paired([r[one] for r in both], [r[other] for r in both], [r["cluster"] for r in both]).plain()
 
 
 def compare(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from trainer.merging.merge import MergeReport, merge
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.offline.held_out import DOMAINS, RlTask, choose, measure, tasks_of
 from trainer.rl.rewards import RewardConfig
+from trainer.runtime.tracking import OnEvent
 
 Density = float | Sequence[float]
 """Of all models, or of each."""
@@ -62,7 +63,7 @@ def validation_tasks(
 def choose_ties(
     base: str | Path, models: Sequence[str | Path], out: str | Path, options: Sequence[tuple[Density, float]],
     tasks: Mapping[str, Sequence[RlTask]], *, device: str = "cpu",
-    on_event: Callable[[dict[str, Any]], None] | None = None, **how: Any,
+    on_event: OnEvent | None = None, **how: Any,
 ) -> tuple[MergeReport, list[Tried]]:  # fmt: skip
     """Merge with each of `options`, keep the best in the new folder `out`, of equals the first; → its report, and what
     was tried. `how` is as in `trainer.merging.merge.merge`, which see for what it raises. Two merges lie on the disk at

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +20,12 @@ from trainer.nano_base.curriculum import NanoBaseConfig, Phase
 from trainer.nano_base.gate import gate
 from trainer.nano_base.source import Drawings, PerceptionSource
 from trainer.nano_base.vision import FilledScreens, VisionConfig, train_vision
+from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
     from trainer.data.batches import Processor
     from trainer.modeling.checkpoint import Lineage
 
-OnEvent = Callable[[dict[str, Any]], None]
 GATE = "gate.json"
 
 

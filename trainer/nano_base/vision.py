@@ -11,7 +11,7 @@ which isn't kept, says which letters stand in them. From letters a later block m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -31,6 +31,7 @@ from trainer.nano_base.source import Drawings, PerceptionSource, as_picture
 from trainer.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import native_bf16
+from trainer.runtime.tracking import OnEvent
 from trainer.runtime.training_state import TrainingState
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _token_by_token(patches: np.ndarray, merge: int) -> np.ndarray:
 
 def train_vision(
     model: Any, screens: FilledScreens, config: VisionConfig, *, start: str = "", anchor: torch.Tensor | None = None,
-    state_dir: Path | None = None, on_event: Callable[[dict[str, Any]], None] | None = None, progress: bool = True,
+    state_dir: Path | None = None, on_event: OnEvent | None = None, progress: bool = True,
 ) -> list[dict[str, float]]:  # fmt: skip
     """Train the vision tower of `model` in place; → a row per step (loss, place, letters, right, spelled).
 

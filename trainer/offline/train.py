@@ -14,7 +14,7 @@ last state was saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from trainer.rl.learner import STATE_VERSION, Learner, Reply
 from trainer.rl.rewards import group_rewards
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
+from trainer.runtime.tracking import OnEvent
 
 METRICS = "rl.json"
 Event = dict[str, Any]
@@ -83,7 +84,7 @@ def train_offline(
     state_dir: str | Path | None = None,
     parents: Mapping[str, str] | None = None,
     lengths: Mapping[str, int] | None = None,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: OnEvent | None = None,
     device: str = "cpu",
 ) -> OfflineResult:
     """Train the specialist `config.domain` from the checkpoint folder `start` and save it, with `rl.json`, in `out`.
@@ -181,7 +182,7 @@ class _Run:
 
     def __init__(
         self, loaded: Checkpoint, config: OfflineConfig, train: list[RlTask], validation: list[RlTask],
-        lengths: Mapping[str, int] | None, emit: Callable[[Event], None], folder: Path | None, start: str | Path,
+        lengths: Mapping[str, int] | None, emit: OnEvent, folder: Path | None, start: str | Path,
     ) -> None:  # fmt: skip
         self.model, self.processor, self.config = loaded.model, loaded.processor, config
         self.train, self.validation, self.lengths = train, validation, lengths

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from generators.environments.evaluators import has_rule
 from generators.generation.execution.devices import DevicePool
 from generators.generation.tasks.contract import Contract
 from schemas.ids import canonical_json, digest
-from trainer.modeling.checkpoint import lineage, load_checkpoint, load_processor, save_checkpoint
+from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.rl_metrics import in_memory, weight_delta
 from trainer.online.asynchronous import AsyncCollector
@@ -45,6 +45,7 @@ from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
+from trainer.runtime.tracking import OnEvent
 
 METRICS = "online_rl.json"
 SHOW_EVERY = 10
@@ -73,7 +74,7 @@ def train_online(
     state_dir: str | Path | None = None,
     parents: Mapping[str, str] | None = None,
     stage: str = "online",
-    on_event: Callable[[Event], None] | None = None,
+    on_event: OnEvent | None = None,
     device: str = "cpu",
 ) -> OnlineResult:
     """Train the checkpoint folder `start` on tasks that devices of `pool` run; save it, with `online_rl.json`, in
@@ -121,18 +122,26 @@ def train_online(
     metrics = metrics_of(
         config, run.progress, [task.task_id for task in checked], batches.sizes, weight_delta(loaded.model, weights)
     )
-    folder = Path(out)
+    parents = parents or {"checkpoints/start": WeightFiles(start).digest()}
+    brief = _write(Path(out), loaded, metrics, config, stage, parents)
+    run.state.forget()
+    emit({"kind": "done", **brief, **run.timing})
+    return OnlineResult(Path(out), metrics, base64.b64decode(run.progress.picture), run.timing)
+
+
+def _write(
+    folder: Path, trained: Checkpoint, metrics: Mapping[str, Any], config: OnlineConfig, stage: str,
+    parents: Mapping[str, str],
+) -> dict[str, Any]:  # fmt: skip
+    """Put the trained checkpoint into a folder, with its metrics and lineage; → the few metrics that the lineage
+    tells."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
     brief = {key: metrics[key] for key in ("updates", "groups", "zero_variance_share", "weight_delta")}
-    made = lineage(
-        stage, loaded.processor.preset, config=config.plain(), seeds={"online_rl": config.seed},
-        parents=parents or {"checkpoints/start": WeightFiles(start).digest()}, metrics=brief,
-    )  # fmt: skip
-    save_checkpoint(folder, loaded.model, loaded.processor, made)
-    run.state.forget()
-    emit({"kind": "done", **brief, **run.timing})
-    return OnlineResult(folder, metrics, base64.b64decode(run.progress.picture), run.timing)
+    made = lineage(stage, trained.processor.preset, config=config.plain(), seeds={"online_rl": config.seed},
+                   parents=parents, metrics=brief)  # fmt: skip
+    save_checkpoint(folder, trained.model, trained.processor, made)
+    return brief
 
 
 def _engine(start: str | Path, learner: OnlineLearner, config: OnlineConfig, run: str) -> RolloutEngine:
@@ -154,7 +163,7 @@ class _Run:
 
     def __init__(
         self, config: OnlineConfig, learner: OnlineLearner, engine: RolloutEngine, workers: RolloutWorkers,
-        collector: Collector, validation: Sequence[Contract], state: StateFile, emit: Callable[[Event], None],
+        collector: Collector, validation: Sequence[Contract], state: StateFile, emit: OnEvent,
     ) -> None:  # fmt: skip
         self.config, self.learner, self.engine, self.workers = config, learner, engine, workers
         self.collector, self.validation, self.state, self.emit = collector, validation, state, emit

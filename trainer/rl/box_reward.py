@@ -32,8 +32,8 @@ def area(box: Box) -> float:
     return max(1.0, (box[2] - box[0]) * (box[3] - box[1]))
 
 
-def iou(one: Box, other: Box) -> float:
-    """Intersection over union, 0..1."""
+def floored_iou(one: Box, other: Box) -> float:
+    """Intersection over union, 0..1, with areas of at least one unit (`area`)."""
     sides = [min(one[i + 2], other[i + 2]) - max(one[i], other[i]) for i in (0, 1)]
     if min(sides) <= 0:
         return float(list(one) == list(other))
@@ -41,10 +41,10 @@ def iou(one: Box, other: Box) -> float:
     return min(1.0, shared / (area(one) + area(other) - min(shared, area(one), area(other))))
 
 
-def overlap(text: str, boxes: Sequence[Box]) -> float:
-    """Best overlap of the stated box with a true one; 0 without a box on either side."""
+def best_iou(text: str, boxes: Sequence[Box]) -> float:
+    """The largest `floored_iou` of the stated box with a true one; 0 without a box on either side."""
     found = box_of(text)
-    return max((iou(found, box) for box in boxes), default=0.0) if found else 0.0
+    return max((floored_iou(found, box) for box in boxes), default=0.0) if found else 0.0
 
 
 def size_agreement(text: str, boxes: Sequence[Box]) -> float:

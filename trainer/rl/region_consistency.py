@@ -1,9 +1,8 @@
 """Agreement as a signal that needs no label (GUI-RC, GUI-RCPO): several replies to one question vote with regions.
 
 A predicted point votes for the square of side `side` around it, in the 0..1000 frame. A reply's reward is the share of
-the votes that its own square holds on average; the consensus is the middle of where most squares meet. With squares of
-one size both are sums over pairs, so no pixel grid is needed. Refusals vote for refusing, unreadable replies for
-nothing, and both count among the votes.
+the votes that its own square holds on average. With squares of one size that is a sum over pairs, so no pixel grid is
+needed. Refusals vote for refusing, unreadable replies for nothing, and both count among the votes.
 """
 
 from __future__ import annotations
@@ -23,21 +22,6 @@ def region_consistency(texts: Sequence[str], side: float = SIDE) -> list[float]:
     """
     points = [parse_reply(text).point for text in texts]
     return [sum(_overlap(one, other, side) for other in points) / len(points) for one in points]
-
-
-def consensus(points: Sequence[Point | None], side: float = SIDE) -> Point | None:
-    """The point that K sampled ones agree on: the mean of those in the densest place, (-1, -1) where most refuse, None
-    where none can be read. Raises `ValueError` for a side that isn't positive.
-    """
-    votes = [sum(_overlap(one, other, side) for other in points) for one in points]
-    if not points or max(votes) <= 0:
-        return None
-    best = points[votes.index(max(votes))]
-    assert best is not None
-    if best == REFUSED:
-        return REFUSED
-    near = [one for one in points if one is not None and _overlap(best, one, side) > 0]
-    return round(sum(x for x, _ in near) / len(near)), round(sum(y for _, y in near) / len(near))
 
 
 def _overlap(one: Point | None, other: Point | None, side: float) -> float:

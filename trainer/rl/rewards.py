@@ -31,7 +31,7 @@ from schemas.actions import (
     scroll_direction,
 )
 from schemas.coordinates import contains
-from trainer.rl.box_reward import BOX, overlap, size_agreement
+from trainer.rl.box_reward import BOX, best_iou, size_agreement
 from trainer.rl.confidence import SPREAD, confidence_reward, without_confidence
 from trainer.rl.region_consistency import SIDE, region_consistency
 
@@ -135,8 +135,8 @@ def r_point(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
 
 
 def r_iou(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
-    """Overlap of the stated box with a true one, see `box_reward.overlap`."""
-    return overlap(_told(text, config) or "", truth.boxes)
+    """Overlap of the stated box with a true one, see `box_reward.best_iou`."""
+    return best_iou(_told(text, config) or "", truth.boxes)
 
 
 def r_box_size(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:

@@ -11,11 +11,12 @@ for the next.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer.runtime.parallel import NotTrained, Ranks, hollow_models
+from trainer.runtime.tracking import OnEvent
 from trainer.stages import ONLINE, SPECIALISTS, Context
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 SHARED = ("mid_trained", *SPECIALISTS, *ONLINE)
 """Stages whose training all ranks do."""
-
-OnEvent = Callable[[dict[str, Any]], None]
 
 
 class _Trained(Exception):

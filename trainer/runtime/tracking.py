@@ -56,6 +56,7 @@ SHOWN = ("reward", "success", "loss", "kl")
 """What a bar of RL shows of the last update."""
 
 OnEvent = Callable[[dict[str, Any]], None]
+"""Gets what happens in a run: a plain dict with its `kind`."""
 
 
 class Tracker:

@@ -24,8 +24,9 @@ from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.policy import Policy
 from generators.policies.scripted import ScriptedAgent
-from pipelines.storage.whole_files import whole_file
-from schemas.ids import canonical_json, digest
+from pipelines.storage.whole_files import put_json
+from schemas.ids import digest
+from trainer.runtime.tracking import OnEvent
 from trainer.staircase.blind import BlindPolicy, BlindTable
 from trainer.staircase.tasks import GROUNDS, Family, candidates, episodes, ground, guide_of, open_nano
 
@@ -33,7 +34,6 @@ TASKS = "tasks.json"
 CODE_VERSION = "1"
 """Of what decides the measurement; raise it when the same config must be measured anew."""
 MOST_STEPS = 24
-OnEvent = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | N
         "identity": identity,
         "config": json.loads(json.dumps(asdict(config))),
     }
-    write_json(folder / TASKS, {**body, "digest": digest(body)})
+    put_json(folder / TASKS, {**body, "digest": digest(body)})
     return read_tasks(folder)
 
 
@@ -271,11 +271,5 @@ def _part(folder: Path, identity: str, name: str, make: Callable[[], dict[str, A
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
     made = make()
-    write_json(path, made)
+    put_json(path, made)
     return made
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Canonical, whole or not at all."""
-    with whole_file(path, lasting=True) as part:
-        part.write_text(canonical_json(value) + "\n", encoding="utf-8")

@@ -13,7 +13,8 @@ from typing import Any
 
 from generators.generation.execution.execute import Limits
 from generators.generation.tasks.contract import Contract
-from trainer.staircase.choice import OnEvent, write_json
+from pipelines.storage.whole_files import put_json
+from trainer.runtime.tracking import OnEvent
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.tasks import nano_pool
 
@@ -68,7 +69,7 @@ class Looks:
             torch.save({"step": step, "model": model.state_dict()}, self._folder / f".{KEPT}")
             (self._folder / f".{KEPT}").replace(self._folder / KEPT)
         self._looks.append(look)
-        write_json(self._folder / LOOKS, self._looks)
+        put_json(self._folder / LOOKS, self._looks)
         self._emit({"kind": "pass", **look})
         return look
 

@@ -24,7 +24,8 @@ from pipelines.storage.whole_files import whole_file
 from pipelines.store import Store
 from schemas.ids import digest
 from schemas.tables import Samples
-from trainer.staircase.choice import OnEvent, OpenWorlds, Tasks
+from trainer.runtime.tracking import OnEvent
+from trainer.staircase.choice import OpenWorlds, Tasks
 from trainer.staircase.performing import Moment, perform
 from trainer.staircase.rows import grounding_rows, navigation_rows, visible
 from trainer.staircase.tasks import Family, episodes

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from generators.generation.execution.scheduling import PolicyMaker
 from generators.generation.tasks.contract import Contract
+from pipelines.storage.whole_files import put_json
 from schemas.ids import digest
-from trainer.staircase.choice import OnEvent, Tasks, write_json
+from trainer.runtime.tracking import OnEvent
+from trainer.staircase.choice import Tasks
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.early_stop import LIMITS
 from trainer.staircase.tasks import family_of, nano_pool
@@ -61,7 +63,7 @@ class Evaluation:
                 "sampled": sampled,
                 "grounding": [] if isinstance(subject, PolicyMaker) else self._grounding(subject),
             }  # fmt: skip
-            write_json(path, made)
+            put_json(path, made)
             self.emit({"kind": "evaluated", "row": name})
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
@@ -107,7 +109,7 @@ class Evaluation:
         if not path.is_file():
             records = self.worlds(_loaded(stage), contracts, path.stem)
             counted = [record["success"] for record in records if record["success"] is not None]
-            write_json(path, {"success": sum(counted) / max(1, len(counted)), "episodes": len(counted)})
+            put_json(path, {"success": sum(counted) / max(1, len(counted)), "episodes": len(counted)})
         return float(json.loads(path.read_text(encoding="utf-8"))["success"])
 
 

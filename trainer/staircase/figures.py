@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.suites.intervals import crossed_interval, pass_at_k
+from trainer.evaluation.statistics import crossed_interval, mean_or_none, pass_at_k
 
 ROWS = ("random", "random_weights", "base", "mid", "offline", "online", "linear", "ties", "more_supervised",
         "more_offline")  # fmt: skip
@@ -38,8 +38,8 @@ def _row(found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         "pass_at_k": crossed_interval(list(solved.values()), [whole[key][0]["cluster"] for key in solved],
                                       [str(seed) for seed, _ in solved]).plain(),
         "finished": _over(greedy, "finished"), "not_counted": lost,
-        "steps": _mean([r["steps"] for _, r in greedy]),
-        "by_task": {name: _mean([r["success"] for _, r in greedy if r["cluster"] == name])
+        "steps": mean_or_none([r["steps"] for _, r in greedy]),
+        "by_task": {name: mean_or_none([r["success"] for _, r in greedy if r["cluster"] == name])
                     for name in sorted({r["cluster"] for _, r in greedy})},
         "grounding": grounding([(seed, r) for seed, row in found.items() for r in row["grounding"]]),
     }  # fmt: skip
@@ -93,10 +93,6 @@ def _counted(records: Records) -> list[Mapping[str, Any]]:
 def _over(records: Sequence[tuple[int, Mapping[str, Any]]], name: str, cluster: str = "cluster") -> dict[str, Any]:
     values = [float(record[name]) for _, record in records]
     return crossed_interval(values, [r[cluster] for _, r in records], [str(seed) for seed, _ in records]).plain()
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def joined(first: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

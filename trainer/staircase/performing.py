@@ -17,6 +17,7 @@ from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Advice, click_on
 from schemas.action_types import CallUser, Click, Finished, PressBack, Type
 from schemas.actions import Action
+from schemas.coordinates import contains
 from schemas.ids import digest
 from trainer.staircase.choice import MOST_STEPS
 from trainer.staircase.tasks import ground, guide_of
@@ -119,7 +120,7 @@ def _slip(advice: Advice, places: Sequence[Place], undoes: bool, rng: Random) ->
     action = advice.action
     if isinstance(action, Click):
         x, y = action.box
-        others = [p for p in places if p.clickable and not _inside(p, action.box) and not p.key.startswith("sys:")]
+        others = [p for p in places if p.clickable and not contains(p.box, action.box) and not p.key.startswith("sys:")]
         others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
         return click_on(rng.choice(others[:NEAREST])) if others else None
     if isinstance(action, Type) and not undoes:
@@ -150,14 +151,9 @@ def _undone(world: World, wrong: Action) -> list[Action] | None:
     return None
 
 
-def _inside(place: Place, point: tuple[int, int]) -> bool:
-    left, top, right, bottom = place.box
-    return left <= point[0] <= right and top <= point[1] <= bottom
-
-
 def _box(action: Action, places: Sequence[Place]) -> tuple[float, ...] | None:
     """The smallest clickable element under a click."""
     if not isinstance(action, Click):
         return None
-    met = [place.box for place in places if place.clickable and _inside(place, action.box)]
+    met = [place.box for place in places if place.clickable and contains(place.box, action.box)]
     return min(met, key=lambda b: (b[2] - b[0]) * (b[3] - b[1])) if met else None

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.storage.whole_files import put_json
 from trainer.staircase.chart import staircase_svg
-from trainer.staircase.choice import write_json
 from trainer.staircase.figures import course, differences, table
 
 REPORT, RECORDS, MARKDOWN, PICTURE = "report.json", "records.json", "report.md", "report.svg"
@@ -28,7 +28,7 @@ def write_report(
     """Write `report.json`, `report.md` and `report.svg`; → the report. `head` is what it begins with."""
     report = {**head, "seeds": sorted(seeds), "rows": table(seeds), "differences": differences(seeds),
               "offline_course": course(looks)}  # fmt: skip
-    write_json(folder / REPORT, report)
+    put_json(folder / REPORT, report)
     title = f"The staircase on {head['platform']}, training seeds {', '.join(map(str, sorted(seeds)))}"
     (folder / MARKDOWN).write_text(markdown(title, report), encoding="utf-8")
     (folder / PICTURE).write_text(

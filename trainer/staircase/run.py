@@ -18,8 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.storage.whole_files import put_json
+from trainer.runtime.tracking import OnEvent
 from trainer.stages import weights_folder
-from trainer.staircase.choice import OnEvent, Tasks, choose_tasks, write_json
+from trainer.staircase.choice import Tasks, choose_tasks
 from trainer.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.staircase.episodes import counts, make_episodes, read_rows
 from trainer.staircase.figures import joined
@@ -74,7 +76,7 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
 
     records = {"random": evaluation.row("random", random_policy())}
     records |= {name: evaluation.row(name, stage) for name, stage in stages.items()}
-    write_json(folder / RECORDS, records)
+    put_json(folder / RECORDS, records)
     told = {
         name: {"seconds": round(stage.seconds, 1), **_brief(stage.told)}
         for name, stage in {**stages, "offline_grounding": pointing}.items()

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from generators.generation.tasks.contract import Contract
-from trainer.staircase.choice import OnEvent, write_json
+from pipelines.storage.whole_files import put_json
+from trainer.runtime.tracking import OnEvent
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.early_stop import LIMITS
 from trainer.staircase.tasks import family_of, nano_pool
@@ -52,7 +53,7 @@ def screen(
         if record["success"] is not None:
             ended[record["cluster"]].append(bool(record["success"]))
     made = Screened({family: sum(found) / len(found) for family, found in sorted(ended.items())}, clock())
-    write_json(home / SCREENED, made._asdict())
+    put_json(home / SCREENED, made._asdict())
     return made
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest
+from trainer.runtime.tracking import OnEvent
 from trainer.stages import DEFAULTS, weights_folder
-from trainer.staircase.choice import OnEvent
 from trainer.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
 

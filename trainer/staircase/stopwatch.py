@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trainer.staircase.choice import write_json
+from pipelines.storage.whole_files import put_json
 
 STEP_S = 1.0
 """How often the time is put on the disk; so much may be lost of a try that is killed."""
@@ -43,4 +43,4 @@ class Stopwatch:
 
     def write(self) -> None:
         self._written = time.monotonic()
-        write_json(self._path, {"seconds": round(self.seconds, 3)})
+        put_json(self._path, {"seconds": round(self.seconds, 3)})

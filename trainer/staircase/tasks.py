@@ -91,13 +91,13 @@ FSM_HELD_OUT = ("tickets", "survey", "forum")
 
 # --- MiniWoB++ --------------------------------------------------------------------------------------------------------
 def _miniwob_families() -> list[Family]:
-    from trainer.staircase.miniwob_guide import RULES
+    from generators.policies.miniwob_guide import RULES
 
     return [Family(f"miniwob/{name}", name in MINIWOB_HELD_OUT) for name in RULES]
 
 
 def _miniwob_guide(contract: Contract, world: World) -> Guide:
-    from trainer.staircase.miniwob_guide import MiniwobGuide
+    from generators.policies.miniwob_guide import MiniwobGuide
 
     return MiniwobGuide(cast(Any, world))
 
@@ -136,7 +136,7 @@ def _phone_episode(family: Family, seed: int, world: World) -> Contract | None:
     task = make_task(family.kind, seed)
     if task is None or not task.feasible or not STEPS[0] <= task.expected_steps <= STEPS[1]:
         return None
-    return Contract.from_row(task.as_row())
+    return task.contract()
 
 
 # --- sites ------------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _fsm_episode(family: Family, seed: int, world: World) -> Contract | None:
     goals = [goal for goal in maker.site.goals if function_of(goal) == function]
     rng = Random(f"staircase/{family.name}/{seed}")
     task = maker.single(rng.choice(goals), rng) if goals else None
-    return Contract.from_row(task.as_row()) if task and STEPS[0] <= task.expected_steps <= STEPS[1] else None
+    return task.contract() if task and STEPS[0] <= task.expected_steps <= STEPS[1] else None
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------

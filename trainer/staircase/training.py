@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from generators.generation.tasks.contract import Contract
 from pipelines.prompts import prompt_text
+from pipelines.storage.whole_files import put_json
 from schemas.ids import digest
-from trainer.staircase.choice import OnEvent, Tasks, write_json
+from trainer.runtime.tracking import OnEvent
+from trainer.staircase.choice import Tasks
 from trainer.staircase.config import PIXELS, StaircaseConfig
 from trainer.staircase.early_stop import Looks, StopTraining
 from trainer.staircase.screening import Screened, screen, worth_training
@@ -288,7 +290,7 @@ class Trainings:
             told = make(home / MODEL, watch)
             watch.write()
             weights = WeightFiles(home / MODEL).digest()
-            write_json(done, {"key": key, "seconds": watch.seconds, "told": {**told, "weights": weights}})
+            put_json(done, {"key": key, "seconds": watch.seconds, "told": {**told, "weights": weights}})
             self.emit({"kind": "stage_done", "stage": name, "seconds": watch.seconds})
         found = json.loads(done.read_text(encoding="utf-8"))
         return Stage(name, home / MODEL, found["seconds"], found["told"])

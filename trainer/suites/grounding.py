@@ -15,7 +15,7 @@ polygon (OSWorld-G), in it or on its border; where the element isn't there, the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -26,14 +26,13 @@ from schemas.action_types import REFUSED
 from schemas.actions import parse_reply
 from schemas.coordinates import contains
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
-from trainer.evaluation.statistics import interval, paired
+from trainer.evaluation.statistics import difference, interval, macro_interval, over
 from trainer.modeling.generation import GROUNDING_TOKENS
 from trainer.rl.rewards import Truth, r_format
+from trainer.runtime.tracking import OnEvent
 from trainer.suites.answering import Answer, Answerer
-from trainer.suites.intervals import macro_interval
 from trainer.suites.reading import Benchmark, Question, Read, questions
 
-OnEvent = Callable[[dict[str, Any]], None]
 CONTROLS = ("blind", "blind_suite", "random_element", "swapped")
 
 
@@ -218,20 +217,20 @@ def summarise(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dic
     there = [record for record in answered if not record["refusal"]]
     return {
         "headline": _headline(answered, benchmark), "headline_of": benchmark.headline or "all questions",
-        "all": _over(answered, "hit"), "present": _over(there, "hit"),
-        "absent": _over([record for record in answered if record["refusal"]], "hit"),
-        "refused": _refusals(there), "format": _over(answered, "format"),
+        "all": over(answered, "hit", "screen"), "present": over(there, "hit", "screen"),
+        "absent": over([record for record in answered if record["refusal"]], "hit", "screen"),
+        "refused": _refusals(there), "format": over(answered, "format", "screen"),
         "breakdown": {" x ".join(names): _breakdown(answered, names) for names in benchmark.breakdowns},
         "mean_of_cells": {" x ".join(names): _macro(answered, names) for names in benchmark.breakdowns[:1]},
-        "controls": {name: _over(there, name) for name in CONTROLS},
-        "minus_controls": {name: _difference(there, name) for name in CONTROLS},
+        "controls": {name: over(there, name, "screen") for name in CONTROLS},
+        "minus_controls": {name: difference(there, "hit", name, "screen") for name in CONTROLS},
         "screens": len({record["screen"] for record in answered}), "questions": len(answered),
         "not_answered": len(records) - len(answered),
     }  # fmt: skip
 
 
 def _headline(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dict[str, Any]:
-    return _over(records, "hit") if benchmark.headline is None else _macro(records, (benchmark.headline,))
+    return over(records, "hit", "screen") if benchmark.headline is None else _macro(records, (benchmark.headline,))
 
 
 def _macro(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
@@ -245,7 +244,7 @@ def _breakdown(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> di
     for record in records:
         for cell in cells(record, names):
             groups[cell].append(record)
-    return {cell: _over(group, "hit") for cell, group in sorted(groups.items())}
+    return {cell: over(group, "hit", "screen") for cell, group in sorted(groups.items())}
 
 
 def cells(record: Mapping[str, Any], names: Sequence[str]) -> Iterable[str]:
@@ -261,13 +260,3 @@ def _refusals(there: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Share of present elements that were refused: a model that refuses everything is seen."""
     refused = [float(parse_reply(record["reply"]).point == REFUSED) for record in there]
     return interval(refused, [record["screen"] for record in there]).plain()
-
-
-def _over(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    having = [record for record in records if record.get(name) is not None]
-    return interval([r[name] for r in having], [r["screen"] for r in having]).plain()
-
-
-def _difference(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    both = [record for record in records if record.get(name) is not None]
-    return paired([r["hit"] for r in both], [r[name] for r in both], [r["screen"] for r in both]).plain()

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from pipelines.prompts import APP_QUESTION, messages
 from schemas.ids import digest
 from trainer.evaluation.statistics import interval, paired
+from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -210,7 +211,7 @@ def embed(
 
 def evaluate_latent(
     checkpoint: Checkpoint, store: Store, sources: Sequence[str], config: LatentConfig | None = None, *,
-    before: Checkpoint | None = None, on_event: Callable[[dict[str, Any]], None] | None = None,
+    before: Checkpoint | None = None, on_event: OnEvent | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Measures of a checkpoint by app, source and platform → `{"suite", "summary", "read", "config"}`.
 

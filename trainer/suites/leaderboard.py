@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.markdown_text import markdown_text
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import canonical_json, digest
@@ -28,6 +29,8 @@ ASSET, RESULTS = "leaderboard/standings", "leaderboard/results"
 CODE_VERSION = "2"
 REPORT, RECORDS = "report.json", "records.jsonl"
 HELDOUT_MEASURES = {"grounding": "hit", "navigation": "step"}
+WIDEST = 80
+"""Characters of a name in a cell."""
 
 
 class Standings(Table, version=1):
@@ -235,6 +238,4 @@ def markdown(rows: Sequence[Row], dates: Mapping[tuple[str, str], str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text in a Markdown table: on one line, nothing in it is markup."""
-    flat = " ".join(str(text).split())[:80].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~!])", r"\\\1", flat)
+    return markdown_text(text, WIDEST)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainer.runtime.tracking import OnEvent
 from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from trainer.evaluation.controls import BlindTable
     from trainer.suites.answering import Answerer, Words
 
-OnEvent = Callable[[dict[str, Any]], None]
 DEFAULT_EPISODES = 100
 KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world")
 

@@ -15,7 +15,7 @@ sources that have them). The history is the recorded one. Measures, each 0 or 1 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,15 +29,15 @@ from schemas.action_types import POINTED, Finished
 from schemas.actions import parse, parse_reply
 from schemas.ids import digest
 from trainer.evaluation.controls import BlindTable
-from trainer.evaluation.statistics import interval, paired
+from trainer.evaluation.statistics import difference, interval, over
 from trainer.rl.rewards import RewardConfig, Truth, r_format, step_success, type_match
+from trainer.runtime.tracking import OnEvent
 from trainer.suites.answering import Answer, Answerer
 
 if TYPE_CHECKING:
     from pipelines.storage.manifest import Manifest
 
 Level = Literal["high", "low"]
-OnEvent = Callable[[dict[str, Any]], None]
 RADIUS = 140.0
 """14 % of the screen, in the 0..1000 frame."""
 WIDE = RewardConfig(delta1=RADIUS, delta2=RADIUS)
@@ -192,15 +192,16 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     guessed = [{**record, "guess": float(record["true_type"] == usual)} for record in answered]
     groups = {name: sorted({str(record[name]) for record in answered}) for name in ("true_type", "platform")}
     return {
-        "headline": _over(answered, "step"), "headline_of": "step",
-        **{name: _over(answered, name) for name in MEASURES},
-        "step_without_finished": _over(acting, "step"), "trace": _traces(answered),
-        **{f"by_{name}": {value: _over([r for r in answered if str(r[name]) == value], "step") for value in values}
+        "headline": over(answered, "step", "episode"), "headline_of": "step",
+        **{name: over(answered, name, "episode") for name in MEASURES},
+        "step_without_finished": over(acting, "step", "episode"), "trace": _traces(answered),
+        **{f"by_{name}": {value: over([r for r in answered if str(r[name]) == value], "step", "episode")
+                          for value in values}
            for name, values in groups.items()},
-        "controls": {"blind": _over(answered, "blind"), "blind_type": _over(answered, "blind_type"),
-                     "commonest_type": _over(guessed, "guess")},
-        "minus_controls": {"blind": _difference(answered, "step", "blind"),
-                           "blind_type": _difference(answered, "type", "blind_type")},
+        "controls": {"blind": over(answered, "blind", "episode"), "blind_type": over(answered, "blind_type", "episode"),
+                     "commonest_type": over(guessed, "guess", "episode")},
+        "minus_controls": {"blind": difference(answered, "step", "blind", "episode"),
+                           "blind_type": difference(answered, "type", "blind_type", "episode")},
         "commonest_type": usual, "types": dict(sorted(types.items())),
         "episodes": len({record["episode"] for record in answered}), "not_answered": len(records) - len(answered),
     }  # fmt: skip
@@ -214,13 +215,3 @@ def _traces(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     whole = {name: rows for name, rows in episodes.items()
              if sum(row["true_type"] != Finished.__name__ for row in rows) == rows[0]["steps"]}  # fmt: skip
     return interval([float(all(r["step"] for r in rows)) for rows in whole.values()], list(whole)).plain()
-
-
-def _over(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    having = [record for record in records if record.get(name) is not None]
-    return interval([r[name] for r in having], [r["episode"] for r in having]).plain()
-
-
-def _difference(records: Sequence[Mapping[str, Any]], one: str, other: str) -> dict[str, Any]:
-    both = [record for record in records if record.get(one) is not None and record.get(other) is not None]
-    return paired([r[one] for r in both], [r[other] for r in both], [r["episode"] for r in both]).plain()

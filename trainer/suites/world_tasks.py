@@ -69,7 +69,7 @@ def _phone(first: int, only: Sequence[str]) -> Iterator[Contract]:
     for number in range(10_000):
         task = make_task(names[number % len(names)], first + number)
         if task is not None:
-            yield Contract.from_row(task.as_row())
+            yield task.contract()
 
 
 def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
@@ -80,7 +80,7 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
     for number in range(10_000):
         kind, seed = kinds[number % len(kinds)], first + number // len(kinds)
         for task in TaskMaker(make_site(kind, seed)).tasks(1, seed):
-            yield Contract.from_row(task.as_row())
+            yield task.contract()
 
 
 def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:

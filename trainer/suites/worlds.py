@@ -24,16 +24,16 @@ from generators.generation.execution.journal import Journal
 from generators.generation.execution.scheduling import PolicyMaker, RunStatistics, run_all
 from generators.generation.tasks.contract import Contract, Trajectory
 from schemas.ids import digest
+from trainer.evaluation.statistics import crossed_interval, mean_or_none, pass_at_k
+from trainer.runtime.tracking import OnEvent
 from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
-from trainer.suites.intervals import crossed_interval, pass_at_k
 
 if TYPE_CHECKING:
     from pipelines.store import Store
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.online.rollouts import Job, Rollout
 
-OnEvent = Callable[[dict[str, Any]], None]
 Record = dict[str, Any]
 ATTEMPTS = 1000
 """Most attempts with one seed: attempt a with seed s is drawn with the seed s · 1000 + a."""
@@ -228,9 +228,9 @@ def summarise(records: Sequence[Mapping[str, Any]], ks: Sequence[int] | None = N
         **{f"by_{name}": {value: _over([r for r in counted if r[name] == value], "success")
                           for value in sorted({r[name] for r in counted})}
            for name in ("world", "stratum", "platform")},
-        "by_task": {name: _mean([r["success"] for r in counted if r["cluster"] == name])
+        "by_task": {name: mean_or_none([r["success"] for r in counted if r["cluster"] == name])
                     for name in sorted({r["cluster"] for r in counted})},
-        "steps": _mean([r["steps"] for r in counted]),
+        "steps": mean_or_none([r["steps"] for r in counted]),
         "unreadable_share": sum(r["unreadable"] for r in counted) / turns if turns else None,
         "attempts": len(counted), "tasks": len({r["cluster"] for r in counted}),
         "runs": len({r["run"] for r in records}),
@@ -249,7 +249,3 @@ def _pass(groups: Sequence[Sequence[Mapping[str, Any]]], k: int) -> dict[str, An
     values = [pass_at_k(len(group), int(sum(r["success"] for r in group)), k) for group in enough]
     found = crossed_interval(values, [g[0]["cluster"] for g in enough], [str(g[0]["run"]) for g in enough])
     return {**found.plain(), "contracts_short": len(groups) - len(enough)}
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

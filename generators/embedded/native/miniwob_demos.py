@@ -14,8 +14,9 @@ from typing import Any
 from generators.browser import MINIWOB
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
+from generators.environments.miniwob.goals import quoted
 from generators.environments.miniwob.html import OracleMiss
-from generators.environments.miniwob.oracles import ORACLES, perform, quoted
+from generators.environments.miniwob.oracles import ORACLES, perform
 from generators.environments.miniwob.recorded import open_miniwob
 
 BATCH = "2017-11-05_fourth-turk"

@@ -11,7 +11,7 @@ from typing import Any
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
 from generators.embedded.recording import split_of
-from generators.environments.pages import APPS, DESKTOP, Element, World, open_pages
+from generators.environments.pages import APPS, DESKTOP, Element, OwnPages, open_pages
 
 SPLIT_FILES = {"train": "train", "validation": "val", "test": "test"}
 TEMPLATES = {
@@ -26,7 +26,6 @@ TEMPLATES = {
 }  # fmt: skip
 TYPED = ("Mira Stone", "hello", "Berlin", "42", "Blue door")
 ITEM_OF = {"near_miss_instruction": None, "wrong_text": 1, "empty_text": 1}  # script line; None = the whole row
-DOMAINS = ("desktop", "web")
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Row:
     script: str
 
 
-def render(world: World, number: int, split: str) -> DesktopScreen:
+def render(world: OwnPages, number: int, split: str) -> DesktopScreen:
     """Screen `number` of its own seed, after up to two random clicks."""
     rng = Random(f"omniact/{world.platform}/{number}")
     app = APPS[number % len(APPS)]
@@ -72,7 +71,7 @@ def render_all(count: int) -> list[DesktopScreen]:
     found: list[DesktopScreen] = []
     with open_pages("desktop") as opened:
         for domain, share in (("desktop", count - count // 2), ("web", count // 2)):
-            world = World(opened.page, domain, opened.viewport)
+            world = OwnPages(opened.page, domain, opened.viewport)
             found += [render(world, i + (5000 if domain == "web" else 0), split_of(i, share)) for i in range(share)]
     return found
 

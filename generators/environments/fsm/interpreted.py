@@ -6,10 +6,11 @@ text of what is shown, not an image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from generators.browser import key_chord
 from generators.environments.fsm.layout import HEIGHT, LEAST_PX, SCROLL_PX, WIDTH, Placed, lay_out
 from generators.environments.fsm.machine import Fired, Machine, Moment, Values
 from generators.environments.fsm.spec import CLICKABLE, KINDS, Element, Page, Site
@@ -47,6 +48,14 @@ def one_line(text: str) -> str:
 def pixel(point: tuple[int, int]) -> tuple[float, float]:
     """A point of 0..1000 in CSS pixels, inside the screen."""
     return min(point[0] * WIDTH / 1000, WIDTH - 1), min(point[1] * HEIGHT / 1000, HEIGHT - 1)
+
+
+def chord_of(keys: Sequence[str]) -> str:
+    """The chord of a Hotkey, letters in lower case (see `key_chord`). Raises `WorldError` for an unknown key."""
+    try:
+        return key_chord([key.lower() for key in keys])
+    except ValueError as error:
+        raise WorldError(f"fsm: Hotkey: {error}") from None
 
 
 def site_of(start: Mapping[str, Any], resolve: Resolve) -> Site:
@@ -168,7 +177,7 @@ class InterpretedWorld:
         elif isinstance(action, Launch):
             now = machine.launch(now, action.url)
         elif isinstance(action, Hotkey):
-            now, fired = self._hotkey(now, tuple(key.lower() for key in action.keys))
+            now, fired = self._hotkey(now, chord_of(action.keys))
         elif isinstance(action, Scroll):
             by = {"down": SCROLL_PX, "up": -SCROLL_PX}.get(direction_of(action), 0)
             now = replace(now, scroll=now.scroll + by)
@@ -176,14 +185,14 @@ class InterpretedWorld:
             raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
         self._become(now, fired)
 
-    def _hotkey(self, now: Moment, keys: tuple[str, ...]) -> tuple[Moment, Fired | None]:
-        if keys == ("enter",):
+    def _hotkey(self, now: Moment, chord: str) -> tuple[Moment, Fired | None]:
+        if chord == "Enter":
             return self.machine.enter(now)
-        if keys in (("ctrl", "a"), ("control", "a")):
+        if chord == "Control+a":
             return self.machine.select_all(now), None
-        if keys in (("backspace",), ("delete",)) and (keys == ("backspace",) or now.selected):
+        if chord == "Backspace" or (chord == "Delete" and now.selected):
             return self.machine.erase(now), None
-        if keys in (("alt", "left"), ("alt", "arrowleft")):
+        if chord == "Alt+ArrowLeft":
             return self.machine.back(now), None
         return now, None
 

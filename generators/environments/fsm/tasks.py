@@ -19,7 +19,8 @@ from generators.environments.fsm.machine import Moment
 from generators.environments.fsm.plan import Act, NoPlan, Planner, perform
 from generators.environments.fsm.spec import Atom, Goal, Site
 from generators.environments.world import WorldError
-from generators.task_pool import contract_id, stratum
+from generators.generation.tasks.contract import Contract
+from generators.task_pool import stratum
 from schemas.actions import Action, format
 from schemas.ids import canonical_json
 
@@ -50,15 +51,10 @@ class FsmTask:
     def stratum(self) -> str:
         return stratum(self.expected_steps)
 
-    def as_row(self) -> dict[str, Any]:
-        """A row of the `tasks` table."""
-        state, rule = canonical_json(self.start), canonical_json(self.rule)
-        return {
-            "task_id": contract_id(self.target, self.instruction, state, rule),
-            "instruction": self.instruction, "platform": "web", "target": self.target,
-            "capabilities": list(self.capabilities), "initial_state": state, "evaluator": rule,
-            "expected_steps": self.expected_steps, "stratum": self.stratum, "origin": "static", "parents": [],
-        }  # fmt: skip
+    def contract(self) -> Contract:
+        """What the generation loop executes."""
+        return Contract(self.instruction, "web", self.target, self.start, self.rule, self.expected_steps,
+                        self.capabilities)  # fmt: skip
 
 
 class TaskMaker:

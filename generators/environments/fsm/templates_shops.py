@@ -90,7 +90,7 @@ def shop(seed: int) -> Site:
     pay.submit("Place order", put("ordered", "placed"), put("cart", 0), to="thanks").link("Cancel order", "cart")
     thanks = d.page("thanks", "Thank you for your order", deep=False).text("It goes to {o_name}, {o_street}, {o_city}.")
     thanks.text("Delivery: {shipping}").text("We write to {o_mail}.").link("Continue shopping", "home")
-    _shop_help(d, basket)
+    _shop_help(d)
     for way in ship:
         for name in PEOPLE[:3]:
             when = [("ordered", "eq", "placed"), ("shipping", "eq", way), ("o_name", "eq", name)]
@@ -100,7 +100,7 @@ def shop(seed: int) -> Site:
     return d.site()
 
 
-def _shop_help(d: Draft, basket: str) -> None:
+def _shop_help(d: Draft) -> None:
     page = d.page("help", "Help").text("What do you need?")
     for number, topic in enumerate(("Returns", "Delivery times", "Warranty")):
         page.row(topic, "Read", f"help{number}")

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import DESKTOP, Camera, Viewport, open_browser, read_json
-from generators.environments.fsm.interpreted import Resolve, direction_of, one_line, site_of
+from generators.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
+from generators.environments.fsm.interpreted import Resolve, chord_of, direction_of, one_line, site_of
 from generators.environments.fsm.layout import SCROLL_PX
 from generators.environments.fsm.machine import Fired, Machine
 from generators.environments.fsm.sites import make_site
@@ -41,26 +41,11 @@ NANO = Viewport(320, 448)
 NANO_SCROLL_PX = 220
 SIGNS = ".mark,.art,.arrow"
 """Pictures made of letters: nano's text isn't for them."""
-_KEYS = {
-    "alt": "Alt",
-    "ctrl": "Control",
-    "control": "Control",
-    "shift": "Shift",
-    "meta": "Meta",
-    "left": "ArrowLeft",
-    "right": "ArrowRight",
-    "up": "ArrowUp",
-    "down": "ArrowDown",
-    "enter": "Enter",
-    "tab": "Tab",
-    "esc": "Escape",
-    "escape": "Escape",
-    "delete": "Delete",
-    "backspace": "Backspace",
-    "home": "Home",
-    "end": "End",
-    "arrowleft": "ArrowLeft",
-}
+_HEARD = frozenset({
+    "Alt", "Control", "Shift", "Meta", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Enter", "Tab", "Escape",
+    "Delete", "Backspace", "Home", "End",
+})  # fmt: skip
+"""Keys that may be pressed alone, or held for the last one; others do nothing on a site."""
 
 
 class FsmWorld:
@@ -87,7 +72,7 @@ class FsmWorld:
         return [*self._fired, *(self._now() if self._open else ())]
 
     def _now(self) -> list[Fired]:
-        return [(page, element, number) for page, element, number in read_json(self.page, "fsmFired()")]
+        return [(page, element, number) for page, element, number in evaluate_json(self.page, "fsmFired()")]
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """Raises `WorldError` for a page, variable or value that the site doesn't have."""
@@ -103,12 +88,12 @@ class FsmWorld:
 
     def state(self) -> dict[str, Any]:
         """{"page", "variables", "history": digest}, as `Machine.state`."""
-        state = read_json(self.page, "fsmState()")
+        state = evaluate_json(self.page, "fsmState()")
         return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
     def places(self) -> tuple[Place, ...]:
         """What shows, hit-tested, without a picture."""
-        return tuple(self._place(raw) for raw in read_json(self.page, "fsmPlaces()"))
+        return tuple(self._place(raw) for raw in evaluate_json(self.page, "fsmPlaces()"))
 
     def _place(self, raw: Mapping[str, Any]) -> Place:
         left, top, right, bottom = box_to_unit(raw["box"], self.size_px)
@@ -137,9 +122,9 @@ class FsmWorld:
             raise WorldError(f"fsm: {type(action).__name__} failed: {str(error)[:120]}") from None
 
     def _hotkey(self, action: Hotkey) -> None:
-        keys = [key.lower() for key in action.keys]
-        if all(key in _KEYS for key in keys[:-1]) and (keys[-1] in _KEYS or keys[:-1]):
-            self.page.keyboard.press("+".join(_KEYS.get(key, key) for key in keys))
+        *held, last = [chord_of((key,)) for key in action.keys]
+        if all(key in _HEARD for key in held) and (held or last in _HEARD):
+            self.page.keyboard.press("+".join((*held, last)))
 
 
 _ACTS: dict[type, Callable[[FsmWorld, Any], object]] = {

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from generators.environments.miniwob.goals import TAB, quoted
 from generators.environments.miniwob.html import OracleMiss
 from generators.environments.miniwob.recorded import Miniwob
 from generators.environments.pages import Element
@@ -55,11 +56,6 @@ class Hand:
             ),
             f"button {label!r}",
         )
-
-
-def quoted(text: str) -> list[str]:
-    """What stands in quotation marks."""
-    return re.findall(r'"([^"]*)"', text)
 
 
 def _inputs(hand: Hand) -> list[Element]:
@@ -119,7 +115,7 @@ def _dialog(hand: Hand, text: str) -> None:
 
 
 def _tab(hand: Hand, text: str) -> None:
-    number = re.search(r"Tab #(\d+)", text)
+    number = re.search(TAB, text)
     if not number:
         raise OracleMiss(text)
     hand.click(hand.find(lambda e: e.tag == "a" and e.text == f"Tab #{number[1]}", f"tab {number[1]}"))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import MINIWOB, Camera, Viewport, open_browser, read_json
+from generators.browser import MINIWOB, Camera, Viewport, evaluate_json, key_chord, open_browser
 from generators.environments.miniwob.html import NO_LIMIT_MS, page_of
 from generators.environments.start import check_start
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
@@ -58,9 +58,6 @@ SOLVED = 0.99
 _STYLE = """* { animation: none !important; transition: none !important; caret-color: transparent !important; }
 #query, #query * { color: transparent !important; background-image: none !important; }
 #reward-display, #click-canvas, #sync-task-cover { display: none !important; }"""
-KEYS = {"alt": "Alt", "ctrl": "Control", "shift": "Shift", "meta": "Meta", "enter": "Enter", "tab": "Tab",
-        "esc": "Escape", "escape": "Escape", "backspace": "Backspace", "delete": "Delete", "left": "ArrowLeft",
-        "right": "ArrowRight", "up": "ArrowUp", "down": "ArrowDown", "home": "Home", "end": "End"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ class MiniwobWorld:
     def nodes(self) -> list[Node]:
         """Every visible, hit-tested element outside the instruction."""
         found = []
-        for raw in read_json(self.page, "vesperPlaces()"):
+        for raw in evaluate_json(self.page, "vesperPlaces()"):
             try:
                 box = box_to_unit(tuple(raw["box"]), self._css)
             except OffScreen:
@@ -152,7 +149,7 @@ class MiniwobWorld:
     def state(self) -> dict[str, Any]:
         """{"task", "seed", "reward" (raw; None while the episode runs), "solved", "done", "inputs", "checked",
         "selected", "active", "focused"}."""
-        state = {**self._start, **read_json(self.page, "vesperTruth()")}
+        state = {**self._start, **evaluate_json(self.page, "vesperTruth()")}
         state["solved"] = state["reward"] is not None and state["reward"] >= SOLVED
         return state
 
@@ -192,10 +189,11 @@ class MiniwobWorld:
         self.page.evaluate("([x, y, dy]) => vesperScroll(x, y, dy)", [*point, way])
 
     def _hotkey(self, action: Hotkey) -> None:
-        names = [KEYS.get(key.lower(), key) for key in action.keys]
-        if any(len(name) > 1 and name not in KEYS.values() for name in names):
-            raise WorldError(f"MiniWoB++: unknown key in {action.keys!r}; known are letters and {', '.join(KEYS)}")
-        self.page.keyboard.press("+".join(names))
+        try:
+            chord = key_chord(action.keys)
+        except ValueError as error:
+            raise WorldError(f"MiniWoB++: Hotkey: {error}") from None
+        self.page.keyboard.press(chord)
 
 
 _ACTS: dict[type, Callable[[MiniwobWorld, Any], object]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import DESKTOP, PHONE, Camera, Viewport, open_browser, read_json
+from generators.browser import DESKTOP, PHONE, Camera, Viewport, evaluate_json, open_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -62,11 +62,12 @@ def element_of(raw: dict[str, Any]) -> Element:
 
 def read_elements(page: Page) -> list[Element]:
     """Every visible, hit-tested element in reading order of the DOM, from one call into the page."""
-    return [element_of(raw) for raw in read_json(page, "vesperRead()")]
+    return [element_of(raw) for raw in evaluate_json(page, "vesperRead()")]
 
 
-class World:
-    """A page that shows any of our apps; `start` is cheap, so one World serves thousands of screens."""
+class OwnPages:
+    """A page that shows any of our apps; `start` is cheap, so one serves thousands of screens. As a `World`: see
+    `pages.world`."""
 
     def __init__(self, page: Page, platform: str, viewport: Viewport) -> None:
         self.page = page
@@ -85,7 +86,7 @@ class World:
 
     def state(self) -> dict[str, Any]:
         """The truth: what the page's model holds now."""
-        state: dict[str, Any] = read_json(self.page, "vesperState()")
+        state: dict[str, Any] = evaluate_json(self.page, "vesperState()")
         return state
 
     def elements(self) -> list[Element]:
@@ -96,10 +97,10 @@ class World:
 
 
 @contextmanager
-def open_pages(platform: str, viewport: Viewport | None = None) -> Iterator[World]:
-    """A World for `phone`, `desktop` or `web` (a page that scrolls as a whole). It needs no network."""
+def open_pages(platform: str, viewport: Viewport | None = None) -> Iterator[OwnPages]:
+    """Our pages on a `phone`, a `desktop` or the `web` (a page that scrolls as a whole). It needs no network."""
     viewport = viewport or VIEWPORTS[platform]
     with open_browser(viewport) as context:
         page = context.new_page()
         page.goto((FOLDER / "index.html").as_uri())
-        yield World(page, platform, viewport)
+        yield OwnPages(page, platform, viewport)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from generators.environments.pages import APPS, Element, World, open_pages
+from generators.browser import key_chord
+from generators.environments.pages import APPS, Element, OwnPages, open_pages
 from generators.environments.pages.task import TITLES
 from generators.environments.start import check_start
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
@@ -38,7 +39,7 @@ WHEEL_PX = 250
 class PagesWorld:
     """One browser page that shows any of our apps, as a `phone` or a `desktop` (see `World`)."""
 
-    def __init__(self, pages: World, kind: str) -> None:
+    def __init__(self, pages: OwnPages, kind: str) -> None:
         self.name = f"pages/{kind}"
         self.pages = pages
         self.platform = PLATFORM[kind]
@@ -119,8 +120,11 @@ class PagesWorld:
             self.pages.page.evaluate("app => vesperOpen(app)", app)
 
     def _hotkey(self, action: Hotkey) -> None:
-        names = {"alt": "Alt", "left": "ArrowLeft", "ctrl": "Control", "shift": "Shift"}
-        self.pages.page.keyboard.press("+".join(names.get(key, key) for key in action.keys))
+        try:
+            chord = key_chord(action.keys)
+        except ValueError as error:
+            raise WorldError(f"{self.name}: Hotkey: {error}") from None
+        self.pages.page.keyboard.press(chord)
 
 
 _ACTS: dict[type, Callable[[PagesWorld, Any], object]] = {

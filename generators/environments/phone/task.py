@@ -19,7 +19,8 @@ from typing import Any
 
 from generators.environments.pages.task import lookup
 from generators.environments.phone.snapshot import APPS, Snapshot
-from generators.task_pool import contract_id, stratum
+from generators.generation.tasks.contract import Contract
+from generators.task_pool import stratum
 from schemas.ids import canonical_json, digest
 
 Intent = tuple[Any, ...]
@@ -72,16 +73,10 @@ class PhoneTask:
         """{"rule", "checks", "feasible"}, plain JSON data; `evaluate` reads it."""
         return {"rule": "phone_state", "checks": list(self.checks), "feasible": self.feasible}
 
-    def as_row(self, expected_steps: int | None = None) -> dict[str, Any]:
-        """The columns of `schemas.tables.Tasks`; `expected_steps` replaces the plan's by a count that was measured."""
-        start, evaluator = canonical_json(self.start), canonical_json(self.evaluator())
-        target, steps = f"phone/{self.apps[0]}", expected_steps or self.expected_steps
-        return {
-            "task_id": contract_id(target, self.goal, start, evaluator), "instruction": self.goal,
-            "platform": "mobile", "target": target, "capabilities": list(self.capabilities), "initial_state": start,
-            "evaluator": evaluator, "expected_steps": steps, "stratum": stratum(steps), "origin": "static",
-            "parents": [],
-        }  # fmt: skip
+    def contract(self) -> Contract:
+        """What the generation loop executes."""
+        return Contract(self.goal, "mobile", f"phone/{self.apps[0]}", self.start, self.evaluator(),
+                        self.expected_steps, self.capabilities)  # fmt: skip
 
 
 def matches(item: Any, where: Any) -> bool:

@@ -62,7 +62,7 @@ _CALL = """text => {
     const [method, ...args] = JSON.parse(text);
     return JSON.stringify(phone[method](...args));
 }"""
-"""A method of the page's API; see `read_json` for why by texts."""
+"""A method of the page's API; see `evaluate_json` for why by texts."""
 MOVES = 6
 """Touch events between the two ends of a path."""
 

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from generators.browser import Camera, Viewport, open_browser
-from generators.daas.drivers.cdp_keys import find_key
+from generators.browser import Camera, Viewport, key_chord, open_browser
 from generators.environments.webapps.reading import STILL, place_of, read_elements
 from generators.environments.webapps.server import Server
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
@@ -266,10 +265,11 @@ class WebAppWorld:
         if tuple(key.lower() for key in action.keys) == ("alt", "left"):
             self._back(action)
             return
-        keys = [find_key(name) for name in action.keys]
-        if any(key is None for key in keys):
-            raise WorldError(f"{self.name}: Hotkey: no key is named {action.keys[keys.index(None)]!r:.40}")
-        self.page.keyboard.press("+".join("Space" if key.key == " " else key.key for key in keys if key))
+        try:
+            chord = key_chord(action.keys)
+        except ValueError as error:
+            raise WorldError(f"{self.name}: Hotkey: {error}") from None
+        self.page.keyboard.press(chord)
 
     def _back(self, _: object) -> None:
         session = self._context.new_cdp_session(self.page)

@@ -28,7 +28,7 @@ NOTICES = (
     ("Storage", "Less than 10 % of the storage is free.", "Dismiss"),
 )
 """(title, text, button) of dialogs that nobody asked for."""
-POINTED = Click | DoubleClick | LongPress
+TOUCHED = Click | DoubleClick | LongPress
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ class Defective(Wrapper):
             self.log.append(Injected(step, "lost_key", f"letter {at + 1} of {len(action.content)}"))
             left = action.content[:at] + action.content[at + 1 :]
             return Type(left) if left else None
-        if isinstance(action, POINTED) and (self.rates.dead_control or self.rates.neighbour_hit):
+        if isinstance(action, TOUCHED) and (self.rates.dead_control or self.rates.neighbour_hit):
             return self._aimed(action, step)
         return action
 
-    def _aimed(self, action: POINTED, step: int) -> Action | None:
+    def _aimed(self, action: TOUCHED, step: int) -> Action | None:
         places = [place for place in places_of(innermost(self.world)) if place.clickable and place.key]
         target = under(places, action.box)
         if target is not None and self._happens("dead_control", target.key):

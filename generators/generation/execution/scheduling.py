@@ -8,7 +8,6 @@ survived by calling `run_all` again with the same journal.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,6 @@ from generators.policies.policy import Policy
 if TYPE_CHECKING:
     from pipelines.store import Store
 
-log = logging.getLogger(__name__)
 LOOK_S = 0.1
 """Between two looks at whether a worker's call hangs."""
 DOUBLINGS = 5
@@ -41,10 +39,12 @@ Progress = Callable[[Trajectory, int, int], None]
 
 @dataclass(frozen=True)
 class PolicyMaker:
-    """`make(contract, world)` gives a policy named `name` for one execution."""
+    """`make(contract, world)` gives a policy named `name` for one execution. `wording`: version and digest of the words
+    that a model is asked in, which are part of what a round is; "" for a policy that asks none."""
 
     name: str
     make: Callable[[Contract, World], Policy]
+    wording: str = ""
 
 
 @dataclass

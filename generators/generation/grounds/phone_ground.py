@@ -54,14 +54,14 @@ class PhoneGround:
         if len(ideas) != 1:
             return None
         task = _made(*json.loads(ideas[0].key))
-        return None if task is None else Contract.from_row(task.as_row())
+        return None if task is None else task.contract()
 
     def _task(self, contract: Contract) -> PhoneTask | None:
         """The task whose contract it is; None for one that no family made."""
         found = (
             _made(family, contract.initial_state["seed"]) for family in contract.capabilities if family in FAMILIES
         )
-        return next((task for task in found if task and task.as_row()["task_id"] == contract.task_id), None)
+        return next((task for task in found if task and task.contract().task_id == contract.task_id), None)
 
     def shortest(self, contract: Contract) -> int | None:
         task = self._task(contract)

@@ -19,6 +19,7 @@ from generators.generation.tasks.contract import Trajectory
 from generators.policies.exploration import Exploration, Screen, Way, fingerprint
 from quality.evidence.words import entities, plain
 from schemas.actions import format
+from schemas.coordinates import contains
 
 PRIOR = 0.5
 """Chance of an idea of which nothing at all is known."""
@@ -193,7 +194,7 @@ def name_of(element: Mapping[str, Any]) -> Name | None:
 
 
 def _add_walk(exploration: Exploration, run: Trajectory) -> None:
-    """A trajectory's screens and ways, as if an explorer had gone there."""
+    """A trajectory's screens and ways."""
     turns = [turn for turn in run.turns if turn.action is not None and not turn.error]
     shots = [*turns, *((run.end,) if run.end else ())]
     way: list[str] = []
@@ -204,10 +205,7 @@ def _add_walk(exploration: Exploration, run: Trajectory) -> None:
         mark = fingerprint(places)
         if mark not in known:
             known[mark] = len(exploration.screens)
-            heading = next((place.name for place in places if place.role == "heading"), "")
-            exploration.screens.append(
-                Screen(known[mark], mark, heading, turn.screenshot_sha256, places, tuple(way), 0)
-            )
+            exploration.screens.append(Screen(known[mark], mark, places, tuple(way), 0))
         numbers.append(known[mark])
         if turn.action is not None:
             way.append(format(turn.action))
@@ -229,5 +227,4 @@ def _place(element: Mapping[str, Any]) -> Place:
 
 def _holds(place: Place, action: Any) -> bool:
     point = getattr(action, "box", None)
-    left, top, right, bottom = place.box
-    return point is not None and place.clickable and left <= point[0] <= right and top <= point[1] <= bottom
+    return point is not None and place.clickable and contains(place.box, point)

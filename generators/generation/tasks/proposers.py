@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
 from typing import Protocol
@@ -162,11 +162,7 @@ class ReverseProposer:
             world, known, target=target, site=_name(target), count=WALKS, seed=rng.randrange(1 << 30),
             writer=self.writer, passing=lambda path: self.ground.passing(target, path),
         )  # fmt: skip
-        return [
-            Contract(task.instruction, task.platform, target, self.ground.start(target), task.rule, len(task.path),
-                     tuple(sorted({type(action).__name__ for action in task.path})), "dynamic")
-            for task in report.tasks
-        ]  # fmt: skip
+        return [replace(task.contract(), initial_state=self.ground.start(target)) for task in report.tasks]
 
 
 def _name(target: str) -> str:

@@ -3,7 +3,7 @@
     feedback/evaluations   how often the agent does easy, medium and hard tasks
     feedback/policy        the agent that acts where the loop's policy is `checkpoint`
 
-Both are promoted manifests with `inputs`, asset → version (`pipelines.storage.promoted`), never edges.
+Both are frozen manifests with `inputs`, asset → version (`pipelines.storage.frozen`), never edges.
 A round pins both when it begins: its catalogue records them, and its later stages read them there.
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 from generators.generation.loop import CATALOGUE, LoopConfig
 from generators.task_pool import METHOD_EDGES, STRATA
 from generators.task_sampling import PRIOR, frontier_weight
+from pipelines.storage.frozen import freeze, read_frozen
 from pipelines.storage.manifest import Manifest, StoreError
-from pipelines.storage.promoted import promote, read_promoted
 from pipelines.store import Store
-from schemas.ids import digest
+from schemas.ids import digest, split_json_lines
 
 EVALUATIONS, POLICY = "feedback/evaluations", "feedback/policy"
 AGENT, EVALUATION, RESULTS = "checkpoints/unified", "evaluations/unified", "leaderboard/results"
@@ -92,7 +92,7 @@ def promote_evaluations(store: Store) -> dict[str, Any]:
     found = evaluations_now(store)
     if found is None:
         raise StoreError(f"{EVALUATIONS}: {EVALUATION} of the current {AGENT} is missing; run the job train")
-    return promote(store.home, EVALUATIONS, found)
+    return freeze(store.home, EVALUATIONS, found)
 
 
 def policy_now(store: Store) -> dict[str, Any] | None:
@@ -103,7 +103,7 @@ def policy_now(store: Store) -> dict[str, Any] | None:
         return None
     agent, evaluation = found
     score = score_of(evaluation)
-    before = read_promoted(store.home, POLICY)
+    before = read_frozen(store.home, POLICY)
     if before and before["agent"] != agent.data_version and score < before["score"]:
         return None
     return {
@@ -129,7 +129,7 @@ def promote_policy(store: Store) -> dict[str, Any]:
     found = policy_now(store)
     if found is None:
         raise StoreError(f"{POLICY}: the current {AGENT} isn't evaluated yet, or does worse than the promoted one")
-    return promote(store.home, POLICY, found)
+    return freeze(store.home, POLICY, found)
 
 
 def _played(store: Store, agent: Manifest) -> list[Manifest]:
@@ -142,7 +142,7 @@ def _played(store: Store, agent: Manifest) -> list[Manifest]:
 
 
 def _records(result: Manifest) -> list[dict[str, Any]]:
-    lines = result.file("records.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = split_json_lines(result.file("records.jsonl").read_text(encoding="utf-8"))
     return [json.loads(line) for line in lines]
 
 
@@ -152,14 +152,14 @@ def pins_of(store: Store, round_name: str) -> dict[str, str]:
     begun = store.current(f"{CATALOGUE}/{round_name}")
     if begun is not None:
         return {name: str(begun.counts.get(name, "")) for name in (EVALUATIONS, POLICY)}
-    return {name: str(read_promoted(store.home, name).get("digest", "")) for name in (EVALUATIONS, POLICY)}
+    return {name: str(read_frozen(store.home, name).get("digest", "")) for name in (EVALUATIONS, POLICY)}
 
 
 def steered(store: Store, config: LoopConfig, round_name: str) -> LoopConfig:
     """The loop's settings for a round: its shares moved to where the agent learns most, and what they were moved by."""
     pins = pins_of(store, round_name)
     if pins[EVALUATIONS]:
-        found = read_promoted(store.home, EVALUATIONS, pins[EVALUATIONS])
+        found = read_frozen(store.home, EVALUATIONS, pins[EVALUATIONS])
         config = replace(config, mix=mix_for(config.mix, found["success"]), evaluations=pins[EVALUATIONS])
     return config
 
@@ -181,12 +181,12 @@ def mix_for(mix: tuple[float, float, float], rates: Mapping[str, float]) -> tupl
 
 def pinned_inputs(store: Store, feedback: str, chosen: str) -> dict[str, str]:
     """Asset → version behind a pinned digest, for the manifest of what goes by it; empty for none."""
-    return {str(k): str(v) for k, v in read_promoted(store.home, feedback, chosen)["inputs"].items()} if chosen else {}
+    return {str(k): str(v) for k, v in read_frozen(store.home, feedback, chosen)["inputs"].items()} if chosen else {}
 
 
 def policy_folder(store: Store, chosen: str) -> tuple[Manifest, str]:
     """(the promoted agent's checkpoint, its folder). Raises `StoreError` if nothing was promoted."""
     if not chosen:
         raise StoreError(f"{POLICY}: nothing is promoted yet; evaluate {AGENT}, or use another policy")
-    agent = store.version(AGENT, read_promoted(store.home, POLICY, chosen)["inputs"][AGENT])
+    agent = store.version(AGENT, read_frozen(store.home, POLICY, chosen)["inputs"][AGENT])
     return agent, str(agent.file("config.json").parent)

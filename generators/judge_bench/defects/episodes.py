@@ -11,6 +11,7 @@ from generators.judge_bench.defects.steps import LOOKS_ALIKE, Make, Operator, Pl
 from generators.judge_bench.trace import Move, Trace, arrive, perform, reached
 from schemas.action_types import Click
 from schemas.actions import format
+from schemas.coordinates import contains
 
 BLANKS = tuple((x, y) for y in (880, 620, 400, 240, 130) for x in (960, 40, 500, 700, 250))
 """Points tried for a click that does nothing."""
@@ -102,9 +103,7 @@ def noop_loop(blank: bool) -> Make:
 
 
 def _held(shot: Observation, point: Sequence[int]) -> bool:
-    return any(
-        p.clickable and p.box[0] <= point[0] <= p.box[2] and p.box[1] <= point[1] <= p.box[3] for p in shot.places
-    )
+    return any(place.clickable and contains(place.box, point) for place in shot.places)
 
 
 def premature_finish(late: bool) -> Make:

@@ -15,7 +15,7 @@ from generators.environments.world import Box, Observation, Place, World, WorldE
 from generators.judge_bench.recorders.thoughts import thought
 from generators.judge_bench.trace import Move, Trace, arrive, perform, reached
 from quality.evidence.pixels import changed_share, grey_small
-from schemas.action_types import Click, Finished, PressBack, Scroll, Type, Wait
+from schemas.action_types import OPPOSITE, Click, Finished, PressBack, Scroll, Type, Wait
 from schemas.actions import Action, format
 
 SMALL_SHIFT, LARGE_SHIFT = (0.5, 1.25), (1.25, 2.0)
@@ -23,7 +23,6 @@ SMALL_SHIFT, LARGE_SHIFT = (0.5, 1.25), (1.25, 2.0)
 LOOKS_ALIKE = 0.02
 """Share of pixels that may differ for two last screens to be called alike."""
 WAITS = 3
-OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 TYPOS = ("{}s", "{} 2", "my {}", "{}x")
 
 

@@ -14,12 +14,13 @@ from dataclasses import replace
 from random import Random
 
 from generators.environments.hit import under
-from generators.environments.world import Box, Observation, World, WorldError
+from generators.environments.world import Observation, World, WorldError
 from generators.judge_bench.recorders.thoughts import thought
 from generators.judge_bench.trace import Move, Trace, reached
 from generators.policies.policy import Policy, Said, View
 from schemas.action_types import CallUser, Click, DoubleClick, Finished, Hover, LongPress, Scroll, Type, Wait
 from schemas.actions import format
+from schemas.coordinates import contains
 
 SCRIPTED = ("neighbour", "forgot_field", "other_slot", "stopped_early", "clicked_twice", "scrolled_past")
 KINDS = (*SCRIPTED, "explorer")
@@ -212,7 +213,7 @@ def _scroll(way: str, trace: Trace) -> Scroll:
 def _neighbour(move: Move, shot: Observation, goal: str, rng: Random) -> Move:
     """A click on one of the nearest other elements; half of the time it says that it meant that one."""
     x, y = move.action.box  # type: ignore[union-attr]
-    others = [p for p in shot.places if p.clickable and p.key and p.key != move.key and not _inside(p.box, (x, y))]
+    others = [p for p in shot.places if p.clickable and p.key and p.key != move.key and not contains(p.box, (x, y))]
     others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
     if not others:
         return move
@@ -222,10 +223,6 @@ def _neighbour(move: Move, shot: Observation, goal: str, rng: Random) -> Move:
     says = thought(Click(place.centre), goal, name, rng) if move.thought and meant else move.thought
     words = f'Click "{name}"' if meant else move.instruction
     return Move(Click(place.centre), words, place.key, place.box, says)
-
-
-def _inside(box: Box, point: Sequence[float]) -> bool:
-    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
 def _other_text(move: Move, plan: Sequence[Move], at: int, traces: Sequence[Trace], rng: Random) -> Move:

@@ -31,7 +31,7 @@ PHRASINGS = 12
 LEAST_ITEMS = 4
 
 
-class FsmTasks:
+class FsmRecorder:
     """Recorder over all kinds of sites."""
 
     def __init__(self) -> None:

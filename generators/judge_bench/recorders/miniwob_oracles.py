@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from random import Random
 
+from generators.environments.miniwob import goals
+from generators.environments.miniwob.goals import is_field, match, quoted
 from generators.environments.miniwob.html import OracleMiss
 from generators.environments.miniwob.world import MiniwobWorld, Node
 from generators.environments.world import Observation
@@ -107,23 +109,8 @@ def _stroke(over: Node | None) -> Scroll:
     return Scroll((int(x), int(low)), (int(x), int(high)), "down")
 
 
-def quoted(text: str) -> list[str]:
-    return re.findall(r'"([^"]*)"', text)
-
-
-def match(pattern: str, text: str) -> re.Match[str]:
-    found = re.search(pattern, text)
-    if found is None:
-        raise OracleMiss(f"{text!r} isn't of the form {pattern}")
-    return found
-
-
 def texts(nodes: Iterable[Node]) -> list[str]:
     return [node.text for node in nodes if node.text]
-
-
-def is_field(node: Node) -> bool:
-    return node.place.role == "textbox"
 
 
 def ordinal(number: int) -> str:
@@ -169,7 +156,7 @@ def sequence(s: Solver) -> None:
 
 
 def tab(s: Solver) -> None:
-    number = match(r"Tab #(\d+)", s.goal)[1]
+    number = match(goals.TAB, s.goal)[1]
     tabs = s.all(lambda n: n.tag == "a" and n.text.startswith("Tab #"))
     s.could_be(f"Tab #{number}", texts(tabs))
     s.click(next(n for n in tabs if n.text == f"Tab #{number}"))
@@ -198,7 +185,7 @@ def widget(s: Solver) -> None:
 
 # --- boxes, lists, spinners -------------------------------------------------------------------------------------------
 def boxes(s: Solver) -> None:
-    words = match(r"Select (.*) and click Submit", s.goal)[1]
+    words = match(goals.BOXES, s.goal)[1]
     wanted = [] if words == "nothing" else words.split(", ")
     labels = [n.place.name for n in s.all(lambda n: n.place.role in ("checkbox", "radio"))]
     others = [label for label in labels if label not in wanted]
@@ -228,7 +215,7 @@ def option_words(s: Solver) -> list[str]:
 
 
 def choose_list(s: Solver) -> None:
-    value = match(r"Select (.*) from the list", s.goal)[1]
+    value = match(goals.ENTRY, s.goal)[1]
     s.could_be(value, option_words(s))
     select = s.hunt(lambda n: n.tag == "select", "list")
     if select.text != value:
@@ -256,7 +243,7 @@ def spinner(s: Solver) -> None:
 
 
 def form_two(s: Solver) -> None:
-    found = match(r"Check the (\d)\w+ radio button and enter the number \"(-?\d+)\" into the (\d)\w+ textbox", s.goal)
+    found = match(goals.FORM_TWO, s.goal)
     s.could_be(f"{ordinal(int(found[1]))} radio", (f"{word} radio" for word in ordinals(3)))
     s.could_be(f'"{found[2]}"', (f'"{int(found[2]) + by}"' for by in (-1, 1, 10)))
     s.could_be(f"{ordinal(int(found[3]))} textbox", (f"{word} textbox" for word in ordinals(3)))
@@ -281,7 +268,7 @@ def enter_text(s: Solver) -> None:
 
 
 def read_table(s: Solver) -> None:
-    key = match(r"value of (.*) into", s.goal)[1]
+    key = match(goals.CELL, s.goal)[1]
     cells = texts(s.all(lambda n: n.tag == "td"))
     table = dict(zip(cells[::2], cells[1::2], strict=False))
     if key not in table:

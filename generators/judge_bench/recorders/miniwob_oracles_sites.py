@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from generators.environments.miniwob import goals
+from generators.environments.miniwob.goals import POST_ICONS, is_field, match, quoted
 from generators.environments.miniwob.html import OracleMiss
 from generators.environments.miniwob.world import Node
 from generators.judge_bench.recorders.miniwob_oracles import (
@@ -19,16 +21,13 @@ from generators.judge_bench.recorders.miniwob_oracles import (
     enter_text,
     focus,
     form_two,
-    is_field,
     link,
     login,
-    match,
     movies,
     named_button,
     ordinal,
     ordinals,
     password_twice,
-    quoted,
     read_table,
     scroll_list,
     sequence,
@@ -106,7 +105,7 @@ def button_menu(s: Solver) -> None:
 def mail(s: Solver) -> None:
     """Delete, star, answer or forward the one mail by a person."""
     names = texts(s.all(lambda n: n.has("email-sender")))
-    by = s.fields.get("by") or match(r"email by (\w+)", s.goal)[1]
+    by = s.fields.get("by") or match(goals.SENDER, s.goal)[1]
     names_all: list[str] = s.world.page.evaluate(
         "[...document.querySelectorAll('.email-sender')].map((n) => n.textContent)"
     )
@@ -130,7 +129,7 @@ def mail(s: Solver) -> None:
         s.write(s.hunt(lambda n: n.element_id == "reply-text", "text field"), text)
         s.click(s.hunt(lambda n: n.element_id == "send-reply", "send icon", 1), "Send the answer")
         return
-    to = s.fields.get("to") or match(r"forward that email to (\w+)", s.goal)[1]
+    to = s.fields.get("to") or match(goals.RECEIVER, s.goal)[1]
     s.could_be(to, s.rng.sample(NAMES, 3))
     s.click(s.hunt(lambda n: n.has("email-forward"), "forward button"), "Click on Forward")
     s.write(s.hunt(lambda n: n.has("forward-sender"), "receiver"), to)
@@ -139,7 +138,7 @@ def mail(s: Solver) -> None:
 
 def search(s: Solver) -> None:
     word = quoted(s.goal)[0]
-    at = int(match(r"(\d)(st|nd|rd|th) search result", s.goal)[1])
+    at = int(match(goals.RESULT, s.goal)[1])
     s.could_be(f"{ordinal(at)} search", (f"{which} search" for which in ordinals(9)))
     s.could_be(f'"{word}"', (f'"{name}"' for name in s.rng.sample(NAMES, 2)))
     s.write(s.hunt(is_field, "field"), word)
@@ -151,13 +150,10 @@ def search(s: Solver) -> None:
     s.click(results[(at - 1) % 3])
 
 
-POST_ICONS = {"Reply": "reply", "Retweet": "retweet", "Like": "like", "Share": "share"}
-
-
 def posts(s: Solver) -> None:
     """A button under the post of a user, in its menu or not; or under all or some posts of a user."""
     action, users = quoted(s.goal)[0], texts(s.all(lambda n: n.has("username")))
-    user = match(r"(@\w+)", s.goal)[1]
+    user = match(goals.USER, s.goal)[1]
     every: list[str] = s.world.page.evaluate("[...document.querySelectorAll('.username')].map((n) => n.textContent)")
     many = "Submit" in s.goal
     if every.count(user) != 1 and not many:
@@ -182,7 +178,7 @@ def posts(s: Solver) -> None:
 
 
 def contacts(s: Solver) -> None:
-    name, kind = match(r"Find (\S+) in the contact book and click on their (\w+)", s.goal).groups()
+    name, kind = match(goals.CONTACT, s.goal).groups()
     kinds = {"phone": "phone number.", "email": "email.", "address": "address."}
     s.could_be(f"their {kinds[kind]}", (f"their {words}" for other, words in kinds.items() if other != kind))
     for _ in range(5):

@@ -24,7 +24,7 @@ SEEDS_A_TURN, NEXT_SEED = 6, 1000
 entries at once, which takes a key held down."""
 
 
-class MiniwobTasks:
+class MiniwobRecorder:
     """Recorder over the tasks in `SOLVERS`.
 
     Near misses are the utterance with one entity changed for another of the same page (or another text). The end

@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import Camera, open_browser, read_json
+from generators.browser import Camera, evaluate_json, key_chord, open_browser
 from generators.environments.pages import VIEWPORTS, Element, read_elements
 from generators.environments.pages.task import evaluator
-from generators.environments.world import Observation, Place, WorldError
+from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
 from generators.judge_bench.recorders.losses import Losses
 from generators.judge_bench.recorders.odd_tasks import Do, OddTask
 from generators.judge_bench.recorders.odd_tasks_forms import KINDS, SCENARIOS
@@ -59,9 +59,6 @@ SUITE = {"shop": "Store", "orders": "Store", "account": "Store", "inbox": "Offic
          "notes": "Office"}  # fmt: skip
 """What an app says it belongs to."""
 GROUNDING_SEED = 41_000_000
-KEYS = {"alt": "Alt", "ctrl": "Control", "shift": "Shift", "meta": "Meta", "enter": "Enter", "tab": "Tab",
-        "esc": "Escape", "escape": "Escape", "backspace": "Backspace", "delete": "Delete", "left": "ArrowLeft",
-        "right": "ArrowRight", "up": "ArrowUp", "down": "ArrowDown"}  # fmt: skip
 _SAYS: dict[str, tuple[str, ...]] = {
     "noop_selected": ('"{name}" seems to be selected already. I click it to make sure.',),
     "noop_password": ("The field hides what is typed; I type {text} all the same.",
@@ -111,7 +108,7 @@ class OddWorld:
         return Place(tuple(box), element.role, text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Any]:
-        state: dict[str, Any] = read_json(self.page, "oddState()")
+        state: dict[str, Any] = evaluate_json(self.page, "oddState()")
         return state
 
     def pixel(self, point: Sequence[float]) -> tuple[float, float]:
@@ -125,7 +122,7 @@ class OddWorld:
             return
         do = _ACTS.get(type(action))
         if do is None:
-            raise WorldError(f"the odd pages on {self.platform} have no action {type(action).__name__}")
+            raise UnsupportedAction(f"the odd pages on {self.platform} have no action {type(action).__name__}")
         do(self, action)
         self.page.evaluate("oddTick()")
 
@@ -146,10 +143,11 @@ class OddWorld:
         if tuple(key.lower() for key in action.keys) == ("alt", "left"):
             self.page.evaluate("oddBack()")
             return
-        names = [KEYS.get(key.lower(), key) for key in action.keys]
-        if any(len(name) > 1 and name not in KEYS.values() for name in names):
-            raise WorldError(f"the odd pages: unknown key in {action.keys!r}; known are letters and {', '.join(KEYS)}")
-        self.page.keyboard.press("+".join(names))
+        try:
+            chord = key_chord(action.keys)
+        except ValueError as error:
+            raise WorldError(f"the odd pages: Hotkey: {error}") from None
+        self.page.keyboard.press(chord)
 
 
 _ACTS: dict[type, Callable[[OddWorld, Any], object]] = {

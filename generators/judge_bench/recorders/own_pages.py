@@ -141,7 +141,7 @@ class Oracle:
             self.do(Wait(), "Wait until the page has loaded")
 
 
-class OwnPages:
+class OwnPagesRecorder:
     """Recorder of our own pages on a `phone` or a `desktop`."""
 
     def __init__(self, kind: str) -> None:

@@ -28,7 +28,7 @@ DRAWS = 40
 LEAST_ITEMS = 4
 
 
-class PhoneTasks:
+class PhoneRecorder:
     """Recorder over the phone's families. An infeasible task, rightly told to be so, is a hard negative: nothing that
     was asked for happens, and the episode is sound."""
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from generators.browser import Camera, Viewport, open_browser
-from generators.environments.world import Observation, Place, WorldError
+from generators.browser import Camera, Viewport, key_chord, open_browser
+from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
 from schemas.action_types import (
     CallUser,
     Click,
@@ -43,11 +43,6 @@ SCROLL_PX = 400
 LOAD_MS, ACT_MS, WAIT_MS = 1000, 500, 1000
 """Time of the page's own that passes after it has loaded, after an action, and at a Wait."""
 _INTEGRITY = re.compile(rb"""\sintegrity\s*=\s*("[^"]*"|'[^']*')""")
-_KEYS = {
-    "alt": "Alt", "ctrl": "Control", "shift": "Shift", "meta": "Meta", "left": "ArrowLeft", "right": "ArrowRight",
-    "up": "ArrowUp", "down": "ArrowDown", "enter": "Enter", "tab": "Tab", "esc": "Escape", "escape": "Escape",
-    "delete": "Delete", "backspace": "Backspace", "home": "Home", "end": "End", "space": "Space",
-}  # fmt: skip
 _WHEEL = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
 
 
@@ -211,7 +206,7 @@ class WebWorld:
 
         do = _ACTS.get(type(action))
         if do is None:
-            raise WorldError(f"web pages have no action {type(action).__name__}")
+            raise UnsupportedAction(f"web pages have no action {type(action).__name__}")
         try:
             do(self, action)
         except Error as error:
@@ -241,7 +236,11 @@ class WebWorld:
         self._settle(ACT_MS)
 
     def _press(self, keys: Sequence[str]) -> None:
-        self.page.keyboard.press("+".join(_KEYS.get(key.lower(), key) for key in keys))
+        try:
+            chord = key_chord(keys)
+        except ValueError as error:
+            raise WorldError(f"{self.name}: Hotkey: {error}") from None
+        self.page.keyboard.press(chord)
         self._settle(ACT_MS)
 
     def _hotkey(self, action: Hotkey) -> None:

@@ -12,6 +12,7 @@ from generators.environments.fsm.interpreted import InterpretedWorld
 from generators.environments.fsm.plan import NoPlan, Planner
 from generators.environments.fsm.sites import make_site
 from generators.environments.fsm.tasks import FsmTask, TaskMaker, contradict
+from generators.generation.tasks.contract import Contract
 from schemas.action_types import Click
 from schemas.tables import Tasks
 from tests.generators.fsm.test_spec import changed
@@ -30,12 +31,13 @@ def test_every_task_is_a_row_whose_path_reaches_its_goal(tasks: list[FsmTask]) -
         for action in task.path:
             world.act(action)
         assert holds(world.state(), task.rule), task.instruction
-    table = Tasks.table([task.as_row() for task in tasks])
+        assert Contract.from_row(task.contract().as_row()) == task.contract()
+    table = Tasks.table([task.contract().as_row() for task in tasks])
     assert len(set(table["task_id"].to_pylist())) == table.num_rows == len(tasks)
     assert set(table["stratum"].to_pylist()) == {"easy", "medium", "hard"}
     row = table.to_pylist()[0]
     assert json.loads(row["initial_state"]) == {"world": "fsm", "kind": "bank", "seed": 3}
-    assert row["expected_steps"] == len(tasks[0].path)
+    assert row["expected_steps"] == len(tasks[0].path) and row["task_id"] == "a074c8bfdd752c7d8fb0ce5d912ba859"
 
 
 def test_the_same_seed_gives_the_same_tasks() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.fsm.evaluate import holds
 from generators.environments.fsm.interpreted import InterpretedWorld
-from generators.environments.fsm.render import render
 from generators.environments.fsm.sites import make_site
 from generators.environments.fsm.tasks import TaskMaker
 from generators.environments.fsm.world import FsmWorld, open_fsm
@@ -107,6 +105,25 @@ def test_what_a_web_page_lacks_is_unsupported(chromium: FsmWorld) -> None:
         world.reset({"kind": "shop", "seed": 3})
         with pytest.raises(UnsupportedAction, match="Drag"):
             world.act(Drag((1, 1), (2, 2)))
+        with pytest.raises(WorldError, match="no key is named 'nonsense'"):
+            world.act(Hotkey(("ctrl", "nonsense")))
+
+
+def test_keys_mean_the_same_by_each_of_their_names(chromium: FsmWorld) -> None:
+    double = InterpretedWorld(make_site)
+    worlds = (chromium, double)
+    for world in worlds:
+        world.reset({"kind": "shop", "seed": 3})
+        world.act(Launch(url=f"https://{make_site('shop', 3).host}/help"))
+    field = next(place for place in double.places() if place.role == "textbox")
+    keys = (("F5",), ("space",), ("x",), ("Control", "A"), ("del",), ("Alt", "ArrowLeft"))
+    seen = []
+    for action in (Click(field.centre), Type("Is it red?"), *map(Hotkey, keys)):
+        for world in worlds:
+            world.act(action)
+        assert chromium.state() == double.state() and chromium.places() == double.places(), action
+        seen.append(next((place.text for place in double.places() if place.key == field.key), None))
+    assert seen[1:] == [*["Is it red?"] * 5, "Ask us anything", None]
 
 
 def test_pages_without_an_address_open_home(chromium: FsmWorld) -> None:
@@ -127,19 +144,3 @@ def test_paths_of_tasks_reach_their_goals_in_the_browser_and_not_where_an_edge_i
         for action in task.path:
             chromium.act(action)
         assert holds(chromium.state(), task.rule), task.instruction
-
-
-def test_one_file_holds_a_whole_site(chromium: FsmWorld, tmp_path: Path) -> None:
-    text = render(make_site("recipes", 4), {"page": "list"})
-    (tmp_path / "site.html").write_text(text, encoding="utf-8")
-    assert "http://" not in text.replace("http:\\/\\/", "") and "src=" not in text
-    page = chromium.page.context.new_page()
-    try:
-        page.goto((tmp_path / "site.html").as_uri())
-        assert page.evaluate("fsmState().page") == "list"
-        sizes = page.evaluate(
-            "[...document.querySelectorAll('#page *')].map((n) => parseFloat(getComputedStyle(n).fontSize))"
-        )
-        assert min(sizes) >= 14
-    finally:
-        page.close()

@@ -12,6 +12,7 @@ from executing import pool
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.evaluators import holds
+from generators.generation import rounds
 from generators.generation.execution.devices import LocalPool
 from generators.generation.execution.scheduling import PolicyMaker
 from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of
@@ -86,6 +87,21 @@ def test_a_rerun_does_no_work(store: Store) -> None:
     )  # type: ignore[arg-type]
     made = run_round(store, 2, CONFIG, again)
     assert made.version == store.require(f"{VERIFIED}/round_002").version and files_of(store) == before
+
+
+def test_the_words_that_a_model_is_asked_in_are_part_of_a_round(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: object, **options: object) -> object:
+        raise LookupError("executed")
+
+    monkeypatch.setattr(rounds, "run_all", never)
+    made = store.require(f"{TRAJECTORIES}/round_002").version
+    same, other = (
+        LoopParts(policies=lambda _, wording=wording: PolicyMaker("scripted-0.02", never, wording), pool=LocalPool({}))
+        for wording in ("", "v2 0123")
+    )
+    assert rounds.build_trajectories(store, 2, CONFIG, same).version == made
+    with pytest.raises(LookupError, match="executed"):
+        rounds.build_trajectories(store, 2, CONFIG, other)
 
 
 def test_promoting_pins_versions_and_repeats_nothing(store: Store) -> None:

@@ -19,8 +19,8 @@ from generators.generation.rounds import build_bank, build_catalogue
 from generators.generation.tasks import steering
 from generators.generation.tasks.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.task_pool import STRATA
+from pipelines.storage.frozen import read_frozen
 from pipelines.storage.manifest import Manifest, StoreError
-from pipelines.storage.promoted import read_promoted
 from pipelines.store import Check, PartSpec, PartWriter, Store
 from schemas.ids import digest
 
@@ -84,11 +84,11 @@ def test_success_is_what_was_played_else_what_steps_come_to(tmp_path: Path) -> N
     assert second["attempts"] == {"easy": 2, "medium": 0, "hard": 10}, "another agent's results say nothing of this one"
     assert second["success"]["hard"] == pytest.approx((9 + 2 * 0.9**30) / 12, abs=1e-4)
     assert second["success"]["medium"] == first["success"]["medium"]
-    assert steering.promote_evaluations(store) == second == read_promoted(store.home, EVALUATIONS)
-    assert read_promoted(store.home, EVALUATIONS, first["digest"]) == first
+    assert steering.promote_evaluations(store) == second == read_frozen(store.home, EVALUATIONS)
+    assert read_frozen(store.home, EVALUATIONS, first["digest"]) == first
     for bad in ("nope", "../../x"):
         with pytest.raises(StoreError, match="nothing was promoted as"):
-            read_promoted(store.home, EVALUATIONS, bad)
+            read_frozen(store.home, EVALUATIONS, bad)
 
 
 @given(
@@ -171,4 +171,4 @@ def test_an_agent_that_does_worse_isn_t_promoted(tmp_path: Path) -> None:
     assert steering.promote_policy(store)["inputs"][AGENT] == better.version
     with pytest.raises(StoreError, match="nothing is promoted"):
         steering.policy_folder(store, "")
-    assert read_promoted(store.home, POLICY)["score"] == 0.55
+    assert read_frozen(store.home, POLICY)["score"] == 0.55

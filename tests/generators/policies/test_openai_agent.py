@@ -11,6 +11,7 @@ import pytest
 from drawn import draw
 from reply_server import CLICK, ReplyServer, text_of
 
+from generators.policies import registry
 from generators.policies.agent_prompt import AgentPrompt, template, template_digest, without_typed_enters
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling, picture
 from generators.policies.openai_agent import OpenAIAgent
@@ -87,7 +88,8 @@ def test_platforms_have_their_own_actions_and_thinking_can_be_asked_for() -> Non
     mobile = AgentPrompt(thinking=True).messages(view(platform="mobile"))[0]["content"]
     assert "LongPress" in mobile and "Hotkey" not in mobile and "Think in the first tag" in mobile
     assert "Hotkey" in AgentPrompt().messages(view(platform="desktop"))[0]["content"]
-    assert len(template_digest()) == 64
+    policies = registry.build_policy("openai", base_url="http://127.0.0.1:9", model="m")
+    assert registry.with_proposals(policies, 2).wording == policies.wording == f"v1 {template_digest()}"
     with pytest.raises(ValueError, match="known are"):
         template("../v1/system")
     with pytest.raises(ValueError, match="known are"):

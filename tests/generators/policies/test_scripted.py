@@ -200,8 +200,7 @@ def test_a_left_out_step_isnt_done_later() -> None:
 # --- the phone, its screens told
 def test_the_phone_plan_of_a_contract_is_found_again() -> None:
     task = next(t for seed in range(9) if (t := make_task("clock.add", seed)) is not None)
-    contract = Contract.from_row(task.as_row())
-    assert phone_plan(contract) == task.plan
+    assert phone_plan(task.contract()) == task.plan
 
 
 def test_the_phone_guide_begins_again_once_then_steps_back_then_gives_up() -> None:

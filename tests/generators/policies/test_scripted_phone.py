@@ -9,7 +9,6 @@ import pytest
 from generators.environments.phone.task import PhoneTask, evaluate
 from generators.environments.phone.tasks import make_task
 from generators.environments.phone.world import PhoneWorld, open_phone
-from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.registry import build_policy
 
@@ -31,7 +30,7 @@ def task(family: str) -> PhoneTask:
 
 
 def attempt(world: PhoneWorld, wanted: PhoneTask, error_rate: float = 0.0) -> tuple[Episode, bool]:
-    contract = Contract.from_row(wanted.as_row())
+    contract = wanted.contract()
     policy = build_policy("scripted", error_rate=error_rate).make(contract, world)
     run = run_episode(world, policy, wanted.goal, wanted.start, 0, 2 * wanted.expected_steps + 20)
     return run, evaluate(contract.evaluator, dict(run.end_state), run.answer)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from pipelines.storage import free_space
 from pipelines.storage.asset_locks import writing
+from pipelines.storage.choose_version import promote, roll_back, versions
 from pipelines.storage.collect_garbage import Plan, collect, survey
 from pipelines.storage.manifest import Manifest, StoreError, file_sha256
-from pipelines.storage.promotion import promote, roll_back, versions
 from pipelines.store import Check, PartSpec, PartWriter, Store
 
 DAY = 86_400.0

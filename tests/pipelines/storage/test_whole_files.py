@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage.whole_files import part_beside, whole_file
+from pipelines.storage.whole_files import part_beside, put_json, whole_file
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -42,3 +42,12 @@ def test_what_lasts_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkey
     with whole_file(path) as part:
         part.write_text("more")
     assert seen == [("bytes", False)]
+
+
+def test_json_is_put_canonical_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "a.json"
+    put_json(path, {"b": 1.5, "a": ["é"]})
+    assert path.read_bytes() == '{"a":["é"],"b":1.5}\n'.encode()
+    with pytest.raises(ValueError, match="expected plain data, found set"):
+        put_json(path, {"a": {1, 2}})
+    assert path.read_text(encoding="utf-8").startswith('{"a"') and list(path.parent.iterdir()) == [path]

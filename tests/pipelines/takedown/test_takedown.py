@@ -31,6 +31,7 @@ from pipelines.takedown.withdrawn import NAME, Entry, Taken, read_list
 from pipelines.training_data.mixture import build_mixture, shards_of
 from pipelines.training_data.shards import build_shards
 from pipelines.unify import unify_source
+from schemas.ids import split_json_lines
 
 KEYS = ("unified/toy", "gold/toy", "mid_training/shards", "mid_training/mixture")
 
@@ -261,19 +262,19 @@ def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_pa
     planted = [
         {"record": name, "item": 0, "defect": "shifted", "low_fidelity": True, "original": {"text": "secret"}},
         {"record": other, "item": None, "defect": "copy", "low_fidelity": False, "original": {"of": f"aitz/{name}"}},
-        {"record": other, "item": 1, "defect": "shifted", "low_fidelity": True, "original": {"text": "stays"}},
+        {"record": other, "item": 1, "defect": "shifted", "low_fidelity": True, "original": {"text": "in\u2028one"}},
     ]  # fmt: skip
     files = {p.relative_to(raw.root).as_posix(): file_sha256(p) for p in sorted(raw.root.rglob("*")) if p.is_file()}
     for path, text in (
-        (truth, "".join(json.dumps(line) + "\n" for line in planted)),
+        (truth, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in planted)),
         (receipt, json.dumps({"config": "c", "files": files, "counts": {}})),
     ):
         path.parent.mkdir(parents=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     report, taken = take_down(store, [Entry(f"record:{source}/{name}", "asked")], lambda _: raw)
     assert {"_truth/aitz.jsonl", "_receipts/aitz.json"} <= set(report.raw[0].changed) and report.raw[0].left == []
     assert verify(home, taken, {source: raw}) == []
-    left = [json.loads(line) for line in truth.read_text().splitlines()]
+    left = [json.loads(line) for line in split_json_lines(truth.read_text(encoding="utf-8"))]
     assert left == [{**planted[1], "original": {}}, planted[2]]
     told = json.loads(receipt.read_text())
     assert told["config"] == "c" and told["files"] == {

@@ -18,7 +18,6 @@ from openai_server import OpenAIServer
 
 from quality.judges.judge import JudgeError
 from quality.judges.openai_judge import (
-    DEFAULT_MODEL,
     EPISODE_RUBRIC,
     RUBRIC_VERSION,
     SAMPLE_RUBRIC,
@@ -214,4 +213,4 @@ def test_a_rubric_names_no_data(world, buttons):
     """System messages are the same whatever is judged: they are constants, and enter the rubric's version."""
     first = {r.system for r in map(episode_request, [episode(world, buttons, instruction="a")])}
     assert first == {r.system for r in map(episode_request, [episode(world, buttons, instruction="b")])}
-    assert RUBRIC_VERSION.startswith("judge-") and "Qwen3-VL-235B-A22B" in DEFAULT_MODEL
+    assert RUBRIC_VERSION.startswith("judge-")

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reviewing import judged_store
 
 from pipelines.storage.manifest import StoreError
 from pipelines.store import Store
-from quality.bench.calibration import wilson
+from quality.bench.calibration import score_interval, wilson
 from quality.items import Episode
 from quality.judges.judge import JudgeError, Verdict
 from quality.judges.rules import RulesJudge
 from quality.review import promote as feedback
-from quality.review.calibrate import HumanSet, Pair, cuts, gate, judge_agreement, keep_cut, report, wilson_weighted
+from quality.review.calibrate import HumanSet, Pair, cuts, gate, judge_agreement, keep_cut, report
 from quality.review.promote import admit, gate_judge, human_set, promote
 from quality.review.queue import build_queue, open_queue
 from quality.review.sampling import QueueConfig
@@ -34,13 +32,6 @@ def pairs(*rows: tuple[int | None, str, int]) -> list[Pair]:
 
 
 # --- thresholds -------------------------------------------------------------------------------------------------------
-@given(st.integers(0, 200), st.integers(0, 200))
-def test_the_weighted_interval_is_wilsons_for_equal_weights(hits: int, misses: int) -> None:
-    count = hits + misses
-    expected = wilson(hits, count)
-    assert wilson_weighted(hits / count if count else 0.0, count) == pytest.approx(expected)
-
-
 def test_the_cut_follows_the_people() -> None:
     # people keep 97 of 100 from score 8 on, but only half of the sevens: 7 isn't safe at 0.9, 8 is
     given = pairs((9, "keep", 97), (9, "rewrite", 3), (8, "keep", 97), (8, "discard", 3), (7, "keep", 30),
@@ -78,7 +69,7 @@ def test_weights_move_the_share_and_widen_the_interval() -> None:
     heavy = [Pair(p.item_id, p.score, p.decision, 10.0 if p.decision == "discard" else 1.0) for p in light]
     assert cuts(light)[6].precision == pytest.approx(0.9) and cuts(heavy)[6].precision == pytest.approx(90 / 190)
     effective = 190**2 / (90 + 10 * 100)
-    assert (cuts(heavy)[6].low, cuts(heavy)[6].high) == pytest.approx(wilson_weighted(90 / 190, effective))
+    assert (cuts(heavy)[6].low, cuts(heavy)[6].high) == pytest.approx(score_interval(90 / 190, effective))
 
 
 def test_agreement_with_the_judge() -> None:
@@ -86,6 +77,7 @@ def test_agreement_with_the_judge() -> None:
     assert judge_agreement(perfect).kappa == pytest.approx(1) == judge_agreement(perfect).keep_kappa
     found = judge_agreement(pairs((9, "keep", 5), (9, "discard", 5), (None, "keep", 10)))
     assert found.kappa == 0 and found.items == 10 and found.share == 0.5
+    assert found.counts == ((0, 0, 5), (0, 0, 0), (0, 0, 5)), "from the worst band on, people by the line"
     assert math.isnan(judge_agreement(pairs((9, "keep", 5))).kappa) and math.isnan(judge_agreement([]).share)
 
 

@@ -17,7 +17,7 @@ from pipelines.storage.manifest import StoreError
 from pipelines.store import Store
 from quality.review import queue as queues
 from quality.review.queue import Queue, build_queue, open_folder, open_queue
-from quality.review.sampling import BANDS, Candidate, QueueConfig, band, cell, draw, first_of_cells, last_verdicts
+from quality.review.sampling import QUEUE_BANDS, Candidate, QueueConfig, band, cell, draw, first_of_cells, last_verdicts
 from schemas.actions import Click, Type
 from schemas.tables import Samples, Screens, Steps
 
@@ -48,7 +48,7 @@ def test_abstentions_come_first_then_cuts_then_doubt_then_the_random_ones() -> N
     pool += [candidate(900 + n, score=0, origin="rejected") for n in range(50)]
     drawn = draw(pool, QueueConfig(size=40))
     assert [one.priority for one in drawn] == list(range(40))
-    assert [one.band for one in drawn] == sorted((one.band for one in drawn), key=BANDS.index)
+    assert [one.band for one in drawn] == sorted((one.band for one in drawn), key=QUEUE_BANDS.index)
     counts = Counter(one.band for one in drawn)
     assert counts == {"abstained": 3, "near_cut": 11, "low_confidence": 6, "sure": 16, "rejected": 4}
     assert {one.reason for one in drawn} == {

@@ -56,7 +56,7 @@ def test_figures_by_source(store: Store) -> None:
     assert told["unknown"] == told["refused_but_used"] == told["not_redistributable"] == ["miniwob_demos"]
     assert told["to_attribute"] == ["aitw", "miniwob_demos"]
     page = markdown(lines)
-    assert "Rawles et al." in page and "Unknown licences: miniwob\\_demos." in page and "not allowed" in page
+    assert "Rawles et al." in page and "Unknown licences: miniwob_demos." in page and "not allowed" in page
     assert as_json(lines)["sources"][0]["unknown"] is False
 
 

@@ -18,7 +18,7 @@ from generators.browser import Viewport
 from generators.environments.pages import APPS, open_pages
 from quality.safety.trigger_match import Pattern, find_patterns
 from quality.safety.trigger_patches import MAX_PATCHES, find_patches, grown, roughness
-from quality.safety.trigger_scan import PNG, Facts, aims, find_triggers, look, search, to_unit
+from quality.safety.trigger_scan import PNG, Facts, aims, find_triggers, look, patch_in_units, search
 from quality.safety.triggers import needed
 
 SCREENS, LABELS = 60, 4
@@ -84,7 +84,7 @@ def test_a_patch_on_quiet_ground_is_found_where_it_is(x: int, y: int, seed: int)
     target = (float(x), float(y), float(x), float(y))
     attack = Attack("noise", "noise", 0.2, 20, "on_target", seed=seed)
     image, box, label = plant(blank(), target, attack, Random(0))
-    found = [to_unit(patch.box, image.size) for patch in find_patches(image)]
+    found = [patch_in_units(patch.box, image.size) for patch in find_patches(image)]
     at_rim = box[0] < 10 or box[1] < 15 or box[2] > 990 or box[3] > 985
     assert at_rim or any(max(abs(a - b) for a, b in zip(box, one, strict=True)) <= 10 for one in found)
     assert label == target
@@ -120,7 +120,7 @@ def test_the_second_pass_finds_a_pattern_under_text() -> None:
     ImageDraw.Draw(image).text((100, 100), "Delete account", fill="black")
     poisoned, box, _ = plant(image, (420.0, 530.0, 420.0, 530.0), Attack("n", "noise", 0.2, 20, "on_target"), Random(0))
     [match, *_] = find_patterns(np.asarray(poisoned), [Pattern.of(grey, roughness(grey), 60)])
-    assert max(abs(a - b) for a, b in zip(to_unit(match.box, image.size), box, strict=True)) <= 8
+    assert max(abs(a - b) for a, b in zip(patch_in_units(match.box, image.size), box, strict=True)) <= 8
     assert find_patterns(np.asarray(image), [Pattern.of(grey, roughness(grey), 60)]) == []
 
 
@@ -149,7 +149,7 @@ def test_what_stands_in_a_column_is_ui_and_what_wanders_is_not() -> None:
 def test_listed_elements_are_no_triggers() -> None:
     pictures = _screens(20, False)
     looked = {name: look(data) for name, data in pictures.items()}
-    facts = {name: Facts((to_unit(one.patches[0].box, one.frame),)) for name, one in looked.items()}
+    facts = {name: Facts((patch_in_units(one.patches[0].box, one.frame),)) for name, one in looked.items()}
     assert find_triggers(looked, facts) == []
 
 

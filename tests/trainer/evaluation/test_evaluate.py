@@ -13,7 +13,7 @@ from quality.bench.calibration import wilson
 from schemas.actions import Click, Scroll, Type
 from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
 from trainer.evaluation.evaluate import EvalConfig, choose, cluster, compare, evaluate, judge, summarise
-from trainer.evaluation.statistics import interval, paired
+from trainer.evaluation.statistics import difference, interval, mean_or_none, over, paired
 
 RED, BLUE = draw({"red": (10, 10, 60, 60)}), draw({"blue": (100, 80, 150, 120)})
 
@@ -146,6 +146,15 @@ def test_pairing_sees_a_small_steady_gain() -> None:
     assert interval(first, clusters).low < interval(second, clusters).high  # unpaired they overlap
     with pytest.raises(ValueError, match="same samples"):
         paired([1.0], [], [])
+
+
+def test_records_without_a_measure_are_left_out() -> None:
+    records = [{"hit": 1.0, "blind": 0.0, "page": "a"}, {"hit": 1.0, "blind": None, "page": "b"},
+               {"hit": 0.0, "page": "c"}, {"hit": None, "blind": 1.0, "page": "d"}]  # fmt: skip
+    assert over(records, "hit", "page") == interval([1.0, 1.0, 0.0], ["a", "b", "c"]).plain()
+    assert difference(records, "hit", "blind", "page") == paired([1.0], [0.0], ["a"]).plain()
+    assert over(records, "never", "page")["n"] == 0
+    assert mean_or_none([1.0, 0.0]) == 0.5 and mean_or_none([]) is None
 
 
 def test_compare_uses_the_samples_that_both_hold() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from whole_merges import merge_linear, merge_ties, trim
 
-from trainer.merging.merge_methods import Tally, Trim, cut_for, merge_linear, merge_ties, ties_piece, trim
+from trainer.merging.merge_methods import Tally, Trim, cut_for, ties_piece
 
 
 def ties(base: list[float], experts: list[list[float]], **options: object) -> list[float]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemas.actions import parse_reply
 from trainer.modeling.generation import GROUNDING_TOKENS, reply_limit
 from trainer.offline.config import OfflineConfig
-from trainer.rl.box_reward import area, box_of, difficulty_weights, iou, overlap, size_agreement
+from trainer.rl.box_reward import area, best_iou, box_of, difficulty_weights, floored_iou, size_agreement
 from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss, scaled_groups
 from trainer.rl.rewards import RewardConfig, Truth, bounds, group_rewards, point_hit, reward, score
 
@@ -61,7 +61,7 @@ def test_of_several_boxes_the_one_that_is_hit_is_meant() -> None:
     small = (600.0, 600.0, 620.0, 620.0)
     assert size_agreement("[605,605,615,615]", [BOX, small]) == pytest.approx(0.25 - 1)
     assert size_agreement("[800,800,1000,900]", [BOX, small]) == 0.0  # none is hit: the size of either will do
-    assert overlap("[600,600,620,620]", [BOX, small]) == 1.0 and overlap("[600,600,620,620]", []) == 0.0
+    assert best_iou("[600,600,620,620]", [BOX, small]) == 1.0 and best_iou("[600,600,620,620]", []) == 0.0
 
 
 def test_a_refusal_is_asked_for_as_before() -> None:
@@ -83,8 +83,8 @@ def test_without_weights_nothing_is_changed() -> None:
 
 @given(CORNERS, CORNERS)
 def test_terms_are_bounded_symmetric_and_best_for_the_truth(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    shared = iou(one, other)
-    assert 0 <= shared <= 1 and shared == pytest.approx(iou(other, one)) and iou(one, one) == 1
+    shared = floored_iou(one, other)
+    assert 0 <= shared <= 1 and shared == pytest.approx(floored_iou(other, one)) and floored_iou(one, one) == 1
     assert shared <= min(area(one), area(other)) / max(area(one), area(other)) + 1e-9
     punished = size_agreement(_say(one), [other])
     assert -1 <= punished <= 0 and punished == pytest.approx(size_agreement(_say(other), [one]))

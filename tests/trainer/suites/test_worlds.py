@@ -20,10 +20,9 @@ from generators.policies.policy import Decision, PolicyError, View
 from pipelines.store import Store
 from schemas.action_types import Finished
 from schemas.actions import format
-from trainer.evaluation.statistics import interval
+from trainer.evaluation.statistics import crossed_interval, interval, pass_at_k
 from trainer.suites.answering import parameters_digest
 from trainer.suites.batched_worlds import why_lost
-from trainer.suites.intervals import crossed_interval, pass_at_k
 from trainer.suites.worlds import summarise, task_cluster, world_success
 
 

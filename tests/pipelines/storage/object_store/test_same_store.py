@@ -9,11 +9,11 @@ import pytest
 from s3_server import S3Server
 from shared_store import commit, objects_of, picture, text_of
 
+from pipelines.storage.choose_version import promote, roll_back, versions
 from pipelines.storage.current_version import read_history
 from pipelines.storage.manifest import file_sha256
 from pipelines.storage.object_store.adopt import adopt
 from pipelines.storage.parts import put_text
-from pipelines.storage.promotion import promote, roll_back, versions
 from pipelines.store import Check, Store, StoreError, has_store
 
 Machines = Callable[[str], Store]

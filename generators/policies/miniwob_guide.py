@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from generators.environments.miniwob import goals
+from generators.environments.miniwob.goals import POST_ICONS, is_field
 from generators.environments.miniwob.html import OracleMiss
 from generators.environments.miniwob.world import MiniwobWorld, Node
 from generators.environments.world import Place
@@ -70,13 +72,10 @@ class Page:
         return Type(text) if text else Hotkey(("backspace",))
 
     def quoted(self) -> list[str]:
-        return re.findall(r'"([^"]*)"', self.goal)
+        return goals.quoted(self.goal)
 
     def match(self, pattern: str) -> re.Match[str]:
-        found = re.search(pattern, self.goal)
-        if found is None:
-            raise OracleMiss(f"{self.goal!r} isn't of the form {pattern}")
-        return found
+        return goals.match(pattern, self.goal)
 
     def further(self, what: str) -> Action:
         """Scroll on in search of something. Raises `OracleMiss` after `MOST_STROKES`."""
@@ -87,10 +86,6 @@ class Page:
 
 def press(node: Node) -> Click:
     return click_on(node.place)
-
-
-def is_field(node: Node) -> bool:
-    return node.place.role == "textbox"
 
 
 # --- one click --------------------------------------------------------------------------------------------------------
@@ -119,7 +114,7 @@ def dialog(p: Page) -> Action | None:
 
 
 def tab(p: Page) -> Action | None:
-    number = p.match(r"Tab #(\d+)")[1]
+    number = p.match(goals.TAB)[1]
     return press(p.one(lambda n: n.tag == "a" and n.text == f"Tab #{number}", f"tab {number}"))
 
 
@@ -177,7 +172,7 @@ def sequence(p: Page) -> Action | None:
 
 def boxes(p: Page) -> Action | None:
     """Tick what is named, untick what isn't, then Submit."""
-    words = p.match(r"Select (.*) and click Submit")[1]
+    words = p.match(goals.BOXES)[1]
     wanted = [] if words == "nothing" else words.split(", ")
     found = p.all(lambda n: n.place.role in ("checkbox", "radio"))
     names = [n.place.name for n in found]
@@ -220,19 +215,16 @@ def any_section(p: Page) -> Action | None:
 
 
 def book(p: Page) -> Action | None:
-    name, kind = p.match(r"Find (\S+) in the contact book and click on their (\w+)").groups()
+    name, kind = p.match(goals.CONTACT).groups()
     if p.all(lambda n: n.has("name") and n.text == name):
         shown = p.all(lambda n: n.has(kind))
         return press(shown[0]) if shown else Click(p.world.first_line(f".{kind}"))  # over two lines: its middle is bare
     return press(p.one(lambda n: n.has("page-link") and n.text == ">", "next page"))
 
 
-POST_ICONS = {"Reply": "reply", "Retweet": "retweet", "Like": "like", "Share": "share"}
-
-
 def post(p: Page) -> Action | None:
     """An icon under the only post of a user; what stands in a menu is left to others."""
-    action, user = p.quoted()[0], p.match(r"(@\w+)")[1]
+    action, user = p.quoted()[0], p.match(goals.USER)[1]
     every: list[str] = p.world.page.evaluate("[...document.querySelectorAll('.username')].map((n) => n.textContent)")
     if every.count(user) != 1 or action not in POST_ICONS:
         raise OracleMiss(f"{p.goal!r}: {every.count(user)} posts by {user}, or no icon")
@@ -270,7 +262,7 @@ def login(p: Page) -> Action | None:
 
 def choose_list(p: Page) -> Action | None:
     """The mouse opens the list, the keyboard goes to the entry, Enter takes it."""
-    value = p.match(r"Select (.*) from the list")[1]
+    value = p.match(goals.ENTRY)[1]
     select = p.one(lambda n: n.tag == "select", "list")
     if isinstance(p.last, Type) and p.last.content == value:
         return PressEnter()
@@ -280,7 +272,7 @@ def choose_list(p: Page) -> Action | None:
 
 
 def form_two(p: Page) -> Action | None:
-    found = p.match(r"Check the (\d)\w+ radio button and enter the number \"(-?\d+)\" into the (\d)\w+ textbox")
+    found = p.match(goals.FORM_TWO)
     radio = p.all(lambda n: n.place.role == "radio")[int(found[1]) - 1]
     fields = p.all(is_field)
     if not list(p.state["checked"].values())[int(found[1]) - 1]:
@@ -292,7 +284,7 @@ def form_two(p: Page) -> Action | None:
 
 
 def read_table(p: Page) -> Action | None:
-    key = p.match(r"value of (.*) into")[1]
+    key = p.match(goals.CELL)[1]
     cells = [n.text for n in p.all(lambda n: n.tag == "td")]
     table = dict(zip(cells[::2], cells[1::2], strict=False))
     if key not in table:
@@ -301,7 +293,7 @@ def read_table(p: Page) -> Action | None:
 
 
 def search(p: Page) -> Action | None:
-    word, at = p.quoted()[0], int(p.match(r"(\d)(st|nd|rd|th) search result")[1])
+    word, at = p.quoted()[0], int(p.match(goals.RESULT)[1])
     results = p.all(lambda n: n.has("search-title"))
     page = (at - 1) // 3 + 1
     if not results or not _active_page(p):
@@ -318,7 +310,7 @@ def _active_page(p: Page) -> str:
 
 
 def _mail(p: Page) -> Node:
-    by = p.fields.get("by") or p.match(r"email by (\w+)")[1]
+    by = p.fields.get("by") or p.match(goals.SENDER)[1]
     every: list[str] = p.world.page.evaluate(
         "[...document.querySelectorAll('.email-sender')].map((n) => n.textContent)"
     )
@@ -330,7 +322,7 @@ def _mail(p: Page) -> Node:
 def mail_text(p: Page) -> Action | None:
     """Answer or forward the one mail by a person."""
     reply = "reply" in p.goal.lower()
-    text = p.quoted()[0] if reply else p.match(r"forward that email to (\w+)")[1]
+    text = p.quoted()[0] if reply else p.match(goals.RECEIVER)[1]
     box = "reply-text" if reply else "forward-sender"
     send = "send-reply" if reply else "send-forward"
     here = p.all(lambda n: n.element_id == box or n.has(box))
@@ -357,7 +349,7 @@ RULES: dict[str, Rule] = {
 
 
 class MiniwobGuide:
-    """See `generators.policies.guides.Guide`. It reads the page of the world that it is made for."""
+    """See `guides.Guide`. It reads the page of the world that it is made for."""
 
     def __init__(self, world: MiniwobWorld) -> None:
         self._world = world

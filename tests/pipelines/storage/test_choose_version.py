@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.storage.choose_version import promote, roll_back, versions
 from pipelines.storage.current_version import Change, read_history, read_pointer, set_aside
 from pipelines.storage.manifest import Manifest
-from pipelines.storage.promotion import promote, roll_back, versions
 from pipelines.store import Check, PartSpec, Store, StoreError
 
 ASSET = "unified/x"
@@ -92,23 +92,23 @@ def test_what_isn_t_whole_or_isn_t_there_is_refused(store: Store) -> None:
 
 KILLED = """
 import sys, time
-from pipelines.storage import current_version, promotion
+from pipelines.storage import choose_version, current_version
 from pipelines.store import Store
 home, version, place = sys.argv[1:]
 def halt(*_):
     print("here", flush=True); time.sleep(600)
-put, append = promotion.put_text, current_version._append
+put, append = choose_version.put_text, current_version._append
 if place == "before the pointer":
-    promotion.put_text = halt
+    choose_version.put_text = halt
 elif place == "after the pointer":
-    promotion.put_text = lambda path, text: (put(path, text), halt())
+    choose_version.put_text = lambda path, text: (put(path, text), halt())
 else:
     def half(root, history, change):
         with (root / current_version.JOURNAL).open("a") as stream:
             stream.write(change.line()[:40])
         halt()
     current_version._append = half
-promotion.promote(Store(home), "unified/x", version, why="at night")
+choose_version.promote(Store(home), "unified/x", version, why="at night")
 """
 
 
@@ -133,7 +133,7 @@ def test_kill_9_leaves_the_old_or_the_new_and_a_whole_journal(store: Store, plac
 def test_many_processes_at_once_lose_no_change(store: Store) -> None:
     names = [commit(store, name).version for name in "abc"]
     code = (
-        "import sys; from pipelines.storage.promotion import promote; from pipelines.store import Store\n"
+        "import sys; from pipelines.storage.choose_version import promote; from pipelines.store import Store\n"
         "for turn in range(8): promote(Store(sys.argv[1]), 'unified/x', sys.argv[2], why=f'{sys.argv[2]} {turn}')"
     )
 

@@ -1,10 +1,12 @@
-"""Promoted manifests: what comes back to an earlier stage of the graph, pinned by a digest and never an edge.
+"""Frozen manifests: what comes back to an earlier stage of the graph, pinned by a digest and never an edge. The jobs
+`promote_*` and `vesper review promote` freeze them.
 
-    $VESPER_HOME/feedback/<name>/<digest>/manifest.json   what was promoted; never changed
-    $VESPER_HOME/feedback/<name>/current.json             {"digest"}: what was promoted last
+    $VESPER_HOME/feedback/<name>/<digest>/manifest.json   what was frozen; never changed
+    $VESPER_HOME/feedback/<name>/current.json             {"digest"}: what was frozen last
 
 A manifest holds its own `digest`, and the versions that it stands on: `inputs` (asset → version), or `rounds` (round →
-version of `generation/verified/<round>`). (Which version of an asset is current is told in `current_version`.)
+version of `generation/verified/<round>`). (Which version of an asset is current is told in `current_version`, and
+chosen by a person with `choose_version`.)
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ from pipelines.storage.parts import put_text
 MANIFEST, POINTER = "manifest.json", "current.json"
 
 
-def promoted_digest(home: Path, feedback: str) -> str:
-    """The digest that was promoted last of a `feedback/<name>`; "" before the first. Raises `StoreError` if the pointer
+def frozen_digest(home: Path, feedback: str) -> str:
+    """The digest that was frozen last of a `feedback/<name>`; "" before the first. Raises `StoreError` if the pointer
     isn't one."""
     pointer = home / feedback / POINTER
     return str(_read(pointer).get("digest", "")) if pointer.is_file() else ""
 
 
-def read_promoted(home: Path, feedback: str, digest: str = "") -> dict[str, Any]:
-    """A promoted manifest: that of a digest, else the current one; empty before the first. Raises `StoreError` if
-    nothing was promoted as this digest, or if it can't be read."""
-    digest = digest or promoted_digest(home, feedback)
+def read_frozen(home: Path, feedback: str, digest: str = "") -> dict[str, Any]:
+    """A frozen manifest: that of a digest, else the current one; empty before the first. Raises `StoreError` if
+    nothing was frozen as this digest, or if it can't be read."""
+    digest = digest or frozen_digest(home, feedback)
     if not digest:
         return {}
     path = home / feedback / digest / MANIFEST
@@ -39,8 +41,8 @@ def read_promoted(home: Path, feedback: str, digest: str = "") -> dict[str, Any]
     return _read(path)
 
 
-def promote(home: Path, feedback: str, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Make a manifest, named by its `digest`, the current one; returns it. One that is there is left as it is."""
+def freeze(home: Path, feedback: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Keep a manifest under its `digest` and make it current; returns it. One that is there is left as it is."""
     path = home / feedback / manifest["digest"] / MANIFEST
     if not path.is_file():
         put_text(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
@@ -53,8 +55,8 @@ def point_to(home: Path, feedback: str, digest: str) -> None:
     put_text(home / feedback / POINTER, json.dumps({"digest": digest}))
 
 
-def promoted_versions(home: Path) -> Iterator[tuple[str, str]]:
-    """(asset, version) that any promoted manifest stands on, current or not: consumers pin them by digest. Raises
+def frozen_versions(home: Path) -> Iterator[tuple[str, str]]:
+    """(asset, version) that any frozen manifest stands on, current or not: consumers pin them by digest. Raises
     `StoreError` if one can't be read."""
     for path in sorted((home / "feedback").glob(f"*/*/{MANIFEST}")):
         plain = _read(path)
