@@ -40,14 +40,16 @@ class Column:
 
 
 class Table:
-    """Base of the tables. A subclass says its version (`class Steps(Table, version=1)`) and its columns in order."""
+    """Base of the tables. A subclass says its version (`class Steps(Table, version=1)`) and its columns in order, after
+    those of the table that it extends."""
 
     schema: ClassVar[pa.Schema]
     meanings: ClassVar[Mapping[str, str]]
     """What stands in each column; no part of the schema, so that a better word changes no file."""
 
     def __init_subclass__(cls, *, version: int) -> None:
-        columns = {name: value for name, value in vars(cls).items() if isinstance(value, Column)}
+        held = [vars(kind).items() for kind in reversed(cls.__mro__)]
+        columns = {name: value for items in held for name, value in items if isinstance(value, Column)}
         cls.meanings = {name: column.meaning for name, column in columns.items()}
         cls.schema = pa.schema(
             [pa.field(name, column.dtype, nullable=column.null) for name, column in columns.items()],

@@ -21,28 +21,21 @@ from pipelines.storage.images import ImageError, open_image, phash
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.mixture import SCAN
 from pipelines.training_data.shards import ASSET as SHARDS
-from quality.contamination.contamination import asked_of
+from quality.contamination.contamination import Hits, asked_of
 from quality.contamination.suite_index import Match, MatchConfig, SuiteIndex
 from quality.duplicates.embedding import Embedder
 from quality.duplicates.looks import Look, look
 from schemas.ids import digest, item_sample
-from schemas.tables import Column, Table
+from schemas.tables import Column
 
 ASSET = SCAN
 CODE_VERSION = "3"
 
 
-class Leaks(Table, version=1):
+class Leaks(Hits, version=1):
     """A row of a shard that shows or asks what an evaluation does."""
 
-    item_id = Column(pa.string(), "the sample")
     shard = Column(pa.string(), "file that holds it")
-    source = Column(pa.string(), "name of the dataset")
-    suite = Column(pa.string(), "evaluation suite")
-    suite_item = Column(pa.string(), "item of the suite that it is like")
-    kind = Column(pa.string(), "how: by image, phash, text and so on")
-    measure = Column(pa.float32(), "how like: bits for image and phash, else a similarity")
-    threshold = Column(pa.float32(), "from where on it counts, in the same measure")
 
 
 _COLUMNS = ["sample_id", "source", "objective", "images", "messages", "answer", "target_boxes"]

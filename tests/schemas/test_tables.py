@@ -23,6 +23,14 @@ def test_a_table_lists_its_columns_in_order_with_types_meanings_and_its_version(
     assert Seen.meanings["name"] == "what it is called" and "called" not in str(Seen.schema)
 
 
+def test_a_table_that_extends_another_has_its_columns_first() -> None:
+    class More(Seen, version=1):
+        extra = Column(pa.int32(), "one more")
+
+    assert More.schema.names == ["name", "version", "box", "extra"] == list(More.meanings)
+    assert Seen.schema.names == ["name", "version", "box"]
+
+
 def test_rows_make_a_checked_table() -> None:
     table = Seen.table([{"name": "a", "box": [0, 1, 2, 3]}, {"name": "b"}])
     Seen.check(table)
