@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.daas.drivers.cdp_keys import find_key
+from generators.environments.world import WorldError
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Playwright
@@ -216,12 +217,12 @@ _SHIFTED = frozenset('~!@#$%^&*()_+{}|:"<>?')
 
 def key_chord(keys: Sequence[str]) -> str:
     """Keys, as `Hotkey` names them, as the one text that Playwright's `keyboard.press` takes; the case of a letter
-    stays. Raises `ValueError` for a name that no key has."""
+    stays. Raises `WorldError` for a name that no key has."""
     found = []
     for name in keys:
         key = find_key(name)
         if key is None and name not in _SHIFTED:
-            raise ValueError(f"no key is named {name!r:.40}")
+            raise WorldError(f"Hotkey: no key is named {name!r:.40}")
         found.append(name if key is None else "Space" if key.key == " " else key.key)
     return "+".join(found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generators.browser import key_chord
+from generators.environments.world import WorldError
 
 NAMED = {
     "alt": "Alt", "ctrl": "Control", "control": "Control", "shift": "Shift", "meta": "Meta", "enter": "Enter",
@@ -27,5 +28,5 @@ def test_keys_are_pressed_together_in_their_order_and_characters_stay() -> None:
 
 @pytest.mark.parametrize("keys", [("nonsense",), ("ctrl", "nonsense"), ("nonsense", "a")])
 def test_what_no_key_is_named_is_told(keys: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="no key is named 'nonsense'"):
+    with pytest.raises(WorldError, match="no key is named 'nonsense'"):
         key_chord(keys)

@@ -52,10 +52,7 @@ def pixel(point: tuple[int, int]) -> tuple[float, float]:
 
 def chord_of(keys: Sequence[str]) -> str:
     """The chord of a Hotkey, letters in lower case (see `key_chord`). Raises `WorldError` for an unknown key."""
-    try:
-        return key_chord([key.lower() for key in keys])
-    except ValueError as error:
-        raise WorldError(f"fsm: Hotkey: {error}") from None
+    return key_chord([key.lower() for key in keys])
 
 
 def site_of(start: Mapping[str, Any], resolve: Resolve) -> Site:

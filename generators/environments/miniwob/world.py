@@ -189,11 +189,7 @@ class MiniwobWorld:
         self.page.evaluate("([x, y, dy]) => vesperScroll(x, y, dy)", [*point, way])
 
     def _hotkey(self, action: Hotkey) -> None:
-        try:
-            chord = key_chord(action.keys)
-        except ValueError as error:
-            raise WorldError(f"MiniWoB++: Hotkey: {error}") from None
-        self.page.keyboard.press(chord)
+        self.page.keyboard.press(key_chord(action.keys))
 
 
 _ACTS: dict[type, Callable[[MiniwobWorld, Any], object]] = {

@@ -265,11 +265,7 @@ class WebAppWorld:
         if tuple(key.lower() for key in action.keys) == ("alt", "left"):
             self._back(action)
             return
-        try:
-            chord = key_chord(action.keys)
-        except ValueError as error:
-            raise WorldError(f"{self.name}: Hotkey: {error}") from None
-        self.page.keyboard.press(chord)
+        self.page.keyboard.press(key_chord(action.keys))
 
     def _back(self, _: object) -> None:
         session = self._context.new_cdp_session(self.page)

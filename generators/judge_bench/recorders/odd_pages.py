@@ -143,11 +143,7 @@ class OddWorld:
         if tuple(key.lower() for key in action.keys) == ("alt", "left"):
             self.page.evaluate("oddBack()")
             return
-        try:
-            chord = key_chord(action.keys)
-        except ValueError as error:
-            raise WorldError(f"the odd pages: Hotkey: {error}") from None
-        self.page.keyboard.press(chord)
+        self.page.keyboard.press(key_chord(action.keys))
 
 
 _ACTS: dict[type, Callable[[OddWorld, Any], object]] = {

@@ -236,11 +236,7 @@ class WebWorld:
         self._settle(ACT_MS)
 
     def _press(self, keys: Sequence[str]) -> None:
-        try:
-            chord = key_chord(keys)
-        except ValueError as error:
-            raise WorldError(f"{self.name}: Hotkey: {error}") from None
-        self.page.keyboard.press(chord)
+        self.page.keyboard.press(key_chord(keys))
         self._settle(ACT_MS)
 
     def _hotkey(self, action: Hotkey) -> None:
