@@ -280,6 +280,19 @@ def test_the_volume_is_of_the_clusters_default_class_unless_another_is_named() -
 
 
 # --- the image --------------------------------------------------------------------------------------------------------
+def test_large_numbers_stay_whole_numbers() -> None:
+    """Clusters that give each project users of its own number them from a thousand million on."""
+    over = {"user": 1_000_660_000, "gateway": {"maxConnections": 2_000_000}}
+    pods = [
+        one["spec"]["template"]["spec"] for _, one in rendered(over) if one["kind"] in ("Deployment", "StatefulSet")
+    ]
+    assert pods and all(pod["securityContext"]["runAsUser"] == over["user"] for pod in pods)
+    [told] = [
+        box["args"][-1] for pod in pods for box in pod.get("initContainers", []) if "max_connections" in box["args"][-1]
+    ]
+    assert '"max_connections": 2000000,' in told
+
+
 def test_the_image_has_what_the_deployment_offers() -> None:
     told = (DEPLOY / "Dockerfile").read_text()
     [extras] = re.findall(r"^RUN pip install .*'\.\[(.+)\]'$", told, re.MULTILINE)

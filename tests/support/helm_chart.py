@@ -1,7 +1,7 @@
 """The chart's objects without Helm: the part of its template language that our templates use, and nothing else of it.
 
-Values (`.Values.a.b`, `.Release.Name`, `$name`), each alone or with `| quote`; `if VALUE` and `range $name, $value :=
-VALUE` with their `end`; `{{-` and `-}}`, which take the white space before and after away.
+Values (`.Values.a.b`, `.Release.Name`, `$name`), each alone, with `| quote`, or after `int64`; `if VALUE` and `range
+$name, $value := VALUE` with their `end`; `{{-` and `-}}`, which take the white space before and after away.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ def _block(pieces: Iterator[tuple[bool, str]], scope: Mapping[str, Any]) -> Iter
             for name, value in sorted((_value(loop[3], scope) or {}).items()):
                 yield from _block(iter(inside), {**scope, loop[1]: name, loop[2]: value})
         else:
-            name, *pipe = text.split()
+            whole = text.startswith("int64 ")
+            name, *pipe = text.removeprefix("int64 ").split()
             assert pipe in ([], ["|", "quote"]), f"this renderer doesn't know {text!r}"
-            value = str(_value(name, scope))
+            value = _written(_value(name, scope), whole)
             yield json.dumps(value, ensure_ascii=False) if pipe else value
 
 
@@ -83,6 +84,13 @@ def _body(pieces: Iterator[tuple[bool, str]]) -> Iterator[tuple[bool, str]]:
             return
         yield is_tag, text
     raise AssertionError("a template lacks an end")
+
+
+def _written(value: Any, whole: bool) -> str:
+    """As Helm writes a value: its numbers are floats, of which Go writes a million and more as 1e+06."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    assert whole or not is_number or abs(value) < 1_000_000, f"{value} would be written {value:e}: say int64"
+    return str(int(value)) if whole else str(value)
 
 
 def _value(name: str, scope: Mapping[str, Any]) -> Any:
