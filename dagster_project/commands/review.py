@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         sub.add_argument("--seed", type=int, default=0, help="with --from: of the draw (0)")
         if name == "serve":
             sub.add_argument("--port", type=int, default=0, help="default: a free one")
+            sub.add_argument("--wait", action="store_true", help="where nothing is queued yet, wait until something is")
         elif name == "status":
             sub.add_argument("--json", action="store_true", help="all figures as JSON")
         else:
@@ -91,12 +93,27 @@ def _opened(options: argparse.Namespace) -> tuple[OpenQueue, VerdictStore]:
     return open_queue(store), VerdictStore(answers_path(store.home))
 
 
+def _wait_for_queue(home: Path, every_s: float = 5.0) -> None:
+    """Until the store has a queue that passed its checks: a service starts before the first corpus is built."""
+    from pipelines.store import Store, has_store
+    from quality.review.queue import ASSET
+
+    told = False
+    while not (has_store(home) and (made := Store(home).current(ASSET)) and made.checks_passed):
+        if not told:
+            print(f"nothing is queued in {home} yet: waiting for {ASSET}", flush=True)
+            told = True
+        time.sleep(every_s)
+
+
 def serve(options: argparse.Namespace) -> int:
     """The page, until interrupted."""
     from quality.review import server
 
     if not 0 <= options.port < 65536:
         raise ValueError(f"--port: expected 0 to 65535, found {options.port}")
+    if options.wait and options.folder is None:
+        _wait_for_queue(options.home)
     queue, answers = _opened(options)
     review = server.Review(queue, answers, options.annotators)
 

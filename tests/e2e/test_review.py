@@ -364,3 +364,17 @@ def test_a_folder_of_unify_is_reviewed_without_a_store(tmp_path: Path) -> None:
     ):  # fmt: skip
         refused = run_vesper("review", "serve", *words)
         assert refused.returncode == 2 and told in refused.stderr and refused.stderr.count("\n") == 1, refused.stderr
+
+
+def test_a_service_waits_for_the_first_queue(made_once: Path, tmp_path: Path) -> None:
+    home, ready = tmp_path / "home", tmp_path / "ready"
+    shutil.copytree(made_once, ready)
+
+    def build(line: str) -> None:
+        if line.startswith("nothing"):
+            ready.rename(home)
+
+    with served("--home", home, "--wait", on_line=build) as server:
+        assert server.lines[0] == f"nothing is queued in {home} yet: waiting for {ASSET}\n"
+        assert server.lines[1].startswith("40 items")
+        assert server.request("GET", "/api/next?annotator=ann")[0] == 200

@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,8 +136,8 @@ class Server:
 
 
 @contextmanager
-def served(*words: object) -> Iterator[Server]:
-    """`vesper review serve …`, stopped when the block ends (SIGINT, as Ctrl+C)."""
+def served(*words: object, on_line: Callable[[str], None] = lambda line: None) -> Iterator[Server]:
+    """`vesper review serve …`, stopped when the block ends (SIGINT, as Ctrl+C); `on_line` hears what it prints."""
     process = subprocess.Popen(
         vesper("review", "serve", *words), cwd=ROOT, text=True, env=_environment(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -147,6 +147,7 @@ def served(*words: object) -> Iterator[Server]:
         lines = []
         for line in process.stdout:
             lines.append(line)
+            on_line(line)
             if found := re.match(r"open (http://127\.0\.0\.1:\d+/\S+/)$", line):
                 yield Server(process, found[1], lines)
                 break
