@@ -10,7 +10,7 @@ from pipelines.mapping import ItemError
 from pipelines.prompts import grounding_text, messages, point_answer, point_text
 from pipelines.training_data.tokens import count_tokens
 from schemas.actions import Action, format
-from schemas.coordinates import UNITS, to_unit
+from schemas.coordinates import centre_in_units
 from schemas.ids import canonical_json, sample_id
 
 
@@ -224,7 +224,7 @@ class SampleBuilder(_Builder):
             raise ItemError("empty_text", "the expression is empty", word)
         if not (left < right and top < bottom):
             raise ItemError("bad_box", f"{[round(side, 2) for side in box]} has no area", word)
-        centre = point_answer(to_unit((left + right) / 2, UNITS), to_unit((top + bottom) / 2, UNITS))
+        centre = point_answer(*centre_in_units(box))
         rules = ["centre_of_box", *more.pop("rules", ())]
         self.sample("grounding", grounding_text(expression), centre, screen, native_index=native_index, word=word,
                     target_boxes=[box], rules=rules, **more)  # fmt: skip
@@ -238,7 +238,7 @@ class SampleBuilder(_Builder):
             raise ItemError("empty_text", "nothing is said of the region", word)
         if not (left < right and top < bottom):
             raise ItemError("bad_box", f"{[round(side, 2) for side in box]} has no area", word)
-        asked = point_text(to_unit((left + right) / 2, UNITS), to_unit((top + bottom) / 2, UNITS))
+        asked = point_text(*centre_in_units(box))
         self.sample("perception", asked, answer.strip(), screen, native_index=native_index, word=word,
                     target_boxes=[box], **more)  # fmt: skip
 

@@ -68,3 +68,31 @@ def box_to_unit(box_px: tuple[float, float, float, float], size_px: tuple[float,
 def contains(box: Sequence[float], point: Sequence[float]) -> bool:
     """Whether a point lies in a box, borders included (both in the same frame)."""
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+
+
+def centre(box: Sequence[float]) -> tuple[float, float]:
+    """Centre of left, top, right, bottom in the box's own frame, not rounded."""
+    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+
+
+def rounded_centre(box: Sequence[float]) -> tuple[int, int]:
+    """`centre` in whole numbers, halves up, in the box's own frame (sides not negative)."""
+    x, y = centre(box)
+    return int(x + 0.5), int(y + 0.5)
+
+
+def centre_in_units(box: Sequence[float]) -> tuple[int, int]:
+    """Centre of a box of 0..1000 as a point that an action can have: `rounded_centre` within the frame, clamped up to
+    one unit outside of it. Raises `OffScreen` beyond."""
+    return point_to_unit(centre(box), (UNITS, UNITS))
+
+
+def iou(one: Sequence[float], other: Sequence[float]) -> float:
+    """Intersection over union of two boxes of one frame, 0..1; 0 where they share no area."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    shared = width * height
+    union = (one[2] - one[0]) * (one[3] - one[1]) + (other[2] - other[0]) * (other[3] - other[1]) - shared
+    return shared / union if union > 0 else 0.0

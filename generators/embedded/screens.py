@@ -9,6 +9,7 @@ from random import Random
 from generators.browser import RICO
 from generators.embedded.recording import split_of
 from generators.environments.pages import APPS, Element, OwnPages, open_pages
+from schemas.coordinates import centre
 
 SCREEN_SEED = 9_000_000
 
@@ -95,7 +96,8 @@ EXPRESSIONS = {
 
 def where(box: Sequence[float]) -> str:
     """Where on the screen, in words."""
-    x, y = (box[0] + box[2]) / 2 / RICO.width, (box[1] + box[3]) / 2 / RICO.height
+    middle = centre(box)
+    x, y = middle[0] / RICO.width, middle[1] / RICO.height
     across = "left" if x < 0.35 else "right" if x > 0.65 else "middle"
     return f"at the {'top' if y < 0.35 else 'bottom' if y > 0.65 else 'centre'} {across}"
 

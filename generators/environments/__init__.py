@@ -1,1 +1,1 @@
-"""Worlds that run offline in a real Chromium: MiniWoB++ and pages of our own."""
+"""Worlds in which policies act, each with a truth of its own; `world` is what all of them can do."""

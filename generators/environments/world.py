@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from schemas.actions import Action
+from schemas.coordinates import rounded_centre
 
 Box = tuple[float, float, float, float]
 
@@ -30,8 +31,7 @@ class Place:
 
     @property
     def centre(self) -> tuple[int, int]:
-        left, top, right, bottom = self.box
-        return int((left + right) / 2 + 0.5), int((top + bottom) / 2 + 0.5)
+        return rounded_centre(self.box)
 
     def as_element(self) -> dict[str, Any]:
         """An element of the `screens` table."""

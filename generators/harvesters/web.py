@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from generators.browser import QUICK_PNG
 from generators.environments.webapps.reading import read_elements
 from generators.harvesters.web_expressions import Box, Expressions, Item, fold, sayable
+from schemas.coordinates import centre
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
 
-    from generators.judge_bench.recorders.web_pages_world import Seen
+    from generators.environments.web_reader import Seen
 
 LEAST_PX, LEAST_SHARE = 5.0, 0.7
 """Smaller elements, and those that show less of themselves, are nothing to point at (but count as alike)."""
@@ -44,7 +45,7 @@ class WebElement:
 
     @property
     def centre(self) -> tuple[float, float]:
-        return (self.box_px[0] + self.box_px[2]) / 2, (self.box_px[1] + self.box_px[3]) / 2
+        return centre(self.box_px)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def check_ready(targets: Iterable[str]) -> None:
 
 def site_pages(target: str) -> tuple[str, ...]:
     """The pages of a target without opening it. Raises `ValueError` for what is no folder, file, address or app."""
-    from generators.judge_bench.recorders.web_pages_world import pages_of
+    from generators.environments.static_pages.world import pages_of
 
     if target in APPS:
         return APPS[target]
@@ -93,8 +93,8 @@ def open_site(target: str) -> Iterator[Site]:
 
 @contextmanager
 def _open_folder(folder: Path, pages: tuple[str, ...]) -> Iterator[Site]:
-    """Time, chance and motion are held still, as in the judge bench; nothing outside the folder is shown."""
-    from generators.judge_bench.recorders.web_pages_world import open_web
+    """Time, chance and motion are held still; nothing outside the folder is shown."""
+    from generators.environments.static_pages.world import open_web
 
     with open_web(folder, folder.name) as world:
 

@@ -17,7 +17,7 @@ from pipelines.storage.images import read_image
 from pipelines.training_data.tokens import count_tokens
 from quality.bench.truth import Truth
 from schemas.actions import format
-from schemas.coordinates import UNITS, to_unit
+from schemas.coordinates import centre_in_units
 from schemas.ids import canonical_json, digest, item_episode, item_sample, item_step
 from schemas.tables import Samples, Screens, Steps
 
@@ -114,7 +114,7 @@ class Tables:
         for at, item in enumerate(screen.items):
             box = boxes.get(at, item.place.box)
             chat = messages("grounding", grounding_text(item.expression))
-            answer = point_answer(*(to_unit((a + b) / 2, UNITS) for a, b in ((box[0], box[2]), (box[1], box[3]))))
+            answer = point_answer(*centre_in_units(box))
             sample_id = digest([SOURCE, screen.uid, at])[:32]
             self.samples.append({
                 "sample_id": sample_id, "source": SOURCE, "split": "train", "platform": screen.platform,

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from quality.items import provenance
 from schemas.action_types import Click, Scroll, scroll_direction
 from schemas.actions import Action, parse
-from schemas.coordinates import contains
+from schemas.coordinates import contains, iou
 from schemas.ids import item_episode, item_sample, item_step, split_json_lines
 
 Row = Mapping[str, Any]
@@ -209,10 +209,4 @@ def _true_samples(gold: Sequence[Row], samples: Sequence[Row], truth: Mapping[st
         if label is None:
             continue  # moved with the others, but still on its element: neither true nor untrue
         right = json.loads(label["original"]).get("box") or first["target_boxes"][0]
-        yield item_sample(row["sample_id"]), _overlap(right, row["target_boxes"][0]) >= SAME_BOX
-
-
-def _overlap(one: Sequence[float], two: Sequence[float]) -> float:
-    from quality.evidence.steps import overlap
-
-    return overlap(tuple(one), tuple(two))  # type: ignore[arg-type]
+        yield item_sample(row["sample_id"]), iou(right, row["target_boxes"][0]) >= SAME_BOX

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from generators.perception.screens import Pasted, PastedScreen
 from generators.perception.sheets import TEXT_KINDS
+from schemas.coordinates import centre
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,13 +94,14 @@ def target_labels(boxes: Sequence[Sequence[float]], columns: int, rows: int, rng
 def _squares(box: Sequence[int], side: int, columns: int, rows: int) -> list[tuple[int, int]]:
     """(column, row) of the squares that show a box (left, top, right, bottom in pixels)."""
     left, top, right, bottom = box
-    centre = (int((left + right) / 2 / side), int((top + bottom) / 2 / side))
+    x, y = centre(box)
+    middle = (int(x / side), int(y / side))
     found = []
     for column in range(max(0, left // side), min(columns, -(-right // side))):
         for row in range(max(0, top // side), min(rows, -(-bottom // side))):
             wide = min(right, (column + 1) * side) - max(left, column * side)
             high = min(bottom, (row + 1) * side) - max(top, row * side)
-            if wide * high >= SHOWN_SHARE * side * side or (column, row) == centre:
+            if wide * high >= SHOWN_SHARE * side * side or (column, row) == middle:
                 found.append((column, row))
     return found
 

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from generators.perception.sheets import Drawn, Sheet
-from schemas.coordinates import box_to_unit
+from schemas.coordinates import box_to_unit, rounded_centre
 
 SIZES = ((320, 448), (320, 416), (320, 384), (448, 320), (384, 352), (352, 384), (256, 448))
 """(width, height) in pixels: at most 143,360 of them, and multiples of a nano token's 32."""
@@ -49,8 +49,7 @@ class PastedScreen:
 
     def centre(self, one: Pasted) -> tuple[int, int]:
         """The middle of an element, in 0..1000."""
-        left, top, right, bottom = box_to_unit(one.box, self.size_px)
-        return int((left + right) / 2 + 0.5), int((top + bottom) / 2 + 0.5)
+        return rounded_centre(box_to_unit(one.box, self.size_px))
 
 
 def paste(sheet: Sheet, chosen: Sequence[Drawn], rng: Random, size: tuple[int, int]) -> PastedScreen:

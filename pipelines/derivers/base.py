@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+from schemas.coordinates import rounded_centre
 from schemas.ids import sample_id
 
 Box = tuple[float, float, float, float]
@@ -96,7 +97,7 @@ class Element:
     @property
     def centre(self) -> tuple[int, int]:
         """Centre, rounded half up, 0..1000."""
-        return int((self.box[0] + self.box[2]) / 2 + 0.5), int((self.box[1] + self.box[3]) / 2 + 0.5)
+        return rounded_centre(self.box)
 
     def contains(self, x: float, y: float) -> bool:
         """Whether the point lies in the box, borders included."""

@@ -19,7 +19,7 @@ from pipelines.derivers.base import (
 )
 from pipelines.prompts import REFUSAL, grounding_text, point_answer
 from schemas.actions import Click, DoubleClick, Hover, LongPress, parse
-from schemas.coordinates import contains
+from schemas.coordinates import contains, rounded_centre
 from schemas.ids import item_step
 
 VERSION = 1
@@ -47,11 +47,11 @@ def from_steps(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[C
             continue
         if not contains(box, action.box):  # the source's own box and point disagree
             continue
-        x, y = int((box[0] + box[2]) / 2 + 0.5), int((box[1] + box[3]) / 2 + 0.5)
         yield Candidate(
             row["source"], row["episode_id"], row["step_index"], "grounding_step", VERSION, 0, row["split"],
             row["platform"], "grounding", (row["screenshot_sha256"],), (size,), grounding_text(what),
-            point_answer(x, y), (item_step(row["source"], row["episode_id"], row["step_index"]),), (tuple(box),),
+            point_answer(*rounded_centre(box)),
+            (item_step(row["source"], row["episode_id"], row["step_index"]),), (tuple(box),),
         )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from pipelines.mapping import ItemError
 from pipelines.readers import json_list
 from pipelines.spill import Spill
 from schemas.actions import Action, Click, Drag, Finished, Hotkey, Hover, Point, PressEnter, Scroll, Type
-from schemas.coordinates import OffScreen, box_to_unit, to_unit
+from schemas.coordinates import OffScreen, box_to_unit, centre, to_unit
 from schemas.ids import digest
 
 DATA, IMAGES = "_data.json", "_images.parquet"
@@ -163,8 +163,7 @@ def _target(action: Mapping[str, Any], word: str) -> tuple[Point, list[float] | 
         return unit_point(related(action["point"], word), word), box, ()
     if box is None:
         raise ItemError("missing_field", f"{word}: expected an element or a point", word)
-    left, top, right, bottom = numbers(related(element, word), "box", word)
-    return _units((left + right) / 2, (top + bottom) / 2, word), box, ("centre_of_box",)
+    return _units(*centre(numbers(related(element, word), "box", word)), word), box, ("centre_of_box",)
 
 
 def _scroll(action: Mapping[str, Any]) -> Made:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.mapping import ItemError
 from schemas.actions import Action, Click, Hover, PressEnter, Type
-from schemas.coordinates import OffScreen, box_to_unit, to_unit
+from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
 
 OPS = ("CLICK", "TYPE", "SELECT", "HOVER", "ENTER")
 
@@ -88,9 +88,9 @@ def actions_of(
     """Actions and the target's box in 0..1000; without a target a PressEnter. Raises `ItemError`."""
     if target is None or frame is None:
         return [PressEnter()], None
-    left, top, right, bottom = rect = rect_of(target)
+    rect = rect_of(target)
     try:
-        point = (to_unit((left + right) / 2, frame[0]), to_unit((top + bottom) / 2, frame[1]))
+        point = point_to_unit(centre(rect), frame)
         box = box_to_unit(rect, frame)
     except OffScreen as error:
         raise ItemError("off_screen", str(error)) from error

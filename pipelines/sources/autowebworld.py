@@ -33,7 +33,7 @@ from pipelines.mapping import ItemError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.readers import json_list
 from schemas.actions import Action, Click, Drag, Finished, Hover, PressEnter, Scroll, Type
-from schemas.coordinates import UNITS, to_unit
+from schemas.coordinates import centre_in_units
 from schemas.ids import digest
 
 Box = tuple[float, float, float, float]
@@ -134,7 +134,7 @@ def _boxes(row: dict[str, Any], word: str, screen: Screen) -> list[Box]:
 
 def _action(row: dict[str, Any], word: str, more: list[str], boxes: list[Box]) -> Action:
     """Raises `ItemError`."""
-    points = [(to_unit((b[0] + b[2]) / 2, UNITS), to_unit((b[1] + b[3]) / 2, UNITS)) for b in boxes]
+    points = [centre_in_units(box) for box in boxes]
     if word == "click":
         return Click(points[0])
     if word == "hover":

@@ -66,7 +66,7 @@ from schemas.actions import (
     Type,
     Wait,
 )  # fmt: skip
-from schemas.coordinates import OffScreen, box_to_unit, point_to_unit
+from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
 from schemas.ids import digest
 
 _RL = frozenset({"data_source", "images", "extra_info", "answer", "system_prompt", "context"})
@@ -255,8 +255,7 @@ def _box(box: Any, point: Any, frame: tuple[int, int]) -> list[float] | None:
     for size in ((1000.0, 1000.0), frame):
         try:
             found = box_to_unit((box[0], box[1], box[2], box[3]), size)
-            middle = ((found[0] + found[2]) / 2, (found[1] + found[3]) / 2)
-            if all(abs(side - 1000 * at) <= 2 for side, at in zip(middle, point, strict=True)):
+            if all(abs(side - 1000 * at) <= 2 for side, at in zip(centre(found), point, strict=True)):
                 return found
         except (ValueError, OverflowError):
             continue

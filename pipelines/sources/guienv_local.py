@@ -31,7 +31,7 @@ from pipelines.mapping import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.prompts import grounding_text, point_answer
 from pipelines.readers import count_of, field_id, json_list
-from schemas.coordinates import UNITS, to_unit
+from schemas.coordinates import centre_in_units
 from schemas.ids import digest
 
 _KNOWN = frozenset({"uid", "image_id", "image_size", "task_type", "question", "answer"})
@@ -111,7 +111,6 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: Screen) -> None:
     elif not said.strip():
         raise ItemError("empty_text", "the expression is empty", task)
     else:
-        left, top, right, bottom = boxes[0]
-        centre = point_answer(to_unit((left + right) / 2, UNITS), to_unit((top + bottom) / 2, UNITS))
+        centre = point_answer(*centre_in_units(boxes[0]))
         builder.sample("grounding", grounding_text(said), centre, screen, native_index=0, word=task, status="lossy",
                        target_boxes=boxes, rules=["centre_of_first_box", "several_boxes"])  # fmt: skip

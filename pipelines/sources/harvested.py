@@ -30,7 +30,7 @@ from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
 from pipelines.prompts import REFUSAL, caption_text, grounding_text
 from pipelines.readers import count_of, field_id, json_lines
-from schemas.coordinates import UNITS, to_unit
+from schemas.coordinates import centre_in_units
 
 ELEMENT, ABSENT = "element", "absent"
 PLATFORMS = ("web", "mobile", "desktop")
@@ -157,8 +157,8 @@ def _samples(builder: SampleBuilder, screen: Screen, index: int, one: Named, ele
     if not said:
         builder.count(ELEMENT, 1)
     elif not one.drawn and element["name"].strip():
-        at = to_unit((one.box[0] + one.box[2]) / 2, UNITS), to_unit((one.box[1] + one.box[3]) / 2, UNITS)
-        builder.sample("perception", caption_text(*at), element["name"].strip(), screen, native_index=index,
+        asked = caption_text(*centre_in_units(one.box))
+        builder.sample("perception", asked, element["name"].strip(), screen, native_index=index,
                        word=ELEMENT, k=CAPTION_K, count=False, target_boxes=[one.box])  # fmt: skip
 
 

@@ -44,7 +44,7 @@ from pipelines.native.named_boxes import unit_box
 from pipelines.readers import json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import Action, Click, LongPress, Scroll, Type
-from schemas.coordinates import UNITS, OffScreen, point_to_unit, to_unit
+from schemas.coordinates import OffScreen, centre_in_units, point_to_unit
 
 TEST_APPS = ("Qunar", "duapp", "cloudweather", "pdfreader", "QQmail", "baicizhan", "zhuishushenqi", "QQmusic")
 GRAPH_FILES = frozenset({"all_action_id.json", "data_all2unique.json", "data_unique2all.json", "all_page_id.json",
@@ -213,7 +213,7 @@ def _actions(word: str, argument: str, screen: Screen, tree: list[View]) -> tupl
     if match is None:
         raise ItemError("bad_value", f"expected an element, found {argument!r:.60}", word)
     box, rules = _bounds(match[1], size, tree, word)
-    centre = to_unit((box[0] + box[2]) / 2, UNITS), to_unit((box[1] + box[3]) / 2, UNITS)
+    centre = centre_in_units(box)
     rules = ["centre_of_box", *rules]
     if word != "input":
         return [Click(centre) if word == "click" else LongPress(centre)], box, rules

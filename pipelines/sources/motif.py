@@ -42,7 +42,7 @@ from pipelines.native.named_boxes import unit_box
 from pipelines.readers import field_id, json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import Action, CallUser, Click, Finished, Scroll, Type
-from schemas.coordinates import UNITS, OffScreen, contains, point_to_unit, to_unit
+from schemas.coordinates import OffScreen, centre_in_units, contains, point_to_unit
 
 SIDE = ("metadata.json", "trace_info.json")
 ROOTS = ("", "raw_data/")
@@ -208,13 +208,13 @@ class _Trace:
             rules = ["typing_inferred_by_source", *rules]
             if box is None or (isinstance(self._before, Click) and contains(box, self._before.box)):
                 return [Type(text)], box, rules
-            return [Click(_centre(box)), Type(text)], box, [*rules, "type_focuses_field"]
+            return [Click(centre_in_units(box)), Type(text)], box, [*rules, "type_focuses_field"]
         points = _points(self._row["raw_gestures"][place], word)
         if word == "click":
             if not points and box is None:
                 raise ItemError("missing_field", "neither a gesture nor a box says where", word)
             if not points and box is not None:
-                return [Click(_centre(box))], box, ["centre_of_box", *rules]
+                return [Click(centre_in_units(box))], box, ["centre_of_box", *rules]
             if box is not None and not contains(box, points[0]):
                 box, rules = None, [*rules, "box_misses_the_point"]
             return [Click(points[0])], box, rules
@@ -234,10 +234,6 @@ class _Trace:
             return unit_box(value, self._size, word), []
         except ItemError:
             return None, ["box_unusable"]
-
-
-def _centre(box: Box) -> tuple[int, int]:
-    return to_unit((box[0] + box[2]) / 2, UNITS), to_unit((box[1] + box[3]) / 2, UNITS)
 
 
 def _points(value: Any, word: str) -> list[tuple[int, int]]:

@@ -33,7 +33,7 @@ from pipelines.mapping import notices, unknown_fields
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.screenqa_rows import WORD
 from pipelines.prompts import REFUSAL, grounding_text, point_answer
-from schemas.coordinates import OffScreen, box_to_unit, to_unit
+from schemas.coordinates import OffScreen, box_to_unit, centre_in_units
 from schemas.ids import digest
 
 _KNOWN = frozenset({"image_id", "image_width", "image_height", "question", "ground_truth"})
@@ -106,8 +106,7 @@ class ScreenqaAdapter(Adapter):
         )
         asked = grounding_text(f'the answer to "{question.strip().rstrip("?")}"')
         if boxes:
-            left, top, right, bottom = boxes[0]
-            centre = point_answer(to_unit((left + right) / 2, 1000), to_unit((top + bottom) / 2, 1000))
+            centre = point_answer(*centre_in_units(boxes[0]))
             builder.sample("grounding", asked, centre, screen, native_index=0, word=WORD, k=1, target_boxes=boxes,
                            rules=["centre_of_first_box", "first_rater_with_elements"], count=False)  # fmt: skip
         elif not boxed:

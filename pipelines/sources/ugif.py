@@ -38,7 +38,7 @@ from pipelines.mapping import ItemError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.readers import count_of, json_document
 from schemas.actions import Action, CallUser, Click, Finished, PressBack, PressHome
-from schemas.coordinates import point_to_unit
+from schemas.coordinates import centre_in_units
 
 LANGUAGES = ("en", "kn", "mr", "gu", "hi", "bn", "sw", "es")
 _SPLITS = {"train": "train", "val": "validation", "test": "test"}
@@ -232,5 +232,4 @@ def _made(
         if states == {wanted}:
             raise ItemError("no_counterpart", "the switch is as wanted: nothing is done", word)
         rules.append("state_differs")
-    centre = point_to_unit(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2), (1000, 1000))
-    return Click(centre), box, rules
+    return Click(centre_in_units(box)), box, rules

@@ -35,7 +35,7 @@ from pipelines.native import tf_example, tfrecord
 from pipelines.native.tf_example import one, readable, texts
 from pipelines.native.wire import ProtoError
 from pipelines.prompts import grounding_text, point_answer
-from schemas.coordinates import OffScreen, box_to_unit, to_unit
+from schemas.coordinates import OffScreen, box_to_unit, centre_in_units
 from schemas.ids import digest
 
 COMPANION = "rico"
@@ -121,7 +121,7 @@ class UiRefexpAdapter(Adapter):
         data = raw.read_if_there(f"combined/{image_id}.jpg", COMPANION)
         screen = Screen.load(data, _elements(features, found), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=_split(record.file))
-        answer = point_answer(to_unit((box[0] + box[2]) / 2, 1000), to_unit((box[1] + box[3]) / 2, 1000))
+        answer = point_answer(*centre_in_units(box))
         builder.sample(
             "grounding", grounding_text(expression or words), answer, screen, native_index=0, word="expression",
             target_boxes=[box], rules=["centre_of_box", *([f"verb left out of: {words}"] if expression else [])],

@@ -31,7 +31,7 @@ from pipelines.mapping import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.prompts import caption_text
 from pipelines.readers import parquet_rows
-from schemas.coordinates import UNITS, to_unit
+from schemas.coordinates import centre_in_units
 
 WORD = "row"
 _KNOWN = frozenset({"image", "instruction", "bbox", "resolution", "source", "platform", "name", "description", "type",
@@ -113,7 +113,7 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: Screen, size: tupl
         builder.region(said, box, screen, native_index=0, word=WORD, k=1, count=False, rules=["written_by_a_model"])
     purpose = _text(row, "purpose")
     if purpose:
-        asked = caption_text(to_unit((box[0] + box[2]) / 2, UNITS), to_unit((box[1] + box[3]) / 2, UNITS))
+        asked = caption_text(*centre_in_units(box))
         builder.sample("perception", asked.replace("unlabelled ", ""), purpose, screen, native_index=0, word=WORD, k=2,
                        count=False, target_boxes=[box], rules=["written_by_a_model"])  # fmt: skip
 

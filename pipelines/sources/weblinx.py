@@ -45,7 +45,7 @@ from pipelines.frames import fitting_screen
 from pipelines.mapping import ItemError, notices, unknown_fields
 from pipelines.readers import count_of, json_document
 from schemas.actions import Action, CallUser, Click, Finished, Hotkey, Hover, Launch, PressEnter, Scroll, Type
-from schemas.coordinates import OffScreen, box_to_unit, to_unit
+from schemas.coordinates import OffScreen, box_to_unit, centre_in_units, to_unit
 
 SPLITS = "splits.json"
 _NAME = re.compile(r"[\w\-][\w\-.]{0,200}", re.ASCII)
@@ -227,8 +227,7 @@ class _Demo:
         box = _target(arguments) if word != "paste" else None
         if box is None:
             return [Type(text)], None, True, ["focus_unknown"]
-        centre = (to_unit((box[0] + box[2]) / 2, 1000), to_unit((box[1] + box[3]) / 2, 1000))
-        return [Click(centre), Type(text)], box, word == "change", ["centre_of_box"]
+        return [Click(centre_in_units(box)), Type(text)], box, word == "change", ["centre_of_box"]
 
     def _scroll(self, turn: dict[str, Any]) -> Action:
         """The direction that follows from scrollX, scrollY as an amount, if as an offset they say the same."""

@@ -36,7 +36,7 @@ from pipelines.mapping import ItemError, SplitListError, is_text, notices, unkno
 from pipelines.native.named_boxes import unit_box
 from pipelines.prompts import grounding_text, point_answer
 from pipelines.readers import csv_rows, field_id
-from schemas.coordinates import to_unit
+from schemas.coordinates import centre_in_units
 
 COLUMNS = ("question", "id", "element_id", "answer_start", "answer")
 SPLITS = "dataset_split_release.json"
@@ -118,7 +118,7 @@ class WebsrcAdapter(Adapter):
                 found.append((error.reason, error.detail, {"id": name, "element_id": row["element_id"]}))
             else:
                 asked = grounding_text(f'the answer to "{question.strip().rstrip("?").strip()}"')
-                centre = point_answer(to_unit((box[0] + box[2]) / 2, 1000), to_unit((box[1] + box[3]) / 2, 1000))
+                centre = point_answer(*centre_in_units(box))
                 builder.sample("grounding", asked, centre, screen, native_index=0, word=WORD, k=1, count=False,
                                target_boxes=[box], rules=["centre_of_box"])  # fmt: skip
         return notices(builder.finish(), found)

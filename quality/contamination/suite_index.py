@@ -34,7 +34,7 @@ from quality.duplicates.looks import Look, one_screen
 from quality.duplicates.neighbours import cosines
 from quality.duplicates.screen_hashes import hamming, near_pairs
 from quality.evidence.words import holds, plain
-from schemas.coordinates import contains
+from schemas.coordinates import contains, iou
 
 KINDS = ("image", "phash", "ngram", "embedding")
 VECTOR_BLOCK = 2048
@@ -235,7 +235,7 @@ class SuiteIndex:
 
     def _same_place(self, one: Asked, row: Mapping[str, Any]) -> bool:
         if row["box"]:
-            return any(overlap(box, row["box"]) >= 0.5 for box in one.boxes) or (
+            return any(iou(box, row["box"]) >= 0.5 for box in one.boxes) or (
                 one.point is not None and contains(row["box"], one.point)
             )
         return False
@@ -283,12 +283,3 @@ class SuiteIndex:
                 if value >= self.config.cosine and same_meaning(text, row["words"].split(), row["literals"]):
                     found.setdefault(text.plain, []).append((theirs[j], round(float(value), 6)))
         return found
-
-
-def overlap(left: Sequence[float], right: Sequence[float]) -> float:
-    """Intersection over union of two boxes; 0 where both are empty."""
-    width = min(left[2], right[2]) - max(left[0], right[0])
-    height = min(left[3], right[3]) - max(left[1], right[1])
-    shared = max(width, 0.0) * max(height, 0.0)
-    whole = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (left, right)) - shared
-    return shared / whole if whole > 0 else 0.0

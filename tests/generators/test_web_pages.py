@@ -9,74 +9,19 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from static_site import begin, write_pages
 
 from generators.browser import BrowserMissing, find_chromium
-from generators.environments.world import UnsupportedAction, WorldError
+from generators.environments.static_pages.world import WebWorld
+from generators.environments.world import WorldError
 from generators.judge_bench.recorders.web_pages import MOST_MOVES, WebPages, group_of
 from generators.judge_bench.recorders.web_pages_oracle import Oracle
 from generators.judge_bench.recorders.web_pages_words import joined, text_for
-from generators.judge_bench.recorders.web_pages_world import WebWorld
 from generators.judge_bench.trace import GroundingScreen, Trace, arrive, perform, reached
-from schemas.action_types import (
-    Click,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    PressBack,
-    PressEnter,
-    Scroll,
-    Type,
-    Wait,
-)
-from schemas.ids import digest
+from schemas.action_types import Click, Finished
 
-# ruff: noqa: E501  (the pages below)
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("shared_chromium")
-HEAD = """<!doctype html><html><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 16px sans-serif; margin: 0 }} nav, main {{ padding: 12px }} nav a {{ margin-right: 24px }} label {{ display: block; margin: 14px 0 }}
-.pulse {{ width: 40px; height: 40px; background: red; animation: pulse .3s infinite alternate }} @keyframes pulse {{ to {{ margin-left: 300px }} }}
-.menu {{ display: none }} .menu.show {{ display: block }} .far {{ margin-top: 1500px }} button {{ margin: 8px; padding: 8px }}
-</style></head><body><nav><a href="index.html">Home</a><a href="form-plain.html">Plain form</a><a href="./lists.html">Lists</a>
-<a href="sub/deep.html">Deep page</a><a href="../secret.html">Way out</a><a href="https://example.org/">Far away</a></nav><main>"""
-INDEX = """<h1>Start</h1><p id="when"></p><p id="chance"></p><div class="pulse"></div>
-<button aria-expanded="false" data-bs-toggle="collapse" data-bs-target="#more" onclick="flip(this, 'more')">More about us</button>
-<div id="more" class="collapse menu">We sell lamps.</div>
-<button aria-expanded="false" data-bs-toggle="collapse" data-bs-target="#less" onclick="flip(this, 'less')">Opening hours</button>
-<div id="less" class="collapse menu">From nine to five.</div>
-<div role="tablist"><button role="tab" class="tab active" onclick="tab(this)">Overview</button>
-<button role="tab" class="tab" onclick="tab(this)">Details</button><button role="tab" class="tab" onclick="tab(this)">Reviews</button></div>
-<p><button title="Delete it" id="icon"><svg width="16" height="16"><circle cx="8" cy="8" r="7"/></svg></button></p>
-<p class="far"><label><input type="checkbox"> Keep me posted</label></p>
-<script>
-function flip(b, id) { b.setAttribute('aria-expanded', document.getElementById(id).classList.toggle('show')); }
-function tab(b) { document.querySelectorAll('.tab').forEach((x) => x.classList.toggle('active', x === b)); }
-document.getElementById('when').textContent = 'It is ' + new Date().toString();
-document.getElementById('chance').textContent = 'Number ' + Math.random();
-let n = 0; setInterval(() => { document.querySelector('h1').textContent = 'Start ' + n++; }, 70);
-localStorage.seen = 1 + Number(localStorage.seen || 0); document.documentElement.dataset.seen = localStorage.seen;
-</script></main></body></html>"""
-FORM = """<h1>Your order</h1><form action="lists.html"><label>Full name <input name="a" type="text"></label>
-<label>City <input name="b" value="Nowhere"></label><label>Amount <input type="number" name="c"></label>
-<label><input type="checkbox" name="d"> Gift wrap</label><label><input type="checkbox" checked> Newsletter</label>
-<label><input type="radio" name="s" checked> By train</label><label><input type="radio" name="s"> By ship</label>
-<button type="submit">Send order</button></form></main></body></html>"""
-LISTS = """<h1>Lists</h1><table><tr><td>Apples</td><td><button>Remove</button></td></tr><tr><td>Pears</td><td><button>Remove</button></td></tr>
-<tr><td>Plums</td><td><button>Remove</button></td></tr></table><a href="form-plain.html">A card <button>Inner button</button></a>
-<input type="search" placeholder="Find fruit"></main></body></html>"""
-
-
-def write_pages(folder: Path) -> Path:
-    """Four small pages, and beside the folder one that no link may reach."""
-    pages = folder / "pages"
-    (pages / "sub").mkdir(parents=True)
-    for name, body in (("index", INDEX), ("form-plain", FORM), ("lists", LISTS)):
-        (pages / f"{name}.html").write_text(HEAD.format(title=name) + body, encoding="utf-8")
-    (pages / "sub" / "deep.html").write_text('<h1>Deep</h1><a href="..">Up</a>', encoding="utf-8")
-    (folder / "secret.html").write_text("<h1>Secret</h1>", encoding="utf-8")
-    return pages
 
 
 @pytest.fixture(scope="module")
@@ -97,105 +42,6 @@ def world(recorder: WebPages) -> Iterator[WebWorld]:
 @pytest.fixture(scope="module")
 def traces(recorder: WebPages, world: WebWorld) -> list[Trace]:
     return list(recorder.record(world, 9, 3))
-
-
-def press(world: WebWorld, name: str) -> None:
-    """Click the control of this name."""
-    seen = next(seen for seen in world.see() if name in (seen.name, seen.label) and seen.clickable)
-    place = world.place(seen)
-    assert place is not None
-    world.act(Click(place.centre))
-
-
-def begin(world: WebWorld, page: str = "index.html") -> None:
-    world.reset({"page": page, "seed": 0})
-
-
-def test_the_same_page_looks_the_same_on_every_visit(world: WebWorld) -> None:
-    shots = []
-    for _ in range(2):
-        begin(world)
-        shots.append(world.observe())
-    assert shots[0].png == shots[1].png and shots[0].state == shots[1].state == digest(world.state())
-    assert world.state()["theme"]["data-seen"] == "1"  # nothing is kept from the visit before
-    assert "Wed Jan 01 2025" in world.page.inner_text("#when")
-    world.act(Wait())
-    later = world.observe()
-    assert later.png != shots[0].png  # the page's own clock runs when it is let
-
-
-def test_links_stay_in_the_folder(world: WebWorld) -> None:
-    begin(world)
-    for name in ("Way out", "Far away"):
-        before = world.state()["blocked"]
-        press(world, name)
-        assert world.state()["page"] == "index.html" and world.state()["blocked"] == before + 1
-    press(world, "Deep page")
-    assert world.state()["page"] == "sub/deep.html"
-    press(world, "Up")  # a folder stands for its index
-    assert world.state()["page"] == "index.html"
-    for _ in range(4):
-        world.act(PressBack())  # not farther back than the start
-    assert world.state()["page"] == "index.html"
-    world.act(Launch(url="lists.html"))
-    world.act(Launch(url=(world.folder.parent / "secret.html").as_uri()))
-    assert world.state()["page"] == "lists.html"
-    world.act(Hotkey(("alt", "left")))
-    assert world.state()["page"] == "index.html"
-    with pytest.raises(WorldError, match=r"no page '\.\./secret\.html'"):
-        begin(world, "../secret.html")
-    with pytest.raises(UnsupportedAction, match="no action Drag"):
-        world.act(Drag((1, 1), (9, 9)))
-    with pytest.raises(WorldError, match="no key is named 'nonsense'"):
-        world.act(Hotkey(("ctrl", "nonsense")))
-
-
-def test_a_script_that_leaves_the_folder_is_stopped(world: WebWorld) -> None:
-    begin(world)
-    secret = (world.folder.parent / "secret.html").as_uri()
-    world.page.evaluate("url => { document.body.onclick = () => { location.href = url; }; }", secret)
-    with pytest.raises(WorldError):
-        world.act(Click((900, 900)))
-        world.act(Wait())
-    assert "Secret" not in world.page.content()
-    begin(world)
-    assert world.state()["page"] == "index.html"
-
-
-def test_state_tells_what_was_done(world: WebWorld) -> None:
-    begin(world)
-    at = {seen.label: seen.key for seen in world.see(everything=True)}
-    press(world, "Opening hours")
-    press(world, "Reviews")
-    state = world.state()
-    assert state["expanded"][at["Opening hours"]] is True and state["expanded"][at["More about us"]] is False
-    assert state["active"] == {at["Reviews"]: True} and state["shown"] == {"#less": True}
-    world.act(Scroll(direction="down"))
-    assert world.state()["scroll"] == 400
-    world.act(Scroll(direction="up"))
-    world.act(Scroll(direction="up"))
-    assert world.state()["scroll"] == 0
-    world.act(Hover((500, 500)))
-    world.act(Finished())
-    assert not any("." in key for part in ("values", "checked", "expanded") for key in world.state()[part])
-
-
-def test_a_form_is_sent_as_it_was_filled(world: WebWorld) -> None:
-    begin(world, "form-plain.html")
-    at = {seen.label: seen.key for seen in world.see()}
-    press(world, "City")
-    world.act(Hotkey(("ctrl", "a")))
-    world.act(Type("Porto"))
-    press(world, "Gift wrap")
-    state = world.state()
-    assert (
-        state["values"][at["City"]] == "Porto" and state["checked"][at["Gift wrap"]] is True and state["sent"] is None
-    )
-    press(world, "City")
-    world.act(PressEnter())
-    state = world.state()
-    assert state["page"] == "lists.html" and state["sent"]["values"][at["City"]] == "Porto"
-    assert state["sent"]["values"][at["Gift wrap"]] is True
 
 
 def test_traces_reach_their_goals_and_can_be_performed_again(world: WebWorld, traces: list[Trace]) -> None:
@@ -243,7 +89,8 @@ def test_a_page_that_changes_by_itself_is_left_out(tmp_path: Path, world: WebWor
         visits = iter(range(1000))
         other.page.context.expose_function("visit", lambda: next(visits))
         other.page.context.add_init_script(
-            "addEventListener('load', async () => { const p = document.createElement('p'); p.textContent = 'Visit ' + await visit(); document.body.prepend(p); })"
+            "addEventListener('load', async () => { const p = document.createElement('p');"
+            " p.textContent = 'Visit ' + await visit(); document.body.prepend(p); })"
         )
         assert not list(recorder.record(other, 2, 0))
     losses = recorder.losses.plain()
@@ -271,17 +118,6 @@ def test_grounding_screens(recorder: WebPages, world: WebWorld) -> None:
     said = [item.expression for screen in screens for item in screen.items]
     assert any("Delete it" in text for text in said) and any("Plums" in text for text in said)
     assert not any("Remove" in text for text in said)  # three buttons of that name: told apart by what is beside
-
-
-def test_a_link_around_a_button_is_not_told_by_its_centre(world: WebWorld) -> None:
-    begin(world, "lists.html")
-    links = [seen for seen in world.see() if seen.tag == "a" and seen.raw["inside"] == ""]
-    outer = next(seen for seen in links if seen.name.startswith("A card"))
-    inner = next(seen for seen in world.see() if seen.name == "Inner button")
-    place = world.place(inner)
-    assert place is not None and inner.raw["inside"] == outer.key
-    assert world.page.evaluate("([k, x, y]) => vesperLands(k, x, y)", [inner.key, *world.pixel(place.centre)])
-    assert not world.page.evaluate("([k, x, y]) => vesperLands(k, x, y)", [outer.key, *world.pixel(place.centre)])
 
 
 def test_a_name_that_stands_twice_is_not_clicked(world: WebWorld) -> None:

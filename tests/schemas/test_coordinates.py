@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.coordinates import OffScreen, box_to_unit, contains, point_to_unit, to_unit, to_unit_array
+from schemas.coordinates import (
+    OffScreen,
+    box_to_unit,
+    centre,
+    centre_in_units,
+    contains,
+    iou,
+    point_to_unit,
+    rounded_centre,
+    to_unit,
+    to_unit_array,
+)
+
+SIDE = st.one_of(st.integers(0, 1000), st.floats(0, 1000), st.floats(0, 1000, width=32))
+BOX = st.tuples(SIDE, SIDE, SIDE, SIDE)
 
 
 @given(st.floats(-50, 4000), st.integers(1, 4000))
@@ -50,3 +66,48 @@ def test_a_box_holds_its_borders_whatever_kind_of_sequence_it_is() -> None:
     for box in ([0, 10, 20, 30], (0.0, 10.0, 20.0, 30.0), np.array([0, 10, 20, 30])):
         assert all(contains(box, point) for point in ((0, 10), [20, 30], (7, 12.5)))
         assert not any(contains(box, point) for point in ((-0.1, 10), (20.1, 30), (7, 9), (7, 31)))
+
+
+@given(BOX)
+def test_centres_are_the_plain_formulas_bit_for_bit(box: tuple[float, float, float, float]) -> None:
+    left, top, right, bottom = box
+    assert centre(box) == centre(list(box)) == ((left + right) / 2, (top + bottom) / 2)
+    assert rounded_centre(box) == (int((left + right) / 2 + 0.5), int((top + bottom) / 2 + 0.5))
+    assert centre_in_units(box) == (to_unit((left + right) / 2, 1000), to_unit((top + bottom) / 2, 1000))
+
+
+def test_within_the_frame_both_ways_of_rounding_agree() -> None:
+    """Both never fall as x grows, so to agree around every half is to agree everywhere in between."""
+    for unit in range(1000):
+        half = unit + 0.5
+        below, above = math.nextafter(half, 0), math.nextafter(half, 1000)
+        for x in (math.nextafter(below, 0), below, half, above):
+            assert rounded_centre((x, x, x, x)) == centre_in_units((x, x, x, x))
+        assert centre_in_units((0, 0, *(2 * math.nextafter(below, 0),) * 2)) == (unit, unit)
+    assert centre_in_units((0, 0, 1, 2001)) == (1, 1000)  # halves up; within a unit of the frame: clamped
+    with pytest.raises(OffScreen):
+        centre_in_units((0, 0, 1, 2004))
+
+
+CORNER = st.integers(0, 9)
+CELLS = st.tuples(CORNER, CORNER, CORNER, CORNER).map(
+    lambda b: (min(b[0], b[2]), min(b[1], b[3]), max(b[0], b[2]), max(b[1], b[3]))
+)
+
+
+@given(CELLS, CELLS)
+def test_iou_is_what_counting_cells_gives(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    def cells(box: tuple[int, ...]) -> set[tuple[int, int]]:
+        return {(x, y) for x in range(box[0], box[2]) for y in range(box[1], box[3])}
+
+    both, either = cells(one) & cells(other), cells(one) | cells(other)
+    assert iou(one, other) == iou(other, one) == (len(both) / len(either) if either else 0.0)
+
+
+def test_iou_of_boxes_worked_out_by_hand() -> None:
+    assert iou((0, 0, 10, 10), (5, 0, 15, 10)) == 50 / 150
+    assert iou([0.0, 0.0, 10.0, 10.0], (2.0, 2.0, 4.0, 7.0)) == 10 / 100
+    assert iou((3, 3, 8, 9), (3, 3, 8, 9)) == 1.0
+    assert iou((0, 0, 10, 10), (10, 0, 20, 10)) == 0.0  # a common border is no area
+    assert iou((5, 5, 5, 5), (5, 5, 5, 5)) == 0.0  # nor has a point any
+    assert iou((0, 0, 1e-200, 1e-200), (0, 0, 1e-200, 1e-200)) == 0.0  # areas too small for a float

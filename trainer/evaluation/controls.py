@@ -13,7 +13,7 @@ from typing import Any
 
 from pipelines.prompts import REFUSAL, prompt_text
 from schemas.actions import parse_reply
-from schemas.coordinates import contains
+from schemas.coordinates import centre, contains
 from trainer.data.batches import row_images
 
 Box = Sequence[float]
@@ -75,8 +75,8 @@ def random_element(targets: Sequence[Box], elements: Sequence[Box]) -> float:
         return 0.0
     if not elements:
         return min(1.0, sum((box[2] - box[0]) * (box[3] - box[1]) for box in targets) / 1e6)
-    centres = [((box[0] + box[2]) / 2, (box[1] + box[3]) / 2) for box in elements]
-    return sum(any(contains(list(target), centre) for target in targets) for centre in centres) / len(centres)
+    centres = [centre(box) for box in elements]
+    return sum(any(contains(list(target), point) for target in targets) for point in centres) / len(centres)
 
 
 def picture_key(row: Mapping[str, Any]) -> str:

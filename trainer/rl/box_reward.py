@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from schemas.coordinates import UNITS, contains
+from schemas.coordinates import UNITS, centre, contains
 
 Box = Sequence[float]
 
@@ -58,8 +58,7 @@ def size_agreement(text: str, boxes: Sequence[Box]) -> float:
     found = box_of(text)
     if found is None:
         return -1.0
-    centre = (found[0] + found[2]) / 2, (found[1] + found[3]) / 2
-    meant = [box for box in boxes if contains(list(box), centre)] or boxes
+    meant = [box for box in boxes if contains(list(box), centre(found))] or boxes
     ratios = [area(found) / area(box) for box in meant]
     return max(min(ratio, 1.0 / ratio) for ratio in ratios) - 1.0
 

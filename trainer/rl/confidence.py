@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from schemas.action_types import REFUSED
 from schemas.actions import CONFIDENCE, Point, parse_reply
-from schemas.coordinates import contains
+from schemas.coordinates import centre, contains
 
 SPREAD = 1.0
 """Standard deviation of the Gaussian in half sides of the element: on the middle of a border s is exp(-1/2)."""
@@ -42,7 +42,7 @@ def target_confidence(
 def _gaussian(point: Point, box: Sequence[float], spread: float) -> float:
     """At a point inside the box; a side without length holds its middle alone."""
     halves = [max((box[i + 2] - box[i]) / 2, 1e-9) for i in (0, 1)]
-    away = [(point[i] - (box[i] + box[i + 2]) / 2) / halves[i] for i in (0, 1)]
+    away = [(at - middle) / half for at, middle, half in zip(point, centre(box), halves, strict=True)]
     return math.exp(-(away[0] ** 2 + away[1] ** 2) / (2 * spread**2))
 
 

@@ -24,7 +24,7 @@ from pipelines.adapter import Raw
 from pipelines.prompts import grounding_text, messages
 from schemas.action_types import REFUSED
 from schemas.actions import parse_reply
-from schemas.coordinates import contains
+from schemas.coordinates import centre, contains
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.evaluation.statistics import difference, interval, macro_interval, over
 from trainer.modeling.generation import GROUNDING_TOKENS
@@ -151,11 +151,6 @@ def well_formed(reply: str) -> float:
     return r_format(reply, Truth("grounding", boxes=((0.0, 0.0, 0.0, 0.0),)))
 
 
-def _centre(record: Mapping[str, Any]) -> tuple[float, float]:
-    left, top, right_, bottom = record["box"]
-    return (left + right_) / 2, (top + bottom) / 2
-
-
 def _elements(records: Sequence[dict[str, Any]]) -> None:
     """Fill in `random_element`, the screen's elements being all targets that the benchmark has on it."""
     known: dict[str, set[tuple[float, ...]]] = defaultdict(set)
@@ -179,7 +174,7 @@ class _Places:
         self.own: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0, 0])
 
     def add(self, record: Mapping[str, Any]) -> None:
-        x, y = (0.0, 0.0) if record["refusal"] else _centre(record)
+        x, y = (0.0, 0.0) if record["refusal"] else centre(record["box"])
         for sums in (self.whole, self.own[record["screen"]]):
             for place, value in enumerate((x, y, 1 - record["refusal"], record["refusal"])):
                 sums[place] += value

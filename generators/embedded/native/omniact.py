@@ -87,9 +87,8 @@ def script(verb: str, element: Element, text: str) -> str:
     if verb == "write":
         return f'pyautogui.click({at})\npyautogui.write("{text}")'
     if verb == "dragTo":
-        left, top, right, bottom = element.box
-        y = round((top + bottom) / 2, 1)
-        return f"pyautogui.moveTo({round((left + right) / 2, 1)},{y})\npyautogui.dragTo({round(right - 2, 1)},{y})"
+        right, y = element.box[2], round(element.centre[1], 1)
+        return f"pyautogui.moveTo({at})\npyautogui.dragTo({round(right - 2, 1)},{y})"
     fixed = {
         "scroll": "pyautogui.scroll(-10)",
         "hotkey": 'pyautogui.hotkey("ctrl","c")',

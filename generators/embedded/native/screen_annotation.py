@@ -13,6 +13,7 @@ from generators.browser import RICO
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
 from generators.embedded.screens import StillScreen, picture_box
+from schemas.coordinates import centre
 
 CLASSES = {
     "listitem": "LIST_ITEM", "button": "BUTTON", "link": "BUTTON", "tab": "BUTTON", "image": "IMAGE",
@@ -90,11 +91,11 @@ WRONG = ("Sign out", "Pause", "Free trial", "Blue whale", "Unsubscribe", "Row 7"
 def _damage(kind: str, annotation: Annotation, i: int, rng: Random) -> Annotation | None:
     part = annotation.parts[i]
     if kind == "shifted_point":
-        centre = (int((part.box[0] + part.box[2]) / 2), int((part.box[1] + part.box[3]) / 2))
-        point = shift_point(centre, part.box, (RICO.width, RICO.height), rng)
+        x, y = map(int, centre(part.box))
+        point = shift_point((x, y), part.box, (RICO.width, RICO.height), rng)
         if point is None:
             return None
-        dx, dy = point[0] - centre[0], point[1] - centre[1]
+        dx, dy = point[0] - x, point[1] - y
         left, top, right, bottom = part.box[0] + dx, part.box[1] + dy, part.box[2] + dx, part.box[3] + dy
         new = replace(part, box=(max(0.0, left), max(0.0, top), min(RICO.width, right), min(RICO.height, bottom)))
     elif kind == "wrong_text":

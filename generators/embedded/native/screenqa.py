@@ -12,6 +12,7 @@ from generators.browser import RICO
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
 from generators.embedded.screens import Question, StillScreen, questions
+from schemas.coordinates import centre
 from schemas.ids import digest
 
 WIDTH, HEIGHT = round(RICO.width * RICO.scale), round(RICO.height * RICO.scale)
@@ -104,11 +105,11 @@ def _damage(kind: str, row: Row, answers: Sequence[str], rng: Random) -> Row | N
     if kind == "off_screen":
         return replace(row, ratings=_edit(row, by=(WIDTH, 0)))
     box = [side * RICO.scale for side in row.screen.elements[row.question.shown[0]].box]
-    centre = (int((box[0] + box[2]) / 2), int((box[1] + box[3]) / 2))
-    point = shift_point(centre, box, (WIDTH, HEIGHT), rng)
+    x, y = map(int, centre(box))
+    point = shift_point((x, y), box, (WIDTH, HEIGHT), rng)
     if point is None:
         return None
-    new = _edit(row, by=(point[0] - centre[0], point[1] - centre[1]))
+    new = _edit(row, by=(point[0] - x, point[1] - y))
     inside = all(
         u["bounds"][0] >= 0 and u["bounds"][1] >= 0 and u["bounds"][2] <= WIDTH and u["bounds"][3] <= HEIGHT
         for rating in new for u in rating["ui_elements"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.environments.world import Place
+from schemas.coordinates import centre
 
 SCRIPT = Path(__file__).with_name("on_desktop_tree.py").read_bytes()
 FAR = 100_000
@@ -71,7 +72,7 @@ def places_of(raw: Mapping[str, Any], size: tuple[int, int]) -> tuple[Place, ...
             if box is None or item.get("role") in FILLERS:
                 continue
             path = str(item.get("path"))
-            x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+            x, y = centre(box)
             if any(_inside(x, y, above) for above in higher):
                 continue
             if any(_inside(x, y, cover) and not path.startswith(f"{menu}.") for menu, cover in menus):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.browser import DESKTOP, PHONE, Camera, Viewport, evaluate_json, open_browser
+from schemas.coordinates import centre
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -45,8 +46,7 @@ class Element:
 
     @property
     def centre(self) -> tuple[float, float]:
-        left, top, right, bottom = self.box
-        return (left + right) / 2, (top + bottom) / 2
+        return centre(self.box)
 
 
 def element_of(raw: dict[str, Any]) -> Element:

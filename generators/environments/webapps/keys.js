@@ -1,6 +1,6 @@
 'use strict';
 // Names elements by their path from the nearest ancestor with an id of its own, for pages that are read as they stand
-// (judge-bench pages, whose time is held still, name theirs once they have settled). Equal pages give equal keys.
+// (static_pages, whose time is held still, names its own once they have settled). Equal pages give equal keys.
 (() => {
   const cache = new Map();   // within one reading: nothing moves while a script runs
   const plain = (text) => text.replace(/[^\w-]/g, '_');

@@ -1,4 +1,4 @@
-"""Reads the elements of any page that is open in Chromium, with the judge bench's reader (`web_pages_reader.js`)."""
+"""Reads the elements of any page that is open in Chromium; they are named by `keys.js`, the page needs nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generators.environments.web_reader import READER, Seen, seen_of
 from generators.environments.world import Place
-from generators.judge_bench.recorders.web_pages_world import Seen, seen_of
 from schemas.coordinates import OffScreen, box_to_unit
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ STILL = """(() => { const still = new CSSStyleSheet();
 @cache
 def reader_script() -> str:
     """`vesperSee`, `vesperHits`, `vesperLands` and the names of elements that they need; a page may get it twice."""
-    from generators.judge_bench.recorders import web_pages_world
-
     keys = (Path(__file__).parent / "keys.js").read_text("utf-8")
-    reader = (Path(web_pages_world.__file__).parent / "web_pages_reader.js").read_text("utf-8")
+    reader = READER.read_text("utf-8")
     return f"(() => {{ if (window.vesperSee && window.vesperKey) return true; {keys}\n{reader}\nreturn true; }})()"
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from generators.environments.world import Box
 from generators.judge_bench.defects.steps import LARGE_SHIFT, SMALL_SHIFT, inside, shift
 from generators.judge_bench.trace import GroundingScreen
+from schemas.coordinates import centre
 
 
 @dataclass(frozen=True)
@@ -49,5 +50,4 @@ def whole_screen(screen: GroundingScreen, rng: Random, large: bool) -> list[Move
 
 def is_off(screen: GroundingScreen, moved: MovedBox) -> bool:
     """Hit test: the centre of the moved box lies outside the element."""
-    left, top, right, bottom = moved.box
-    return not inside(screen.items[moved.item].place.box, ((left + right) / 2, (top + bottom) / 2))
+    return not inside(screen.items[moved.item].place.box, centre(moved.box))

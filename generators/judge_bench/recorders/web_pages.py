@@ -16,11 +16,11 @@ from random import Random
 from typing import Any
 
 from generators.environments.pages.task import evaluator
+from generators.environments.static_pages.world import WebWorld, open_web, pages_of
 from generators.environments.world import WorldError
 from generators.judge_bench.recorders.losses import Losses
 from generators.judge_bench.recorders.web_pages_oracle import SKILLS, Clause, Oracle
 from generators.judge_bench.recorders.web_pages_words import joined, thinks
-from generators.judge_bench.recorders.web_pages_world import WebWorld, open_web, pages_of
 from generators.judge_bench.trace import GroundingScreen, Trace, perform, reached
 
 THOUGHTFUL = 1 / 3

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+from generators.environments.static_pages.world import WebWorld
+from generators.environments.web_reader import Seen
 from generators.environments.world import Observation, Place, WorldError
 from generators.judge_bench.recorders.web_pages_oracle import FIELDS, TICKED, alone, sayable, shows_name
-from generators.judge_bench.recorders.web_pages_world import Seen, WebWorld
 from generators.judge_bench.trace import GroundingScreen, Referred
 from schemas.action_types import Click, Scroll
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from generators.environments.static_pages.world import WebWorld
+from generators.environments.web_reader import Seen
 from generators.environments.world import Observation, WorldError
 from generators.judge_bench.recorders.web_pages_words import CLEAR, CLICK, DONE, ENTER, HOVER, SCROLL, TYPE, text_for
-from generators.judge_bench.recorders.web_pages_world import Seen, WebWorld
 from generators.judge_bench.trace import Move
 from schemas.action_types import Click, Finished, Hotkey, Hover, PressEnter, Scroll, Type
 from schemas.actions import Action

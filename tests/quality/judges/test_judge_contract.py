@@ -17,6 +17,7 @@ from quality.evidence.episode import Habits
 from quality.items import Episode
 from quality.judges.asking import item_ids
 from quality.judges.judge import identity
+from quality.judges.questions import GUARD
 from quality.judges.registry import (
     JUDGES,
     OFFLINE,
@@ -198,6 +199,7 @@ def test_injected_words_stand_only_in_delimited_user_content(name, server, world
     before = len(server.bodies)
     moved = built(name, server).judge(items_of(world, buttons, injected))
     assert {question.system for question in server.questions} == systems
+    assert systems and all(GUARD in system for system in systems)
     assert len(moved) == len(harmless) and len(server.bodies) > before
     for body in server.bodies[before:]:
         assert [message["role"] for message in body["messages"]] == ["system", "user"]

@@ -1,6 +1,6 @@
 """A folder of static html pages as a world: real pages that others wrote, made to look the same on every visit.
 
-Time, chance and motion are held still (see web_pages.js). A link or a form leads to another page of the folder or
+Time, chance and motion are held still (see runtime.js). A link or a form leads to another page of the folder or
 nowhere. Nothing is loaded from the network, and no file outside the folder is shown.
 """
 
@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from generators.browser import Camera, Viewport, key_chord, open_browser
+from generators.environments.web_reader import READER, Seen, seen_of
 from generators.environments.world import Observation, Place, UnsupportedAction, WorldError
 from schemas.action_types import (
     CallUser,
@@ -38,42 +38,13 @@ from schemas.ids import digest
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Route
 
+RUNTIME = Path(__file__).parent / "runtime.js"
 VIEW = Viewport(1280, 800)
 SCROLL_PX = 400
 LOAD_MS, ACT_MS, WAIT_MS = 1000, 500, 1000
 """Time of the page's own that passes after it has loaded, after an action, and at a Wait."""
 _INTEGRITY = re.compile(rb"""\sintegrity\s*=\s*("[^"]*"|'[^']*')""")
 _WHEEL = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
-
-
-@dataclass(frozen=True)
-class Seen:
-    """An element as web_pages_reader.js reads it; `box` in CSS pixels of the screen. `raw` has what else it told."""
-
-    key: str
-    role: str
-    name: str
-    text: str
-    box: tuple[float, float, float, float]
-    clickable: bool
-    share: float
-    raw: Mapping[str, Any]
-
-    @property
-    def tag(self) -> str:
-        return str(self.raw["tag"])
-
-    @property
-    def label(self) -> str:
-        """What a person would call it: a field's caption, else its name."""
-        return str(self.raw["caption"] or self.name)
-
-
-def seen_of(raw: Mapping[str, Any]) -> Seen:
-    left, top, right, bottom = (round(float(value), 2) for value in raw["box"])
-    return Seen(
-        raw["k"], raw["role"], raw["name"], raw["text"], (left, top, right, bottom), raw["clickable"], raw["share"], raw
-    )
 
 
 def pages_of(folder: Path) -> tuple[str, ...]:
@@ -271,10 +242,8 @@ def open_web(folder: Path, name: str) -> Iterator[WebWorld]:
     """The folder's world in a browser of its own. Raises `ValueError` for a folder without html pages."""
     folder = folder.resolve()
     pages_of(folder)
-    here = Path(__file__).parent
-    script = (here / "web_pages.js").read_text(encoding="utf-8").replace("__ROOT__", folder.as_uri() + "/")
-    reader = (here / "web_pages_reader.js").read_text(encoding="utf-8")
-    with open_browser(VIEW, script + reader) as context:
+    script = RUNTIME.read_text(encoding="utf-8").replace("__ROOT__", folder.as_uri() + "/")
+    with open_browser(VIEW, script + READER.read_text(encoding="utf-8")) as context:
         _serve(context, folder)
         page = context.new_page()
         yield WebWorld(page, folder, name)

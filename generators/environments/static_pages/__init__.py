@@ -1,0 +1,1 @@
+"""A folder of static html pages that others wrote, as a world."""
