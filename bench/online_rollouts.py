@@ -80,7 +80,7 @@ def _run(start: Path, out: Path, mode: str, updates: int) -> Any:
 
     config = config_from({
         "mode": mode, "updates": updates, "tasks_per_update": 4, "num_generations": 4, "workers": DEVICES,
-        "max_staleness": STALENESS, "learning_rate": 1e-3, "edges": [1, 2], "validate_every": 0,
+        "max_staleness": STALENESS, "learning_rate": 1e-3, "edges": [1, 2], "eval_steps": 0,
         "grpo": {"max_completion_length": 24}, "limits": {"step_factor": 1, "step_extra": 0},
     })  # fmt: skip
     tasks = [task(1 + number % 2, number) for number in range(16)]

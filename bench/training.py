@@ -46,7 +46,7 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     even = SpanWeights(coordinate=1, verb=1, action=1, tag=1, end=1, text=1)
     config = MidtrainConfig(
         max_steps=WARM + timed, batch_size=BATCH, learning_rate=1e-3, warmup_steps=0, final_lr_share=1.0,
-        sigma=(0.0, 0.0), threads=1, spans=even, save_every=10_000, validate_every=0,
+        sigma=(0.0, 0.0), threads=1, spans=even, save_steps=10_000, eval_steps=0,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

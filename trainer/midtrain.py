@@ -5,7 +5,7 @@ from `supervised_loss`: the gradient is the same however a batch is split. The w
 during training from `sigma[0]` to `sigma[1]` units.
 
 Deterministic on CPU for a fixed thread count: rows are a pure function of (source, position), weights of (rows,
-config, start). Exactly resumable: model, optimiser, position and RNG are saved every `save_every` steps, whole or not
+config, start). Exactly resumable: model, optimiser, position and RNG are saved every `save_steps` steps, whole or not
 at all. Wall time reaches `on_event` and the tracker only, never a file that is hashed.
 """
 
@@ -28,6 +28,7 @@ from trainer.modeling.model import freeze_vision, recompute
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
 from trainer.runtime.precision import autocast, in_bf16
+from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.runtime.training_state import TrainingState
 from trainer.supervised_loss import token_losses, validate
@@ -65,8 +66,8 @@ class MidtrainConfig:
     seed: int = 0
     threads: int = 2
     spans: SpanWeights = field(default_factory=SpanWeights)
-    save_every: int = 50
-    validate_every: int = 100
+    save_steps: int = 50
+    eval_steps: int = 100
     """0 validates after the last step only."""
     bf16: bool | None = None
     """Compute in bfloat16, with float32 weights, gradients and losses; None: on a GPU only."""
@@ -97,8 +98,8 @@ class MidtrainConfig:
         if self.max_steps < 1 or self.batch_size < 1 or not 0 <= self.warmup_steps <= self.max_steps:
             raise ValueError("MidtrainConfig: expected max_steps, batch_size >= 1 and 0 <= warmup_steps <= max_steps, "
                              f"found {self.max_steps}, {self.batch_size}, {self.warmup_steps}")  # fmt: skip
-        if self.learning_rate <= 0 or min(self.sigma) < 0 or self.save_every < 1:
-            raise ValueError("MidtrainConfig: expected learning_rate > 0, sigma >= 0 and save_every >= 1")
+        if self.learning_rate <= 0 or min(self.sigma) < 0 or self.save_steps < 1:
+            raise ValueError("MidtrainConfig: expected learning_rate > 0, sigma >= 0 and save_steps >= 1")
         if min(self.gradient_accumulation_steps, self.max_length, self.packing_window) < 1:
             raise ValueError("MidtrainConfig: expected gradient_accumulation_steps, max_length and packing_window "
                              f">= 1, found {self.gradient_accumulation_steps}, {self.max_length}, "
@@ -190,11 +191,7 @@ def train(
     digest, state_dir = following(group, (digest, state_dir))
     answers = processor  # validation is of answers alone, whatever image tokens are asked for
     processor = _labelled(model, processor, config)
-    again = getattr(source, "pictures_come_again", True)
-    device = next(model.parameters()).device.type
-    freeze_vision(model, config.freeze_vision, keep=again and group.world == 1, bf16=in_bf16(config.bf16, device))
-    plain, model = model, sharded(model, group, config.bf16) if group.world > 1 else model
-    recompute(model, config.gradient_checkpointing)
+    plain, model = model, _readied(model, source, config, group)
     optimiser = torch.optim.AdamW(
         model.parameters(), config.learning_rate, config.betas, weight_decay=config.weight_decay
     )
@@ -222,30 +219,43 @@ def train(
             curve.steps.append(made)
             curve.bad_rows = run.bad_rows(given)
             num_tokens += made["tokens"]
-            event = {"kind": "step", **made, "steps": config.max_steps, "seconds": seconds,
-                     "num_tokens": num_tokens, "bad_rows": curve.bad_rows,
-                     "tokens_per_s": made["tokens"] / seconds, "samples_per_s": run.samples / seconds}  # fmt: skip
-            if config.packing:
-                event["fill"] = stream.fill
+            fill = {"fill": stream.fill} if config.packing else {}
+            event = {"kind": "step", **made, **_speed(made, seconds), "steps": config.max_steps,
+                     "num_tokens": num_tokens, "bad_rows": curve.bad_rows, **fill}  # fmt: skip
             _tell(event, group, tracker, on_event)
             bar.update()
             bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
             last = step == config.max_steps
-            if validation and (last or (config.validate_every and step % config.validate_every == 0)):
+            if validation and (last or (config.eval_steps and step % config.eval_steps == 0)):
                 scores = validate(model, answers, validation, config.spans, group=group)
                 curve.validation.append({"step": step, **scores})
                 _tell({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
-            if last or step % config.save_every == 0:
+            if last or step % config.save_steps == 0:
                 state.save(model, optimiser, {"step": step, "position": given.after.position,
                                               "taken": given.after.taken, "curve": curve.plain()})  # fmt: skip
-    recompute(model, False)
-    freeze_vision(plain, False)
-    if group.world > 1:
-        gather_into(plain, model, group)
-    plain.eval()
+    _put_back(plain, model, group)
     if on_event is not None:  # on every rank
         on_event({"kind": "trained", "step": step})
     return curve
+
+
+def _readied(model: Any, source: RowSource, config: MidtrainConfig, group: Ranks) -> Any:
+    """The model as it trains: its tower frozen if it is to be, in parts on several ranks."""
+    again = getattr(source, "pictures_come_again", True)
+    device = next(model.parameters()).device.type
+    freeze_vision(model, config.freeze_vision, keep=again and group.world == 1, bf16=in_bf16(config.bf16, device))
+    trained = sharded(model, group, config.bf16) if group.world > 1 else model
+    recompute(trained, config.gradient_checkpointing)
+    return trained
+
+
+def _put_back(plain: Any, trained: Any, group: Ranks) -> None:
+    """The trained weights in the plain model of the first rank, which is as it was otherwise, and in eval mode."""
+    recompute(trained, False)
+    freeze_vision(plain, False)
+    if group.world > 1:
+        gather_into(plain, trained, group)
+    plain.eval()
 
 
 def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Processor:
@@ -260,6 +270,11 @@ def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Proce
         raise ValueError("mid-training: image_labels: expected a preset that puts the instruction before the "
                          f"picture, found {processor.preset.name}: its image tokens can't know it")  # fmt: skip
     return LabelledImages.of(processor, targets=True)
+
+
+def _speed(made: Mapping[str, Any], seconds: float) -> dict[str, float]:
+    """Of a step that took so long."""
+    return {"seconds": seconds, "tokens_per_s": made["tokens"] / seconds, "samples_per_s": made["samples"] / seconds}
 
 
 def _tell(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
@@ -288,8 +303,6 @@ class _Run:
         self._config, self._group = config, group
         self.device = torch.device(group.device) if group.world > 1 else next(model.parameters()).device
         self._bad_before, self._torn = bad_before, 0
-        self.samples = 0
-        """Of the last step, on all ranks."""
 
     def bad_rows(self, given: Step) -> int:
         """Rows that could not be used so far, in this run and before it was resumed."""
@@ -304,7 +317,7 @@ class _Run:
         own = [sum(float(batch.weights.sum(dtype=torch.float64)) for batch in real),
                sum(batch.tokens for batch in real), sum(batch.samples for batch in real), given.torn]  # fmt: skip
         weight, tokens, samples, torn = self._group.sums(own)
-        self.samples, self._torn = int(samples), self._torn + int(torn)
+        self._torn += int(torn)
         if not weight:
             raise ValueError(f"mid-training: the batch of step {step} has no answer token with a weight above 0")
         self._optimiser.zero_grad(set_to_none=True)
@@ -318,7 +331,7 @@ class _Run:
                                      f"lower learning_rate ({config.learning_rate})")  # fmt: skip
         self._optimiser.step()
         return {"step": step + 1, "loss": loss, "learning_rate": learning_rate(step, config), "tokens": int(tokens),
-                "samples": self.samples, "grad_norm": norm.item()}  # fmt: skip
+                "samples": int(samples), "grad_norm": norm.item()}  # fmt: skip
 
     def _backward(self, batch: Batch, weight: float, sigma: float) -> float:
         """Add a micro-batch's gradient; its part of the loss. Parts are averaged over ranks, so each is `world` times
@@ -345,7 +358,7 @@ def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
         weights.update(tensor.detach().float().cpu().numpy().tobytes())
     fields = MidtrainConfig.__dataclass_fields__
     rest = {key: value for key, value in asdict(config).items()
-            if key != "save_every" and not (key in _NEUTRAL and value == fields[key].default)}  # fmt: skip
+            if key != "save_steps" and not (key in _NEUTRAL and value == fields[key].default)}  # fmt: skip
     weights.update(canonical_json([source.digest(), rest]).encode())
     return weights.hexdigest()
 
@@ -354,8 +367,7 @@ def config_from(plain: Mapping[str, Any]) -> MidtrainConfig:
     """From JSON; `warmup_steps` that aren't given are a tenth of all, at most 20. Raises `ValueError` naming an unknown
     key."""
     known = MidtrainConfig.__dataclass_fields__
-    if unknown := set(plain) - set(known):
-        raise ValueError(f"midtrain config: unknown {sorted(unknown)}; known are {sorted(known)}")
+    require_known("midtrain config", plain, known)
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     if isinstance(values.get("spans"), Mapping):
         values["spans"] = SpanWeights(**values["spans"])

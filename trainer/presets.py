@@ -77,11 +77,16 @@ class Preset:
     max_answer_tokens: int = 112
     """Room for a thought, an action and a conclusion; a longer answer is cut and its reply can't be whole."""
     max_pixels: int = 160 * 224
-    dtype: str = "float32"
+    """Larger pictures are made smaller, with their aspect kept."""
+    min_pixels: int = 0
+    """Smaller pictures of a published model are enlarged to it (a shape has `enlarged_to`)."""
 
     def __post_init__(self) -> None:
         if bool(self.source) == (self.shape is not None):
             raise ValueError(f"preset {self.name}: expected exactly one of source and shape")
+        if not 0 <= self.min_pixels <= self.max_pixels:
+            raise ValueError(f"preset {self.name}: expected 0 <= min_pixels <= max_pixels, found {self.min_pixels} and "
+                             f"{self.max_pixels}")  # fmt: skip
 
     def plain(self) -> dict[str, Any]:
         """As JSON-able values, for config hashes and lineage."""
@@ -89,9 +94,11 @@ class Preset:
 
 
 def _published(name: str, source: str, architecture: str = "Qwen3VLForConditionalGeneration") -> Preset:
+    """The least picture is Qwen3-VL's own, 256 x 256; the largest a quarter of its own 4096 x 4096, or 4,096 tokens of
+    32 x 32 pixels: a screen of 2560 x 1600 keeps every pixel. `pixels` of the trainer's configuration sets both."""
     return Preset(
         name, architecture, source, None, instruction_first=False, image_mean=0.5, image_std=0.5,
-        max_prompt_tokens=4096, max_answer_tokens=1024, max_pixels=1280 * 28 * 28 * 4, dtype="bfloat16",
+        max_prompt_tokens=4096, max_answer_tokens=1024, max_pixels=2048 * 2048, min_pixels=256 * 256,
     )  # fmt: skip
 
 
@@ -142,7 +149,7 @@ def image_processor(wanted: Preset) -> Any:
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     shape = wanted.shape
-    least = int(wanted.max_pixels * (shape.enlarged_to if shape else 0.5))
+    least = int(wanted.max_pixels * shape.enlarged_to) if shape else wanted.min_pixels
     return Qwen2VLImageProcessorPil(
         patch_size=shape.patch if shape else 16,
         temporal_patch_size=shape.temporal_patch if shape else 2,

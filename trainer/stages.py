@@ -29,6 +29,7 @@ from pipelines.training_data.mixture import require_scan
 from schemas.ids import canonical_json, digest
 from trainer.presets import NANO_BASE, Preset, Shape, preset
 from trainer.runtime import tracking
+from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent
 
 CODE_VERSION = "2"
@@ -58,18 +59,18 @@ DEFAULTS: dict[str, Any] = {
     "offline": {
         "updates": 8,
         "prompts": 8,
-        "eval_every": 4,
+        "eval_steps": 4,
         "held_out_limit": 64,
         "held_out_samples": 1,
-        "offline_grounding": {"updates": 16, "prompts": 16, "eval_every": 8},  # its replies are short
+        "offline_grounding": {"updates": 16, "prompts": 16, "eval_steps": 8},  # its replies are short
     },
     "online": {
         "updates": 2,
         "tasks_per_update": 4,
         "num_generations": 4,
         "workers": 2,
-        "save_every": 1,
-        "validate_every": 0,
+        "save_steps": 1,
+        "eval_steps": 0,
         "validation_share": 0.2,
         "worlds": None,
         "world_options": {},
@@ -199,8 +200,7 @@ def stage_config(stage: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `ValueError` naming an unknown key.
     """
-    if unknown := set(config) - set(DEFAULTS):
-        raise ValueError(f"trainer config: unknown {sorted(unknown)}; known are {sorted(DEFAULTS)}")
+    require_known("trainer config", config, DEFAULTS)
     chosen = {}
     for key in KEYS[stage.partition("/")[0]]:
         given, default = config.get(key, DEFAULTS[key]), DEFAULTS[key]
@@ -324,7 +324,6 @@ def preset_from(config: Mapping[str, Any]) -> Preset:
         return found
     if found.shape is None:
         raise ValueError(f"preset {found.name}: shape can't be changed, its weights are published")
-    if unknown := set(changes) - set(Shape.__dataclass_fields__):
-        raise ValueError(f"shape: unknown {sorted(unknown)}; known are {sorted(Shape.__dataclass_fields__)}")
+    require_known("shape", changes, Shape.__dataclass_fields__)
     shape = replace(found.shape, **changes)
     return replace(found, shape=shape, max_pixels=shape.pixels)

@@ -18,6 +18,9 @@ from trainer.modeling.model import label_logits
 from trainer.modeling.tokenizer import LAST_NUMBER
 from trainer.runtime.parallel import Ranks
 
+ROWS = 64
+"""Rows of validation whose loss is taken at once."""
+
 
 def token_losses(
     model: Any, processor: Processor, batch: Batch, sigma: float = 0.0, image_blocks: int = 0
@@ -41,7 +44,7 @@ def token_losses(
 
 @torch.no_grad()
 def validate(
-    model: Any, processor: Processor, rows: Sequence[Row], spans: SpanWeights | None = None, batch_size: int = 64,
+    model: Any, processor: Processor, rows: Sequence[Row], spans: SpanWeights | None = None,
     group: Ranks | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """Plain weighted cross entropy (no Gaussian) by objective, and `all`; objectives without rows are left out.
@@ -54,10 +57,10 @@ def validate(
     names = sorted({str(row.get("objective", "?")) for row in rows} | {"all"})
     sums = {name: [0.0, 0.0] for name in names}
     device = next(model.parameters()).device
-    starts = range(0, len(rows), batch_size)
+    starts = range(0, len(rows), ROWS)
     for turn in range(-(-len(starts) // group.world)):
         mine = turn * group.world + group.rank
-        some = rows[starts[mine] : starts[mine] + batch_size] if mine < len(starts) else []
+        some = rows[starts[mine] : starts[mine] + ROWS] if mine < len(starts) else []
         batch = processor.training_batch(some, spans) if some else processor.empty_batch()
         batch = processor.with_picture(batch) if group.world > 1 else batch
         losses, weights, owners = token_losses(model, processor, batch.to(device))

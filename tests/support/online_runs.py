@@ -27,7 +27,7 @@ from trainer.serving.checkpoint_policy import CheckpointPolicy
 def settings(**changes: Any) -> OnlineConfig:
     plain: dict[str, Any] = {
         "updates": 4, "tasks_per_update": 2, "num_generations": 4, "learning_rate": 1e-3, "warmup_steps": 1,
-        "edges": [1, 2], "workers": 8, "validate_every": 2, "save_every": 1,
+        "edges": [1, 2], "workers": 8, "eval_steps": 2, "save_steps": 1,
         "grpo": {"max_completion_length": 24}, "reference": {"min_episodes": 2},
         "limits": {"step_factor": 1, "step_extra": 0, "pause_s": 0.01},
     }  # fmt: skip

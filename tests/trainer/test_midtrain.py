@@ -26,7 +26,7 @@ from trainer.supervised_loss import token_losses, validate
 
 ROOT = Path(__file__).parents[2]
 CONFIG = MidtrainConfig(
-    max_steps=6, batch_size=4, warmup_steps=2, save_every=2, validate_every=3, learning_rate=3e-3, threads=1
+    max_steps=6, batch_size=4, warmup_steps=2, save_steps=2, eval_steps=3, learning_rate=3e-3, threads=1
 )
 
 
@@ -38,7 +38,7 @@ def test_overfits_a_handful_of_samples(model: Any, processor: Any, rows: list[di
     from trainer.modeling.generation import generate
 
     few = rows[:4]
-    config = replace(CONFIG, max_steps=120, sigma=(0.0, 0.0), validate_every=0)
+    config = replace(CONFIG, max_steps=120, sigma=(0.0, 0.0), eval_steps=0)
     before = validate(model, processor, few)["all"]
     curve = train(model, processor, ListSource(few), config, progress=False)
     assert validate(model, processor, few)["all"] < 0.05 < 1.0 < before
@@ -93,9 +93,7 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
     model = build_model(preset, processor.tokenizer, seed=1)
     made: dict[str, torch.Tensor] = {}
     for form, changes in FORMS.items():
-        config = MidtrainConfig(
-            max_steps=STEPS, batch_size=4, warmup_steps=2, save_every=2, validate_every=0, threads=1
-        )
+        config = MidtrainConfig(max_steps=STEPS, batch_size=4, warmup_steps=2, save_steps=2, eval_steps=0, threads=1)
 
         def event(found: dict[str, Any], form: str = form) -> None:
             if found["kind"] == "step":

@@ -37,7 +37,7 @@ CONFIG: dict[str, Any] = {
     "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
               "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0], "vocab_size": 1536,
               "pixels": 12288},
-    "midtrain": {"max_steps": 8, "batch_size": 8, "warmup_steps": 2, "save_every": 4, "validate_every": 0,
+    "midtrain": {"max_steps": 8, "batch_size": 8, "warmup_steps": 2, "save_steps": 4, "eval_steps": 0,
                  "threads": 1},
     "validation_share": 0.15,
     "offline": {"threads": 1, "updates": 1, "prompts": 3, "num_generations": 4, "held_out_limit": 8,

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from trainer.midtrain import MidtrainConfig, RowSource
     from trainer.modeling.seen_pictures import SeenPictures
 
+AHEAD = 2
+"""Steps that wait for the GPU at most."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -158,14 +161,14 @@ class GlobalBatches:
         return [[rows[index] for index in made[place]] for place in order]
 
 
-def ahead(batches: GlobalBatches, count: int, depth: int = 2) -> Iterator[Step]:
-    """`count` steps, made by a thread up to `depth` ahead of a GPU that computes."""
+def ahead(batches: GlobalBatches, count: int) -> Iterator[Step]:
+    """`count` steps, made by a thread up to `AHEAD` before a GPU computes them."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, "batches") as pool:
-        waiting = [pool.submit(batches.next) for _ in range(min(depth, count))]
+        waiting = [pool.submit(batches.next) for _ in range(min(AHEAD, count))]
         for index in range(count):
             found = waiting.pop(0).result()
-            if index + depth < count:
+            if index + AHEAD < count:
                 waiting.append(pool.submit(batches.next))
             yield found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from trainer.data.batches import CACHE_BYTES, Batch, Processor, Row
+from trainer.data.batches import Batch, Processor, Row
 from trainer.modeling.tokenizer import encode_text
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ class LabelledImages(Processor):
     Raises `ValueError` for a row whose labels aren't as many as its image tokens.
     """
 
-    def __init__(
-        self, tokenizer: Any, images: Any, preset: Preset, *, targets: bool = False, cache_bytes: int = CACHE_BYTES
-    ) -> None:
-        super().__init__(tokenizer, images, preset, cache_bytes=cache_bytes)
+    def __init__(self, tokenizer: Any, images: Any, preset: Preset, *, targets: bool = False) -> None:
+        super().__init__(tokenizer, images, preset)
         self._ids: dict[str, list[int]] = {}
         self._targets = targets
 

@@ -68,14 +68,13 @@ class ScheduledSource:
     A row is kept with a probability that makes of the shares it comes in (`counts`, rows by name) those that its phase
     asks for; the rest come as None. So the order stays a pure function of the position, and any position is found at
     once. `wanted` is how many kept rows the run takes (steps · batch size): phases end where as many of them are
-    expected. After the last phase it goes on. `key` is the column that names are found in (`objective`, `source`, …).
+    expected. After the last phase it goes on.
     """
 
     def __init__(
-        self, source: RowSource, schedule: Schedule, counts: Mapping[str, int], wanted: int, *,
-        key: str = "objective", seed: int = 0,
-    ) -> None:  # fmt: skip
-        self._source, self._key, self._seed = source, key, seed
+        self, source: RowSource, schedule: Schedule, counts: Mapping[str, int], wanted: int, *, seed: int = 0
+    ) -> None:
+        self._source, self._seed = source, seed
         self._plain = [[share, dict(sorted(weights.items()))] for share, weights in schedule]
         rows = {name: count for name, count in counts.items() if count > 0}
         if not schedule or abs(sum(share for share, _ in schedule) - 1) > 1e-6 or wanted < 1 or not rows:
@@ -98,13 +97,13 @@ class ScheduledSource:
         """See `trainer.midtrain.RowSource`."""
         for position, row in enumerate(self._source.rows(start), start):
             keep = next((keep for end, keep in self._phases if position < end), self._phases[-1][1])
-            wanted = row is not None and _unit(self._seed, position) < keep.get(str(row[self._key]), 0.0)
+            wanted = row is not None and _unit(self._seed, position) < keep.get(str(row["objective"]), 0.0)
             yield row if wanted else None
 
     def digest(self) -> str:
         """See `trainer.midtrain.RowSource`."""
         phases = [[end, sorted(keep.items())] for end, keep in self._phases]
-        return digest([self._source.digest(), self._plain, phases, self._key, self._seed])
+        return digest([self._source.digest(), self._plain, phases, self._seed])
 
 
 def scheduled(source: RowSource, config: MidtrainConfig, rows: Sequence[Mapping[str, Any]]) -> RowSource:

@@ -17,6 +17,8 @@ import numpy as np
 from quality.bench.calibration import wilson
 
 DRAWS = 2000
+SEED = 0
+"""Of the draws, where no run's own seed is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,9 @@ class Interval:
         return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
 
 
-def interval(values: Sequence[float], clusters: Sequence[str], *, seed: int = 0, draws: int = DRAWS,
-             proportion: bool = True) -> Interval:  # fmt: skip
+def interval(
+    values: Sequence[float], clusters: Sequence[str], *, seed: int = SEED, proportion: bool = True
+) -> Interval:
     """Mean of `values` with a bootstrap over `clusters`.
 
     If all values are equal the bootstrap has no width: then it is Wilson's with one trial per cluster (a proportion
@@ -52,17 +55,16 @@ def interval(values: Sequence[float], clusters: Sequence[str], *, seed: int = 0,
             low, high = wilson(int(mean) * len(names), len(names))
             return Interval(mean, low, high, len(data), len(names), "Wilson, one trial per cluster")
         return Interval(mean, mean, mean, len(data), len(names), "all values equal")
-    low, high = _bootstrap(data, place, len(names), seed, draws)
+    low, high = _bootstrap(data, place, len(names), seed)
     return Interval(mean, low, high, len(data), len(names), "bootstrap over clusters")
 
 
-def paired(first: Sequence[float], second: Sequence[float], clusters: Sequence[str], *, seed: int = 0,
-           draws: int = DRAWS) -> Interval:  # fmt: skip
+def paired(first: Sequence[float], second: Sequence[float], clusters: Sequence[str], *, seed: int = SEED) -> Interval:
     """Mean of first − second on the same samples, bootstrap over clusters. Raises `ValueError` on unequal lengths."""
     if len(first) != len(second):
         raise ValueError(f"paired: expected the same samples, found {len(first)} and {len(second)}")
     gaps = np.asarray(first, float) - np.asarray(second, float)
-    return interval(gaps.tolist(), clusters, seed=seed, draws=draws, proportion=False)
+    return interval(gaps.tolist(), clusters, seed=seed, proportion=False)
 
 
 def over(records: Sequence[Mapping[str, Any]], name: str, cluster: str) -> dict[str, Any]:
@@ -83,9 +85,8 @@ def mean_or_none(values: Sequence[float]) -> float | None:
 
 
 def crossed_interval(
-    values: Sequence[float], clusters: Sequence[str], runs: Sequence[str], *, seed: int = 0, draws: int = DRAWS,
-    proportion: bool = True,
-) -> Interval:  # fmt: skip
+    values: Sequence[float], clusters: Sequence[str], runs: Sequence[str], *, proportion: bool = True
+) -> Interval:
     """Mean of `values` with a 95 % bootstrap over `clusters` and, independently of them, over `runs` (training seeds).
 
     Every draw takes as many clusters and as many runs as there are, with replacement, and averages the values of all
@@ -99,13 +100,13 @@ def crossed_interval(
     names, row = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     seeds, column = np.unique(np.asarray(runs, dtype=str), return_inverse=True)
     if len(data) == 0 or len(seeds) < 2 or np.all(data == data[0]):
-        return interval(values, clusters, seed=seed, draws=draws, proportion=proportion)
+        return interval(values, clusters, proportion=proportion)
     sums, sizes = np.zeros((2, len(names), len(seeds)))
     np.add.at(sums, (row, column), data)
     np.add.at(sizes, (row, column), 1.0)
-    source = np.random.Generator(np.random.PCG64(seed))
+    source = np.random.Generator(np.random.PCG64(SEED))
     means = []
-    for _ in range(0, draws, 500):  # in blocks: memory stays below 500 × clusters
+    for _ in range(0, DRAWS, 500):  # in blocks: memory stays below 500 × clusters
         tasks = source.multinomial(len(names), np.full(len(names), 1 / len(names)), size=500)
         chosen = source.multinomial(len(seeds), np.full(len(seeds), 1 / len(seeds)), size=500)
         weight = np.einsum("dc,cr,dr->d", tasks, sizes, chosen)
@@ -116,9 +117,7 @@ def crossed_interval(
                     f"bootstrap over clusters and {len(seeds)} training seeds")  # fmt: skip
 
 
-def macro_interval(
-    values: Sequence[float], cells: Sequence[str], clusters: Sequence[str], *, seed: int = 0, draws: int = DRAWS
-) -> Interval:
+def macro_interval(values: Sequence[float], cells: Sequence[str], clusters: Sequence[str]) -> Interval:
     """Mean over `cells` of the mean in each cell, with a 95 % bootstrap over `clusters`, which may span cells.
 
     A draw that leaves a cell empty averages the others. One cell is `interval`.
@@ -127,13 +126,13 @@ def macro_interval(
     names, place = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     kinds, cell = np.unique(np.asarray(cells, dtype=str), return_inverse=True)
     if len(kinds) < 2 or np.all(data == data[0]):
-        return interval(values, clusters, seed=seed, draws=draws)
+        return interval(values, clusters)
     sums, sizes = np.zeros((2, len(names), len(kinds)))
     np.add.at(sums, (place, cell), data)
     np.add.at(sizes, (place, cell), 1.0)
-    source = np.random.Generator(np.random.PCG64(seed))
+    source = np.random.Generator(np.random.PCG64(SEED))
     means = []
-    for _ in range(0, draws, 500):
+    for _ in range(0, DRAWS, 500):
         drawn = source.multinomial(len(names), np.full(len(names), 1 / len(names)), size=500)
         total, count = drawn @ sums, drawn @ sizes
         held = count > 0
@@ -154,12 +153,12 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
 
-def _bootstrap(data: np.ndarray, place: np.ndarray, count: int, seed: int, draws: int) -> tuple[float, float]:
+def _bootstrap(data: np.ndarray, place: np.ndarray, count: int, seed: int) -> tuple[float, float]:
     sums = np.bincount(place, weights=data, minlength=count)
     sizes = np.bincount(place, minlength=count)
     source = np.random.Generator(np.random.PCG64(seed))
     means = []
-    for _ in range(0, draws, 500):  # in blocks: memory stays below 500 × clusters
+    for _ in range(0, DRAWS, 500):  # in blocks: memory stays below 500 × clusters
         drawn = source.multinomial(count, np.full(count, 1 / count), size=500)
         means.append((drawn @ sums) / (drawn @ sizes))
     low, high = np.quantile(np.concatenate(means), [0.025, 0.975])

@@ -17,7 +17,7 @@ import math
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +96,6 @@ def merge(
     lam: float = 1.0,
     parents: Mapping[str, str] | None = None,
     stage: str = "",
-    on_tensor: Callable[[TensorReport], None] | None = None,
 ) -> MergeReport:
     """Merge checkpoint folders into the new folder `out`; → what happened, also in `out/merge.json`.
 
@@ -140,8 +139,6 @@ def merge(
                 merged = ties_piece(theta, experts, trims, ordered, normalize, lam, tally)
             yield merged.to(stored.dtype)
         reports.append(_caller_order(tally.report(name), order))
-        if on_tensor is not None:
-            on_tensor(reports[-1])
 
     written = write_like(base_files, folder, produce)
     _copy_settings(base_files.folder, folder)

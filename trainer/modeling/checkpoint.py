@@ -138,6 +138,7 @@ def read_lineage(folder: str | Path) -> dict[str, Any]:
 def read_preset(folder: str | Path) -> Preset:
     """The preset as it was when the checkpoint was made. Raises `ValueError` if it can't be read."""
     plain = _read(Path(folder) / PRESET)
+    plain.pop("dtype", None)  # which presets had until November 2026, and nothing read
     try:
         if plain.get("shape") is not None:
             sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain["shape"].items()}

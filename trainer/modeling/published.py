@@ -18,11 +18,9 @@ from trainer.modeling.tokenizer import IMAGE, SPECIAL, VIDEO, VISION_END, VISION
 from trainer.presets import PUBLISHED, Preset, image_processor, preset
 
 
-def load_base(
-    name: str | Preset, source: str | Path | None = None, layers: int | None = None, *,
-    dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu",
-) -> tuple[Any, Processor]:  # fmt: skip
-    """(model, processor) of a published preset, from `source` (a hub name or a folder; the preset's own by default).
+def load_base(name: str | Preset, source: str | Path | None = None, layers: int | None = None) -> tuple[Any, Processor]:
+    """(model in float32, processor) of a published preset, from `source` (a hub name or a folder; the preset's own by
+    default).
 
     `layers` keeps the first decoder layers only. Raises `ValueError` if the preset is built from scratch, if the
     weights are of another architecture, or if tokenizer and model don't belong together; `OSError` if nothing is
@@ -35,7 +33,7 @@ def load_base(
         raise ValueError(f"preset {wanted.name}: is built from scratch and has no published base; see build_model")
     place = str(source or wanted.source)
     tokenizer: Any = AutoTokenizer.from_pretrained(place)
-    model = load_model(place, dtype, device, layers)
+    model = load_model(place, layers=layers)
     if type(model).__name__ != wanted.architecture:
         raise ValueError(f"preset {wanted.name}: expected a {wanted.architecture}, found a {type(model).__name__}")
     _same_tokens(model.config, tokenizer, wanted.name)
@@ -85,24 +83,21 @@ def published_config(name: str, tokenizer: Any = None, layers: int | None = None
 
 
 def random_base(
-    name: str, tokenizer: Any, layers: int | None = None, *, seed: int = 0, dtype: torch.dtype = torch.float32,
-    device: str | torch.device = "cpu",
-) -> tuple[Any, Processor]:  # fmt: skip
-    """(model, processor) of a published size with random weights, a pure function of (sizes, seed, device).
+    name: str, tokenizer: Any, layers: int | None = None, *, device: str | torch.device = "cpu"
+) -> tuple[Any, Processor]:
+    """(model in float32, processor) of a published size with random weights, a pure function of (sizes, device).
 
-    Any tokenizer with the control tokens will do. On the device `meta` it takes no memory, to count by.
+    `layers` keeps the first decoder layers only. Any tokenizer with the control tokens will do. On the device `meta` it
+    takes no memory, to count by.
     """
     from transformers import AutoModelForImageTextToText
 
     config = published_config(name, tokenizer, layers)
     state = torch.get_rng_state()
-    was = torch.get_default_dtype()
     try:
-        torch.manual_seed(seed)
-        torch.set_default_dtype(dtype)
+        torch.manual_seed(0)
         with torch.device(device):
             model: Any = AutoModelForImageTextToText.from_config(config)
     finally:
-        torch.set_default_dtype(was)
         torch.set_rng_state(state)
     return speed_up(model), Processor(tokenizer, image_processor(preset(name)), preset(name))

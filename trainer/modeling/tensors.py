@@ -143,8 +143,9 @@ class WeightFiles:
             tensor: torch.Tensor = opened.get_tensor(name)
         return tensor
 
-    def pieces(self, name: str, size: int = PIECE) -> Iterator[torch.Tensor]:
-        """One tensor flat, as stored, in pieces of `size` elements (the last may be shorter); each is read when due."""
+    def pieces(self, name: str) -> Iterator[torch.Tensor]:
+        """One tensor flat, as stored, in pieces of `PIECE` elements (the last may be shorter); each is read when
+        due."""
         import torch
 
         names = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
@@ -153,8 +154,8 @@ class WeightFiles:
         width = info.nbytes // max(info.count, 1)
         with (self.folder / info.file).open("rb") as stream:
             stream.seek(info.start)
-            for done in range(0, info.count, size):
-                data = bytearray(width * min(size, info.count - done))
+            for done in range(0, info.count, PIECE):
+                data = bytearray(width * min(PIECE, info.count - done))
                 if stream.readinto(data) != len(data):
                     raise CheckpointMismatch(f"{self.folder.name}: {info.file} ends within tensor {name!r}")
                 yield torch.frombuffer(data, dtype=getattr(torch, names[info.dtype]))

@@ -21,22 +21,22 @@ GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts", "world
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the curriculum: `steps` batches of lessons drawn by weight, with a learning rate and the width of
+    """A part of the curriculum: `max_steps` batches of lessons drawn by weight, with a learning rate and the width of
     coordinate targets (0..1000) at its first and last step. It leaves a checkpoint that the next one starts from.
 
     While `frozen` the vision tower stays as it is: a decoder that can't compare yet would unlearn it to read."""
 
     name: str
     lessons: Mapping[str, float]
-    steps: int
-    lr: float = 6e-4
+    max_steps: int
+    learning_rate: float = 6e-4
     sigma: tuple[float, float] = (60.0, 30.0)
     frozen: bool = True
     batch_size: int = 32
     image_blocks: int = 0
     """Blocks of the decoder after which image tokens say what they show (`MidtrainConfig.image_blocks`)."""
     final_lr_share: float = 0.3
-    """Learning rate of its last step, as a share of `lr`."""
+    """Learning rate of its last step, as a share of `learning_rate`."""
     look: VisionConfig | None = None
     """The tower alone once more, before the phase's questions."""
 
@@ -58,7 +58,8 @@ CURRICULUM = (
           sigma=(30.0, 12.0), batch_size=16),
     Phase("worlds", {"worlds": 0.6, "acts": 0.1, "layouts": 0.1, "mixed": 0.05, "words": 0.05, "icons": 0.05,
                      "shapes": 0.05}, 2000, sigma=(30.0, 12.0), batch_size=16,
-          look=VisionConfig(steps=5000, full_size=0.4, worlds=0.65, lr=1.2e-3, warmup=100, heads_first=150)),
+          look=VisionConfig(max_steps=5000, full_size=0.4, worlds=0.65, learning_rate=1.2e-3, warmup_steps=100,
+                            heads_first=150)),
     Phase("settle", {"worlds": 0.45, "acts": 0.2, "layouts": 0.1, "mixed": 0.1, "words": 0.05, "icons": 0.05,
                      "shapes": 0.05}, 1500, sigma=(20.0, 12.0), batch_size=16, image_blocks=2),
     Phase("long", {"worlds": 0.45, "acts": 0.25, "layouts": 0.08, "mixed": 0.1, "words": 0.04, "icons": 0.04,
@@ -82,13 +83,13 @@ class NanoBaseConfig:
     vision: VisionConfig = field(default_factory=VisionConfig)
     """The vision tower alone, before any question."""
     curriculum: tuple[Phase, ...] = CURRICULUM
-    warmup: int = 30
+    warmup_steps: int = 30
     tokenizer_rows: int = 6_000
     gate_rows: int = 240
     gated: tuple[str, ...] = GATED
     """Lessons that the gate measures; "mixed" must be one."""
     threads: int = 2
-    save_every: int = 100
+    save_steps: int = 100
     shape: Mapping[str, Any] = field(default_factory=lambda: dict(SHAPE))
 
     def __post_init__(self) -> None:
@@ -105,9 +106,9 @@ class NanoBaseConfig:
         from trainer.midtrain import MidtrainConfig
 
         return MidtrainConfig(
-            max_steps=phase.steps, batch_size=phase.batch_size, learning_rate=phase.lr,
-            warmup_steps=min(self.warmup, phase.steps),
+            max_steps=phase.max_steps, batch_size=phase.batch_size, learning_rate=phase.learning_rate,
+            warmup_steps=min(self.warmup_steps, phase.max_steps),
             final_lr_share=phase.final_lr_share, sigma=phase.sigma, seed=self.seed, threads=self.threads,
-            bf16=native_bf16(), save_every=self.save_every, validate_every=0, freeze_vision=phase.frozen,
+            bf16=native_bf16(), save_steps=self.save_steps, eval_steps=0, freeze_vision=phase.frozen,
             image_blocks=phase.image_blocks, spans=SpanWeights(coordinate=1.0, text=2.0),
         )  # fmt: skip

@@ -45,7 +45,7 @@ KINDS: dict[str, float] = {"shape": 1.0, "icon": 1.5, "widget": 0.8, **dict.from
 class VisionConfig:
     """What decides the tower's weights, beside the drawings and where it begins."""
 
-    steps: int = 6_000
+    max_steps: int = 6_000
     batch_size: int = 32
     """Small screens a step; of screens of full size so many fewer that a step shows as much."""
     full_size: float = 0.25
@@ -55,8 +55,8 @@ class VisionConfig:
     heads_first: int = 0
     """Steps at the beginning in which the readings that aren't kept learn alone: a tower that was taught before isn't
     turned to suit readings that begin at random."""
-    lr: float = 1.5e-3
-    warmup: int = 50
+    learning_rate: float = 1.5e-3
+    warmup_steps: int = 50
     final_lr_share: float = 0.1
     scale: float = 12.0
     """A logit is so many times the cosine of a picture's token and a token's embedding."""
@@ -74,16 +74,18 @@ class VisionConfig:
     seed: int = 0
     threads: int = 2
     bf16: bool = field(default_factory=native_bf16)
-    save_every: int = 200
+    save_steps: int = 200
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.batch_size, self.save_every) < 1 or self.lr <= 0:
-            raise ValueError(f"VisionConfig: expected steps, batch_size and save_every >= 1 and lr > 0, found {self}")
+        if min(self.max_steps, self.batch_size, self.save_steps) < 1 or self.learning_rate <= 0:
+            raise ValueError("VisionConfig: expected max_steps, batch_size and save_steps >= 1 and learning_rate > 0, "
+                             f"found {self}")  # fmt: skip
 
-    def lr_at(self, step: int) -> float:
+    def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, once more when the tower joins its readings, and linear down to the final share."""
-        done, warm = step / self.steps, step if step < self.heads_first else step - self.heads_first
-        return self.lr * min(1.0, (warm + 1) / max(1, self.warmup)) * (1 - (1 - self.final_lr_share) * done)
+        done, warm = step / self.max_steps, step if step < self.heads_first else step - self.heads_first
+        risen = min(1.0, (warm + 1) / max(1, self.warmup_steps))
+        return self.learning_rate * risen * (1 - (1 - self.final_lr_share) * done)
 
 
 class ScreenBatch(NamedTuple):
@@ -178,7 +180,7 @@ def train_vision(
         "tower": tower, "place": torch.nn.Linear(embeddings.shape[1], 2),
         "letters": torch.nn.Linear(wide, PARTS * (len(LETTERS) + 1)),
     })  # fmt: skip
-    optimiser = torch.optim.AdamW(parts.parameters(), config.lr, (0.9, 0.95), weight_decay=0.0)
+    optimiser = torch.optim.AdamW(parts.parameters(), config.learning_rate, (0.9, 0.95), weight_decay=0.0)
     state = TrainingState(state_dir, digest([screens.digest(), asdict(config), start]), Ranks())
     saved = state.load(parts, optimiser) or {}
     step, curve = int(saved.get("step", 0)), list(saved.get("curve", []))
@@ -186,10 +188,12 @@ def train_vision(
     length = float(embeddings.norm(dim=-1).mean()) if anchor is None else _length(tower, screens, config)
     length = float(saved.get("length", length))
     tower.train()
-    with tqdm(total=config.steps, initial=step, desc="vision", unit="step", mininterval=2, disable=not progress) as bar:
-        while step < config.steps:
+    with tqdm(
+        total=config.max_steps, initial=step, desc="vision", unit="step", mininterval=2, disable=not progress
+    ) as bar:
+        while step < config.max_steps:
             for group in optimiser.param_groups:
-                group["lr"] = config.lr_at(step)
+                group["lr"] = config.learning_rate_at(step)
             batch = screens.batch(step, config.batch_size)
             with torch.autocast("cpu", torch.bfloat16, enabled=config.bf16):
                 features, patches = _features(tower, batch, config.spells)
@@ -201,7 +205,8 @@ def train_vision(
             if step < config.heads_first:
                 tower.zero_grad(set_to_none=True)
             if not torch.isfinite(torch.nn.utils.clip_grad_norm_(parts.parameters(), 1.0)):
-                raise FloatingPointError(f"vision: a gradient isn't finite at step {step}; lower lr ({config.lr})")
+                raise FloatingPointError(f"vision: a gradient isn't finite at step {step}; lower learning_rate "
+                                         f"({config.learning_rate})")  # fmt: skip
             optimiser.step()
             step += 1
             found = {"loss": named, "place": place, "letters": letters, "right": right, "spelled": spelled}
@@ -209,8 +214,8 @@ def train_vision(
             bar.update()
             bar.set_postfix_str(", ".join(f"{name} {curve[-1][name]:.2f}" for name in ("loss", "right", "spelled")))
             if on_event is not None:
-                on_event({"kind": "step", "step": step, "steps": config.steps, **curve[-1]})
-            if step == config.steps or step % config.save_every == 0:
+                on_event({"kind": "step", "step": step, "steps": config.max_steps, **curve[-1]})
+            if step == config.max_steps or step % config.save_steps == 0:
                 state.save(parts, optimiser, {"step": step, "curve": curve, "length": length})
     _match_size(tower, length / _length(tower, screens, config))
     tower.eval()
@@ -260,7 +265,7 @@ def _letter_losses(
 @torch.no_grad()
 def _length(tower: Any, screens: FilledScreens, config: VisionConfig) -> float:
     """Mean length of what the tower makes of the tokens of a batch that training doesn't show."""
-    return float(_features(tower, screens.batch(config.steps, config.batch_size), 0)[0].norm(dim=-1).mean())
+    return float(_features(tower, screens.batch(config.max_steps, config.batch_size), 0)[0].norm(dim=-1).mean())
 
 
 @torch.no_grad()

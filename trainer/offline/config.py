@@ -11,21 +11,22 @@ from trainer.offline.semi_online import SemiOnlineConfig
 from trainer.rl.grpo import GrpoConfig
 from trainer.rl.learner import LearnerConfig
 from trainer.rl.rewards import RewardConfig
+from trainer.runtime.settings import require_known
 
 
 @dataclass(frozen=True)
 class OfflineConfig:
     """A specialist's run; defaults fit the nano preset on two cores in a minute.
 
-    `prompts` × `num_generations` replies an update; `updates` bounds the run; the peak is looked for every `eval_every`
-    updates on `validation_limit` tasks and given up after `patience` looks below it; `held_out_limit` tasks,
-    `held_out_samples` replies each, before and after. The peak is that of trace success where validation holds at
-    least `min_traces` whole episodes (fewer are all noise), and of the expected reward among equals and elsewhere;
-    `keep` "last" trains to the bound instead. `freeze_vision` keeps the vision tower as it is, `trainable` all
-    parameters without that regular expression in their name;
+    `prompts` × `num_generations` replies an update; `updates` bounds the run; `warmup_steps`, `eval_steps` and
+    `save_steps` count updates; the peak is looked for every `eval_steps` on `validation_limit` tasks and given up after
+    `patience` looks below it; `held_out_limit` tasks, `held_out_samples` replies each, before and after. The peak is
+    that of trace success where validation holds at least `min_traces` whole episodes (fewer are all noise), and of the
+    expected reward among equals and elsewhere; `keep` "last" trains to the bound instead. `freeze_vision` keeps the
+    vision tower as it is, `trainable` all parameters without that regular expression in their name;
     `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in bfloat16
-    with the weights as they are. `align`: histories are aligned between
-    epochs (None: as the preset is, see `epoch_alignment.wanted`), by the settings of `alignment`, whose rewards are
+    with the weights as they are. `align`: histories are aligned between epochs (None: as the preset is, see
+    `epoch_alignment.wanted`), by the settings of `alignment`, whose rewards are
     those of the run. `difficulty` above 0 gives questions with small targets a larger share of an update
     (`box_reward.difficulty_weights`). `semi_online` replays whole episodes with the policy's own history
     (`trainer.offline.semi_online`) and never aligns; `prompts` then counts episodes.
@@ -51,11 +52,11 @@ class OfflineConfig:
     validation_samples: int = 2
     held_out_limit: int = 128
     held_out_samples: int = 4
-    eval_every: int = 8
+    eval_steps: int = 8
     patience: int = 2
     min_traces: int = 20
     keep: str = "peak"
-    save_every: int = 4
+    save_steps: int = 4
     seed: int = 0
     threads: int = 2
     grpo: GrpoConfig = field(default_factory=lambda: GrpoConfig(max_completion_length=112))
@@ -66,7 +67,7 @@ class OfflineConfig:
     alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
 
     def __post_init__(self) -> None:
-        counts = (self.updates, self.prompts, self.num_iterations, self.micro_batch, self.eval_every, self.save_every)
+        counts = (self.updates, self.prompts, self.num_iterations, self.micro_batch, self.eval_steps, self.save_steps)
         if min(counts) < 1 or self.num_generations < 2:
             raise ValueError(f"offline RL: expected counts >= 1 and num_generations >= 2, found {self}")
         if self.keep not in ("peak", "last"):
@@ -90,12 +91,16 @@ def learner_config(config: OfflineConfig) -> LearnerConfig:
 
 
 def config_from(domain: str, plain: Mapping[str, Any]) -> OfflineConfig:
-    """From JSON, with the settings of loss, rewards, alignment and semi-online replay as objects. Raises `TypeError`
-    naming an unknown key, `ValueError` for a bad value."""
+    """From JSON, with the settings of loss, rewards, alignment and semi-online replay as objects. Raises `ValueError`
+    naming an unknown key or a bad value."""
     kinds: dict[str, Any] = {"grpo": GrpoConfig, "rewards": RewardConfig, "alignment": AlignmentConfig,
                              "semi_online": SemiOnlineConfig}  # fmt: skip
     values = dict(plain)
+    require_known("offline RL", values, set(OfflineConfig.__dataclass_fields__) - {"domain"})
     if "grpo" in values:
         values["grpo"] = {"max_completion_length": 112, **values["grpo"]}
-    values |= {key: kind(**values[key]) for key, kind in kinds.items() if key in values}
+    for key, kind in kinds.items():
+        if isinstance(given := values.get(key), Mapping):
+            require_known(f"offline RL {key}", given, kind.__dataclass_fields__)
+            values[key] = kind(**given)
     return OfflineConfig(domain, **values)

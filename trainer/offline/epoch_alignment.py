@@ -17,7 +17,7 @@ from typing import Any
 from trainer.data.batches import BadSample, Processor
 from trainer.modeling.generation import reply_limit
 from trainer.offline.alignment import AlignmentConfig, align, model_rollouts
-from trainer.offline.held_out import DOMAINS, RlTask
+from trainer.offline.held_out import DOMAINS, REPLIES, RlTask
 from trainer.presets import Preset
 
 CHANGED = ("sample_id", "messages", "parents", "provenance", "tokens", "synthetic")
@@ -34,13 +34,13 @@ def wanted(asked: bool | None, domain: str, preset: Preset) -> bool:
 
 
 def aligned_rows(
-    model: Any, processor: Processor, tasks: Sequence[RlTask], config: AlignmentConfig, batch_size: int = 128
+    model: Any, processor: Processor, tasks: Sequence[RlTask], config: AlignmentConfig
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Tasks → their new rows without pictures (plain values: they are saved with the run), and `align`'s counts.
 
-    `batch_size` counts replies in flight. A pure function of weights, tasks and config."""
+    A pure function of weights, tasks and config."""
     limit = reply_limit(processor.preset.max_answer_tokens, "navigation")
-    rollouts = model_rollouts(model, processor, max_new_tokens=limit, batch_size=batch_size)
+    rollouts = model_rollouts(model, processor, max_new_tokens=limit, batch_size=REPLIES)
     made = align([task.row for task in tasks], rollouts, config)
     return [{key: row[key] for key in CHANGED if key in row} for row in made.rows], made.counts
 

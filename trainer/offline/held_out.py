@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,9 @@ DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 Desktop has none of its own: that of web, where screens and actions are most alike, trains on desktop rows too.
 """
+
+REPLIES = 128
+"""Replies of a model in flight."""
 
 
 @dataclass(frozen=True)
@@ -102,20 +105,18 @@ def choose(tasks: Sequence[RlTask], limit: int, seed: int) -> list[RlTask]:
     return taken
 
 
-def complete_episodes(tasks: Sequence[RlTask], lengths: Mapping[str, int] | None = None) -> list[list[int]]:
+def complete_episodes(tasks: Sequence[RlTask]) -> list[list[int]]:
     """Indices of the tasks of each episode that is there from step 0 to its end without a gap.
 
-    The end is known from `lengths` ("source/episode" → actions), or from a true `Finished`; other episodes may have
-    lost their tail and aren't counted.
+    The end is known from a true `Finished`; other episodes may have lost their tail and aren't counted.
     """
     episodes: dict[str, dict[int, int]] = defaultdict(dict)
     for index, task in enumerate(tasks):
         if task.episode is not None:
             episodes[task.episode][task.step] = index
     found = []
-    for name, steps in sorted(episodes.items()):
-        last = tasks[steps[max(steps)]].truth.action
-        ended = len(steps) == lengths[name] if lengths and name in lengths else isinstance(last, Finished)
+    for _, steps in sorted(episodes.items()):
+        ended = isinstance(tasks[steps[max(steps)]].truth.action, Finished)
         if ended and sorted(steps) == list(range(len(steps))):
             found.append([steps[i] for i in sorted(steps)])
     return found
@@ -169,8 +170,6 @@ def measure(
     samples: int,
     seed: int,
     config: RewardConfig,
-    batch_size: int = 128,
-    lengths: Mapping[str, int] | None = None,
     own_history: bool = False,
 ) -> Measure:
     """Reward and success on tasks; a pure function of weights, tasks and seed. `samples` 0 leaves sampling out;
@@ -180,7 +179,7 @@ def measure(
     rows = [task.row for task in tasks]
     objective = tasks[0].truth.objective if tasks else ""  # tasks of one domain have one
     limit = reply_limit(processor.preset.max_answer_tokens, objective, config.wide)
-    arguments: dict[str, Any] = {"max_new_tokens": limit, "batch_size": batch_size}
+    arguments: dict[str, Any] = {"max_new_tokens": limit, "batch_size": REPLIES}
     greedy = generate(model, processor, rows, **arguments)
     best = [reward(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]
     sampled = best
@@ -190,11 +189,11 @@ def measure(
         scores = [reward(reply.text, tasks[reply.row].truth, config) for reply in replies]
         sampled = np.asarray(scores).reshape(len(tasks), samples).mean(1).tolist()
     success = [succeeds(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]
-    traces = [all(success[i] for i in steps) for steps in complete_episodes(tasks, lengths)]
+    traces = [all(success[i] for i in steps) for steps in complete_episodes(tasks)]
     progress: tuple[float, ...] = ()
     if own_history:
-        likeliest = answering(model, processor, None, temperature=0.0, batch_size=batch_size)
-        progress = sop_progress(tasks, greedy, likeliest, rewards=config, lengths=lengths)
+        likeliest = answering(model, processor, None, temperature=0.0)
+        progress = sop_progress(tasks, greedy, likeliest, rewards=config)
     return Measure(tuple(sampled), tuple(best), tuple(success), tuple(traces), progress)
 
 

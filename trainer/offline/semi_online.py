@@ -25,7 +25,7 @@ from schemas.actions import parse_reply
 from trainer.data.batches import Processor, Row
 from trainer.modeling.generation import Completion, generate, reply_limit
 from trainer.offline.alignment import history_line, with_history
-from trainer.offline.held_out import RlTask, complete_episodes, succeeds
+from trainer.offline.held_out import REPLIES, RlTask, complete_episodes, succeeds
 from trainer.rl.grpo import Advantages, GrpoConfig, group_advantages, shrunk_negatives
 from trainer.rl.rewards import RewardConfig, reward
 
@@ -191,42 +191,40 @@ def update_of(rollouts: Sequence[Rollout], grpo: GrpoConfig, config: SemiOnlineC
     return Update([step.task for step in steps], replies, two_level_advantages(rollouts, grpo, config), mean)
 
 
-def whole_episodes(tasks: Sequence[RlTask], lengths: Mapping[str, int] | None = None) -> dict[str, list[RlTask]]:
+def whole_episodes(tasks: Sequence[RlTask]) -> dict[str, list[RlTask]]:
     """The episodes among tasks that are there from the first step to the last (`complete_episodes`), by name.
 
     Raises `ValueError` if there is none.
     """
-    found = [[tasks[i] for i in steps] for steps in complete_episodes(tasks, lengths)]
+    found = [[tasks[i] for i in steps] for steps in complete_episodes(tasks)]
     if not found:
         raise ValueError(f"semi-online: expected whole episodes to replay, found none in {len(tasks)} tasks")
     return {str(steps[0].episode): steps for steps in found}
 
 
 def answering(
-    model: Any, processor: Processor, generator: torch.Generator | None, *, temperature: float = 1.0,
-    batch_size: int = 128,
-) -> Answer:  # fmt: skip
+    model: Any, processor: Processor, generator: torch.Generator | None, *, temperature: float = 1.0
+) -> Answer:
     """A model as who answers: replies drawn at a temperature, the likeliest ones at 0."""
     limit = reply_limit(processor.preset.max_answer_tokens, "navigation")
 
     def answer(rows: Sequence[Row]) -> list[Completion]:
         return generate(model, processor, rows, temperature=temperature, generator=generator, max_new_tokens=limit,
-                        batch_size=batch_size)  # fmt: skip
+                        batch_size=REPLIES)  # fmt: skip
 
     return answer
 
 
 def sop_progress(
-    tasks: Sequence[RlTask], greedy: Sequence[Completion], answer: Answer, *, rewards: RewardConfig,
-    lengths: Mapping[str, int] | None = None,
-) -> tuple[float, ...]:  # fmt: skip
+    tasks: Sequence[RlTask], greedy: Sequence[Completion], answer: Answer, *, rewards: RewardConfig
+) -> tuple[float, ...]:
     """Share of its steps that the policy does before the first wrong one, for each whole episode among the tasks.
 
     `greedy` are the likeliest replies to the tasks as they stand, which answer every step whose history the policy
     left as it is; `answer` gives those to the others.
     """
     known = {id(task.row): reply for task, reply in zip(tasks, greedy, strict=True)}
-    episodes = [[tasks[i] for i in steps] for steps in complete_episodes(tasks, lengths)]
+    episodes = [[tasks[i] for i in steps] for steps in complete_episodes(tasks)]
 
     def likeliest(rows: Sequence[Row]) -> list[Completion]:
         new = [row for row in rows if id(row) not in known]

@@ -29,7 +29,7 @@ from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.config import OfflineConfig, learner_config
 from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
-from trainer.offline.held_out import Measure, RlTask, choose, measure, succeeds, tasks_of
+from trainer.offline.held_out import REPLIES, Measure, RlTask, choose, measure, succeeds, tasks_of
 from trainer.offline.rl_metrics import Trained, in_memory, metrics_of, weight_delta
 from trainer.offline.semi_online import Update, answering, roll, update_of, whole_episodes
 from trainer.rl.box_reward import difficulty_weights
@@ -83,7 +83,6 @@ def train_offline(
     validation_rows: Sequence[Row] | None = None,
     state_dir: str | Path | None = None,
     parents: Mapping[str, str] | None = None,
-    lengths: Mapping[str, int] | None = None,
     on_event: OnEvent | None = None,
     device: str = "cpu",
 ) -> OfflineResult:
@@ -91,10 +90,9 @@ def train_offline(
 
     Rows are dicts of the Samples table with picture bytes; those of other domains are passed over.
     `validation_rows` find the peak; without any, a tenth of the training clusters is set aside. `state_dir` names a
-    folder where progress is kept; with it, a killed run goes on exactly. `lengths` ("source/episode" → actions) tells
-    which episodes are whole. `on_event` receives dicts with a `kind`: start, held_out, update, look, saved, resumed,
-    aligned, trained, done. Under torchrun this is what the first rank does, while the others follow its learner
-    (`trainer.runtime.launch`).
+    folder where progress is kept; with it, a killed run goes on exactly. `on_event` receives dicts with a `kind`:
+    start, held_out, update, look, saved, resumed, aligned, trained, done. Under torchrun this is what the first rank
+    does, while the others follow its learner (`trainer.runtime.launch`).
     Raises `ValueError` when no training or held-out task is left, naming what was found.
     """
     emit = on_event or (lambda event: None)
@@ -102,14 +100,14 @@ def train_offline(
     train, validation, held_out, unusable = _split(loaded.processor, train_rows, validation_rows, held_out_rows, config)
     emit({"kind": "start", "domain": config.domain, "train": len(train), "validation": len(validation),
           "held_out": len(held_out), "unusable": unusable, "updates": config.updates})  # fmt: skip
-    run = _Run(loaded, config, train, validation, lengths, emit, Path(state_dir) if state_dir else None, start)
+    run = _Run(loaded, config, train, validation, emit, Path(state_dir) if state_dir else None, start)
     with deterministic(device, config.threads):
-        before = _held_out(loaded, held_out, config, lengths)
+        before = _held_out(loaded, held_out, config)
         emit({"kind": "held_out", "when": "before", **before.summary()})
         run.go()
         run.learner.close()
         emit({"kind": "trained", "update": run.state.update})
-        after = _held_out(loaded, held_out, config, lengths)
+        after = _held_out(loaded, held_out, config)
     emit({"kind": "held_out", "when": "after", **after.summary()})
     counted = {"tasks": {"train": len(train), "validation": len(validation), "held_out": len(held_out)},
                "unusable": unusable}  # fmt: skip
@@ -168,12 +166,10 @@ def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]
     return digest([STATE_VERSION, WeightFiles(start).digest(), json.loads(json.dumps(asdict(config))), ids])
 
 
-def _held_out(
-    loaded: Checkpoint, tasks: Sequence[RlTask], config: OfflineConfig, lengths: Mapping[str, int] | None
-) -> Measure:
+def _held_out(loaded: Checkpoint, tasks: Sequence[RlTask], config: OfflineConfig) -> Measure:
     return measure(
         loaded.model, loaded.processor, tasks, samples=config.held_out_samples, seed=config.seed + 17,
-        config=config.rewards, lengths=lengths, own_history=True,
+        config=config.rewards, own_history=True,
     )  # fmt: skip
 
 
@@ -182,17 +178,17 @@ class _Run:
 
     def __init__(
         self, loaded: Checkpoint, config: OfflineConfig, train: list[RlTask], validation: list[RlTask],
-        lengths: Mapping[str, int] | None, emit: OnEvent, folder: Path | None, start: str | Path,
+        emit: OnEvent, folder: Path | None, start: str | Path,
     ) -> None:  # fmt: skip
         self.model, self.processor, self.config = loaded.model, loaded.processor, config
-        self.train, self.validation, self.lengths = train, validation, lengths
+        self.train, self.validation = train, validation
         self.emit, self.file = emit, folder / "offline_rl.pt" if folder else None
         self.identity = _identity(start, config, train, validation)
         self.start = in_memory(self.model.named_parameters())
         self.learner = Learner(loaded.model, loaded.processor, learner_config(config))
         self.state = _State()
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
-        self.episodes = whole_episodes(train, lengths) if config.semi_online else {}
+        self.episodes = whole_episodes(train) if config.semi_online else {}
         self.epoch_tasks = [steps[0] for steps in self.episodes.values()] or train  # which stand for their episodes
 
     def go(self) -> None:
@@ -201,9 +197,9 @@ class _Run:
             self._look()
         while self.state.update < self.config.updates and self.state.below < self.config.patience:
             self._update()
-            if self.state.update % self.config.eval_every == 0 or self.state.update == self.config.updates:
+            if self.state.update % self.config.eval_steps == 0 or self.state.update == self.config.updates:
                 self._look()
-            if self.state.update % self.config.save_every == 0:
+            if self.state.update % self.config.save_steps == 0:
                 self._save()
         self.model.load_state_dict(self.state.peak_weights)
         self.model.eval()
@@ -277,7 +273,7 @@ class _Run:
         limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective, config.rewards.wide)
         replies = generate(
             self.model, self.processor, [task.row for task in tasks], group=config.num_generations, temperature=1.0,
-            max_new_tokens=limit, generator=self._generator(), batch_size=128,
+            max_new_tokens=limit, generator=self._generator(), batch_size=REPLIES,
         )  # fmt: skip
         groups = [[reply.text for reply in replies if reply.row == row] for row in range(len(tasks))]
         asked = list(zip(groups, tasks, strict=True))
@@ -293,7 +289,7 @@ class _Run:
         """Measure on validation, and keep the weights if this is the peak so far."""
         found = measure(
             self.model, self.processor, self.validation, samples=self.config.validation_samples,
-            seed=self.config.seed + 29, config=self.config.rewards, lengths=self.lengths,
+            seed=self.config.seed + 29, config=self.config.rewards,
         )  # fmt: skip
         summary = found.summary()
         # traces rule where there are enough of them; the expected reward, which is far less noisy, decides the rest

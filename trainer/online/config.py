@@ -10,6 +10,7 @@ from typing import Any
 from generators.generation.execution.execute import Limits
 from generators.task_pool import NANO_EDGES
 from trainer.rl.grpo import GrpoConfig
+from trainer.runtime.settings import require_known
 
 MODES = ("sync", "async")
 SCHEDULES = ("constant", "linear")
@@ -34,7 +35,7 @@ class TrajectoryReward:
 
 @dataclass(frozen=True)
 class ReferenceConfig:
-    """When the reference policy follows (METHOD §7): every `validate_every` updates the policy and the reference are
+    """When the reference policy follows (METHOD §7): every `eval_steps` updates the policy and the reference are
     compared on at most `episodes` held-out episodes, paired. Better by `margin` and by `standard_errors` of them:
     π_ref ← (1 − alpha) π_ref + alpha π_θ. Fewer than `min_episodes` pairs prove nothing. Without validation tasks, or
     with beta 0, it never follows."""
@@ -94,7 +95,8 @@ class OnlineConfig:
     """A run; defaults fit the nano preset on two cores.
 
     An update uses `tasks_per_update` groups of `num_generations` rollouts, in `steps_per_generation` optimiser steps,
-    and goes through them `num_iterations` times. `mode` "sync": they are made with the
+    and goes through them `num_iterations` times; `warmup_steps`, `eval_steps` (0: at the beginning and end only) and
+    `save_steps` count updates. `mode` "sync": they are made with the
     very weights that the update starts from, and the run is reproducible; "async": `workers` devices go on while
     the learner learns, and a rollout whose oldest reply is more than `max_staleness` updates old is dropped.
     `budget_s` of wall time ends the run after the update in which it is reached (0: none). With `lr_scheduler_type`
@@ -137,8 +139,8 @@ class OnlineConfig:
     workers: int = 4
     max_staleness: int = 2
     replay_per_task: int = 2
-    validate_every: int = 10
-    save_every: int = 4
+    eval_steps: int = 10
+    save_steps: int = 4
     budget_s: float = 0.0
     success_judge: str = ""
     seed: int = 0
@@ -162,7 +164,7 @@ class OnlineConfig:
                              f"{self.lr_scheduler_type!r:.40}")  # fmt: skip
         least = {"updates": 1, "tasks_per_update": 1, "num_generations": 2, "num_iterations": 1,
                  "steps_per_generation": 1, "warmup_steps": 0, "weight_decay": 0, "micro_batch": 1, "workers": 1,
-                 "max_staleness": 0, "replay_per_task": 0, "validate_every": 0, "save_every": 1, "budget_s": 0,
+                 "max_staleness": 0, "replay_per_task": 0, "eval_steps": 0, "save_steps": 1, "budget_s": 0,
                  "threads": 1}  # fmt: skip
         for name, bound in least.items():
             if not getattr(self, name) >= bound:
@@ -195,15 +197,10 @@ def config_from(plain: Mapping[str, Any]) -> OnlineConfig:
     an unknown key."""
     defaults = OnlineConfig()
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
-    _known("online RL", values, OnlineConfig.__dataclass_fields__)
+    require_known("online RL", values, OnlineConfig.__dataclass_fields__)
     for key, kind in (("grpo", GrpoConfig), ("reward", TrajectoryReward), ("reference", ReferenceConfig),
                       ("limits", Limits), ("vllm", VllmConfig)):  # fmt: skip
         if isinstance(given := values.get(key), Mapping):
-            _known(f"online RL {key}", given, kind.__dataclass_fields__)
+            require_known(f"online RL {key}", given, kind.__dataclass_fields__)
             values[key] = kind(**{**asdict(getattr(defaults, key)), **given})
     return OnlineConfig(**values)
-
-
-def _known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    if unknown := sorted(set(given) - set(known)):
-        raise ValueError(f"{what}: unknown {unknown}; known are {sorted(known)}")

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.seen_pictures import SeenPictures
 
+REPLIES = 64
+"""Replies that are generated together at most."""
+
 GATHER_S = 0.004
 """How long a free engine waits for others to join the first who asks (not in lockstep)."""
 
@@ -52,7 +55,7 @@ class ReplyEngine:
 
     def __init__(
         self, model: Any, processor: Processor, *, temperature: float, max_new_tokens: int, threads: int,
-        lockstep: bool, batch_size: int = 64, pictures: SeenPictures | None = None,
+        lockstep: bool, pictures: SeenPictures | None = None,
     ) -> None:  # fmt: skip
         """`pictures`: what the vision tower makes of a picture is kept there, since no other tower will be published;
         it may be shared with who else has this tower."""
@@ -60,7 +63,7 @@ class ReplyEngine:
         self._models = {POLICY: self._copied(model)}
         self._processor = processor  # its own: picture caches aren't shared between threads
         self._temperature, self._max_new_tokens, self._threads = temperature, max_new_tokens, threads
-        self._batch_size, self.lockstep = batch_size, lockstep
+        self.lockstep = lockstep
         self.cond = threading.Condition()
         self.active: set[str] = set()
         self.refill: Callable[[], bool] = lambda: False
@@ -137,14 +140,14 @@ class ReplyEngine:
         with self.cond:
             while not self._stopping:
                 if self._ready():
-                    keys = sorted(self._waiting)[: None if self.lockstep else self._batch_size]
+                    keys = sorted(self._waiting)[: None if self.lockstep else REPLIES]
                     return [self._waiting.pop(key) for key in keys]
                 self.cond.wait()
             return None
 
     def _ready(self) -> bool:
         if not self.lockstep:
-            if self._waiting and len(self._waiting) < min(len(self.active), self._batch_size):
+            if self._waiting and len(self._waiting) < min(len(self.active), REPLIES):
                 self.cond.wait(GATHER_S)
             return bool(self._waiting)
         if not self.active <= set(self._waiting):
@@ -171,7 +174,7 @@ class ReplyEngine:
                 model, self._processor, [request.row for request in some],
                 temperature=0.0 if greedy else self._temperature, max_new_tokens=self._max_new_tokens,
                 generator=torch.Generator(next(model.parameters()).device).manual_seed(drawn),
-                batch_size=self._batch_size,
+                batch_size=REPLIES,
             )  # fmt: skip
             for request, reply in zip(some, replies, strict=True):
                 request.reply = reply

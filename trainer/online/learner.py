@@ -23,7 +23,7 @@ def learner_config(config: OnlineConfig) -> LearnerConfig:
         num_iterations=config.num_iterations, micro_batch=config.micro_batch, freeze_vision=config.freeze_vision,
         trainable=config.trainable,
         gradient_checkpointing=config.gradient_checkpointing, temperature=config.temperature,
-        steps=config.steps_per_generation, bf16=config.bf16,
+        steps_per_generation=config.steps_per_generation, bf16=config.bf16,
     )  # fmt: skip
 
 

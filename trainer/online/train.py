@@ -39,7 +39,7 @@ from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import POLICY, REFERENCE, Rollout
 from trainer.online.state import Progress, StateFile
 from trainer.online.strata import StratifiedBatches
-from trainer.online.success import judge_of
+from trainer.online.success import FinalFrameJudge, judge_of
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION
@@ -81,52 +81,75 @@ def train_online(
     `out`.
 
     `validation` tasks are apart from `tasks`: the policy does each once, greedily, at the beginning, every
-    `validate_every` updates and at the end. Under torchrun this is what the first rank does, while the others follow
+    `eval_steps` updates and at the end. Under torchrun this is what the first rank does, while the others follow
     its learner (`trainer.runtime.launch`). With a `state_dir` a killed run goes on. `on_event` receives dicts with a
     `kind`: start, rollouts, picture, update, validation, reference, saved, resumed, trained, done. `stage` and
     `parents` go into the lineage. Raises `ValueError` for tasks that can't be used, `RuntimeError` where an update
     loses all its rollouts, and what keeps devices from ever opening.
     """
-    undecided = [] if config.success_judge else [task for task in (*tasks, *validation) if not has_rule(task.evaluator)]
-    if undecided:
-        raise ValueError(f"online RL: no rule decides {len(undecided)} tasks, the first "
-                         f"{undecided[0].instruction!r:.80}; name a success_judge")  # fmt: skip
-    judge = judge_of(config.success_judge)
-    checked = validation_tasks(validation, tasks, config.reference.episodes, config.seed)
-    batches = StratifiedBatches(tasks, config.edges, config.seed)
-    for task in (*tasks, *checked):
-        pool.kind(task)  # raises for one that no device runs
-    loaded = load_checkpoint(start, device=device)
-    learner = OnlineLearner(loaded.model, loaded.processor, config)
-    ids = [sorted(task.task_id for task in some) for some in (tasks, checked)]
-    asked = {name: value for name, value in config.plain().items() if name != "budget_s"}  # one with more time left
-    identity = digest([STATE_VERSION, WeightFiles(start).digest(), asked, ids])
-    engine = _engine(start, learner, config, identity[:16])
-    weights = in_memory(loaded.model.named_parameters())
-    workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking,
-                             judge=judge)  # fmt: skip
-    folder = Path(state_dir) if state_dir else None
-    collector: Collector
-    if config.mode == "sync":
-        collector = SyncCollector(workers, batches, config)
-    else:
-        collector = AsyncCollector(workers, batches, config, folder / identity[:16] if folder else None)
     emit = on_event or (lambda event: None)
-    run = _Run(config, learner, engine, workers, collector, checked, StateFile(folder, identity), emit)
+    checked = _usable(tasks, validation, pool, config)
+    judge = judge_of(config.success_judge)
+    batches = StratifiedBatches(tasks, config.edges, config.seed)
+    loaded = load_checkpoint(start, device=device)
+    state = StateFile(Path(state_dir) if state_dir else None, _identity(start, tasks, checked, config))
+    run = _assembled(start, loaded, batches, checked, pool, judge, state, config, emit)
+    before = in_memory(loaded.model.named_parameters())
     emit({"kind": "start", "tasks": len(tasks), "strata": batches.sizes, "validation": len(checked),
           "updates": config.updates, "mode": config.mode})  # fmt: skip
     with deterministic(device, config.threads), nullcontext() if judge is None else closing(judge):
         run.go()
-        learner.close()
+        run.learner.close()
     emit({"kind": "trained", "update": run.progress.update})
-    metrics = metrics_of(
-        config, run.progress, [task.task_id for task in checked], batches.sizes, weight_delta(loaded.model, weights)
-    )
+    ids = [task.task_id for task in checked]
+    metrics = metrics_of(config, run.progress, ids, batches.sizes, weight_delta(loaded.model, before))
     parents = parents or {"checkpoints/start": WeightFiles(start).digest()}
     brief = _write(Path(out), loaded, metrics, config, stage, parents)
-    run.state.forget()
+    state.forget()
     emit({"kind": "done", **brief, **run.timing})
     return OnlineResult(Path(out), metrics, base64.b64decode(run.progress.picture), run.timing)
+
+
+def _usable(
+    tasks: Sequence[Contract], validation: Sequence[Contract], pool: DevicePool, config: OnlineConfig
+) -> list[Contract]:
+    """The validation tasks to look at. Raises `ValueError` for a task that no rule decides and no judge, that no device
+    runs, or that is both trained on and looked at."""
+    undecided = [] if config.success_judge else [task for task in (*tasks, *validation) if not has_rule(task.evaluator)]
+    if undecided:
+        raise ValueError(f"online RL: no rule decides {len(undecided)} tasks, the first "
+                         f"{undecided[0].instruction!r:.80}; name a success_judge")  # fmt: skip
+    checked = validation_tasks(validation, tasks, config.reference.episodes, config.seed)
+    for task in (*tasks, *checked):
+        pool.kind(task)  # raises for one that no device runs
+    return checked
+
+
+def _identity(
+    start: str | Path, tasks: Sequence[Contract], validation: Sequence[Contract], config: OnlineConfig
+) -> str:
+    """What a saved state must have been made with to be gone on from."""
+    ids = [sorted(task.task_id for task in some) for some in (tasks, validation)]
+    asked = {name: value for name, value in config.plain().items() if name != "budget_s"}  # one with more time left
+    return digest([STATE_VERSION, WeightFiles(start).digest(), asked, ids])
+
+
+def _assembled(
+    start: str | Path, loaded: Checkpoint, batches: StratifiedBatches, validation: Sequence[Contract], pool: DevicePool,
+    judge: FinalFrameJudge | None, state: StateFile, config: OnlineConfig, emit: OnEvent,
+) -> _Run:  # fmt: skip
+    """The parts of a run, each given those that it works with: what learns, what replies, what acts, what collects."""
+    name = state.identity[:16]
+    learner = OnlineLearner(loaded.model, loaded.processor, config)
+    engine = _engine(start, learner, config, name)
+    workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking,
+                             judge=judge)  # fmt: skip
+    collector: Collector
+    if config.mode == "sync":
+        collector = SyncCollector(workers, batches, config)
+    else:
+        collector = AsyncCollector(workers, batches, config, state.path.parent / name if state.path else None)
+    return _Run(config, learner, engine, workers, collector, validation, state, emit)
 
 
 def _write(
@@ -200,9 +223,9 @@ class _Run:
             while not self._over():
                 self._update()
                 last = self._over()
-                if last or (self.config.validate_every and self.progress.update % self.config.validate_every == 0):
+                if last or (self.config.eval_steps and self.progress.update % self.config.eval_steps == 0):
                     self._validate()
-                if last or self.progress.update % self.config.save_every == 0:
+                if last or self.progress.update % self.config.save_steps == 0:
                     self._save()
             return self.workers.held_s
 

@@ -40,9 +40,9 @@ MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 @dataclass(frozen=True, kw_only=True)
 class LearnerConfig:
     """`warmup_steps` updates of a rate that rises; `entropy_decay` is σ; an update goes `num_iterations` times through
-    its trajectories, in `steps` optimiser steps each time; `trainable` as in `train_only` ("": all learn);
-    `temperature` is that of the sampled distribution; with `bf16` (None: on a GPU) passes compute in bfloat16, and the
-    weights stay as they are."""
+    its trajectories, in `steps_per_generation` optimiser steps each time; `trainable` as in `train_only` ("": all
+    learn); `temperature` is that of the sampled distribution; with `bf16` (None: on a GPU) passes compute in bfloat16,
+    and the weights stay as they are."""
 
     grpo: GrpoConfig
     learning_rate: float
@@ -56,7 +56,7 @@ class LearnerConfig:
     trainable: str = ""
     gradient_checkpointing: bool = False
     temperature: float = 1.0
-    steps: int = 1
+    steps_per_generation: int = 1
     bf16: bool | None = None
 
 
@@ -166,7 +166,8 @@ class Learner:
         rate = decay * self.learning_rate(update)
         coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
         grpo = replace(self.config.grpo, entropy_coef=coefficient)
-        steps = [(self._share(some), weighted) for some, weighted in by_step(replies, advantages, self.config.steps)]
+        dealt = by_step(replies, advantages, self.config.steps_per_generation)
+        steps = [(self._share(some), weighted) for some, weighted in dealt]
         again = self.config.num_iterations > 1  # else the first step's parts meet the very weights of the start
         proximal = [self._proximal(parts) if again or number else [None] * len(parts)
                     for number, (parts, _) in enumerate(steps)]  # fmt: skip

@@ -95,21 +95,16 @@ class CheckpointPolicy:
         }  # fmt: skip
 
 
-def checkpoint_policies(
-    checkpoint: str | Path, *, temperature: float = 0.0, thinking: bool = False, device: str = "cpu",
-    max_new_tokens: int = MAX_NEW_TOKENS,
-) -> PolicyMaker:  # fmt: skip
-    """For `generators.policies.registry.build_policy`: policies over one loaded checkpoint folder, one reply at a
-    time. Raises `ValueError` for a folder that is no checkpoint."""
+def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int = MAX_NEW_TOKENS) -> PolicyMaker:
+    """For `generators.policies.registry.build_policy`: greedy policies over one loaded checkpoint folder, one reply at
+    a time. Raises `ValueError` for a folder that is no checkpoint."""
     from generators.generation.execution.scheduling import PolicyMaker
     from trainer.modeling.checkpoint import load_checkpoint
 
-    loaded, lock = load_checkpoint(checkpoint, device=device), threading.Lock()
+    loaded, lock = load_checkpoint(checkpoint), threading.Lock()
 
     def make(contract: Contract, world: World) -> CheckpointPolicy:
-        return CheckpointPolicy(
-            loaded, temperature=temperature, thinking=thinking, max_new_tokens=max_new_tokens, lock=lock
-        )
+        return CheckpointPolicy(loaded, max_new_tokens=max_new_tokens, lock=lock)
 
     return PolicyMaker(_name(loaded), make)
 

@@ -107,10 +107,10 @@ class OpenWorlds:
         return self._open[name]
 
 
-def attempt(world: World, policy: Policy, contract: Contract, seed: int = 0) -> tuple[bool, Episode | None]:
+def attempt(world: World, policy: Policy, contract: Contract) -> tuple[bool, Episode | None]:
     """(whether the task is done at the end, the episode); an episode that the world can't go through isn't done."""
     try:
-        found = run_episode(world, policy, contract.instruction, contract.initial_state, seed, MOST_STEPS)
+        found = run_episode(world, policy, contract.instruction, contract.initial_state, 0, MOST_STEPS)
     except WorldError:
         return False, None
     return holds(contract.evaluator, found.end_state, found.answer) and found.ended != "unreadable", found

@@ -41,7 +41,7 @@ class StaircaseConfig:
     )
     midtrain: Mapping[str, Any] = field(
         default_factory=lambda: {"max_steps": 1500, "batch_size": 16, "learning_rate": 8e-4, "warmup_steps": 50,
-                                 "save_every": 50, "image_labels": True, "image_blocks": 2}
+                                 "save_steps": 50, "image_labels": True, "image_blocks": 2}
     )  # fmt: skip
     look_every: int = 250
     look_each: int = 2
@@ -51,7 +51,7 @@ class StaircaseConfig:
     mid_budget_s: float = 1800.0
     offline_budget_s: float = 480.0
     offline: Mapping[str, Any] = field(
-        default_factory=lambda: {"updates": 80, "prompts": 16, "num_generations": 8, "eval_every": 10, "patience": 3,
+        default_factory=lambda: {"updates": 80, "prompts": 16, "num_generations": 8, "eval_steps": 10, "patience": 3,
                                  "train_limit": 4000, "validation_limit": 800, "validation_samples": 1,
                                  "held_out_limit": 64, "held_out_samples": 0, "learning_rate": 4e-3,
                                  "trainable": NORMS, "rewards": {"box_aware": True}}
@@ -63,7 +63,7 @@ class StaircaseConfig:
     online: Mapping[str, Any] = field(
         default_factory=lambda: {"mode": "async", "updates": 400, "tasks_per_update": 4, "num_generations": 8,
                                  "workers": 6, "budget_s": 960.0, "learning_rate": 4e-3, "lr_scheduler_type": "linear",
-                                 "trainable": NORMS, "validate_every": 40, "reference": {"min_episodes": 40},
+                                 "trainable": NORMS, "eval_steps": 40, "reference": {"min_episodes": 40},
                                  "grpo": {"max_completion_length": 56}}
     )  # fmt: skip
     controls: bool = True
@@ -75,7 +75,7 @@ class StaircaseConfig:
     screen_least: int = 4
     """Families that online RL needs: where fewer are solved sometimes, it trains on all."""
     online_validation_each: int = 2
-    control_lr: float = 5e-4
+    control_learning_rate: float = 5e-4
     """Peak of the control that goes on with supervised training."""
     test_each: int = 8
     sampled_each: int = 1
@@ -158,12 +158,12 @@ def short_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
             most_blind=1.0, episodes={"train": 6, "validation": 1, "test": 1},
         ),
         episodes=EpisodeConfig(each={"train": 6, "validation": 1, "test": 1}, held_out=2, part=6),
-        midtrain={"max_steps": 20, "batch_size": 8, "learning_rate": 2e-3, "warmup_steps": 2, "save_every": 10},
+        midtrain={"max_steps": 20, "batch_size": 8, "learning_rate": 2e-3, "warmup_steps": 2, "save_steps": 10},
         look_every=20, look_attempts=1,
-        offline={"updates": 2, "prompts": 2, "num_generations": 2, "eval_every": 2, "patience": 1, "train_limit": 40,
+        offline={"updates": 2, "prompts": 2, "num_generations": 2, "eval_steps": 2, "patience": 1, "train_limit": 40,
                  "validation_limit": 4, "validation_samples": 0, "held_out_limit": 4, "held_out_samples": 0},
         online={"mode": "sync", "updates": 1, "tasks_per_update": 1, "num_generations": 2, "workers": 1,
-                "validate_every": 0, "limits": {"step_factor": 1.0, "step_extra": 0},
+                "eval_steps": 0, "limits": {"step_factor": 1.0, "step_extra": 0},
                 "grpo": {"max_completion_length": 24}},
         controls=False, online_each=2, screen_each=0, online_validation_each=1, test_each=1, attempts=2,
         grounding_test=12, ties=((0.5, 1.0),), max_new_tokens=24, workers=2, threads=1, shape={} if base else TINY,

@@ -5,28 +5,31 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest
+from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent
 from trainer.stages import DEFAULTS, weights_folder
-from trainer.staircase.config import StaircaseConfig, long_form, short_form
-from trainer.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
+
+if TYPE_CHECKING:
+    from trainer.staircase.config import StaircaseConfig
 
 ASSET, CODE_VERSION = "staircase/web", "1"
-FORMS = {"short": short_form, "long": long_form}
 
 
 def config_from(plain: Mapping[str, Any]) -> StaircaseConfig:
     """What `staircase` of the trainer's configuration asks for. Raises `ValueError` naming what is unknown."""
+    from trainer.staircase.config import long_form, short_form
+
+    forms = {"short": short_form, "long": long_form}
     said = {**DEFAULTS["staircase"], **plain}
-    if unknown := set(said) - set(DEFAULTS["staircase"]):
-        raise ValueError(f"staircase: unknown {sorted(unknown)}; known are {sorted(DEFAULTS['staircase'])}")
-    if said["form"] not in FORMS:
-        raise ValueError(f"staircase: form: expected {' or '.join(FORMS)}, found {said['form']!r:.40}")
-    return FORMS[said["form"]]("web", int(said["seed"]), weights_folder(said["base"]))
+    require_known("staircase", said, DEFAULTS["staircase"])
+    if said["form"] not in forms:
+        raise ValueError(f"staircase: form: expected {' or '.join(forms)}, found {said['form']!r:.40}")
+    return forms[said["form"]]("web", int(said["seed"]), weights_folder(said["base"]))
 
 
 def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | None = None) -> Manifest:
@@ -39,6 +42,7 @@ def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | N
     work = store.home / "cache" / "training" / f"staircase-{spec.inputs_digest[:16]}"
 
     def climb(out: PartWriter) -> dict[str, Any]:
+        from trainer.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
         from trainer.staircase.run import run_staircase, seed_folder
 
         report = run_staircase(work, config, on_event)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 from pipelines.storage.whole_files import put_json
 
@@ -36,7 +35,7 @@ class Stopwatch:
         """Whether the budget is used up (never without one)."""
         return self._budget > 0 and self.seconds >= self._budget
 
-    def tick(self, event: Any = None) -> None:
+    def tick(self) -> None:
         """Write the time down, at most once in `STEP_S`."""
         if time.monotonic() - self._written >= STEP_S:
             self.write()

@@ -141,9 +141,9 @@ class Trainings:
         """Offline RL of a domain, its peak being kept. As a control it goes on and on for that time."""
         config, name = self.config, "more_offline" if control_s else f"offline_{domain}"
         budget_s = control_s or config.offline_budget_s
-        given = {"save_every": 1, **config.offline, **(config.grounding if domain == "grounding" else {})}
+        given = {"save_steps": 1, **config.offline, **(config.grounding if domain == "grounding" else {})}
         if control_s:
-            given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_every": 1}
+            given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_steps": 1}
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.offline.config import config_from
@@ -222,8 +222,8 @@ class Trainings:
             narrow = MidtrainConfig(**_tuples(config.midtrain)).sigma[1]
             settings = MidtrainConfig(**{
                 "threads": config.threads, **_tuples(config.midtrain), "seed": config.seed + 1,
-                "max_steps": WITHOUT_END, "learning_rate": config.control_lr, "sigma": (narrow, narrow),
-                "validate_every": 0,
+                "max_steps": WITHOUT_END, "learning_rate": config.control_learning_rate, "sigma": (narrow, narrow),
+                "eval_steps": 0,
             })  # fmt: skip
             steps = 0
 
@@ -247,7 +247,7 @@ class Trainings:
             ))  # fmt: skip
             return {"steps": steps, "budget_s": budget_s}
 
-        key = config.key("midtrain", "episodes", "control_lr", "seed", budget=round(budget_s, 3),
+        key = config.key("midtrain", "episodes", "control_learning_rate", "seed", budget=round(budget_s, 3),
                          start=self._weights(start), tasks=self.tasks.digest)  # fmt: skip
         return self._stage("more_supervised", key, make, budget_s)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from generators.policies.policy import Policy, Said, View
 from schemas.action_types import (
@@ -45,28 +45,8 @@ UNREADABLE = 3
 RECENT = "shell input keyevent KEYCODE_APP_SWITCH"
 
 
-class Hands(Protocol):
-    """What the agent does on the device."""
-
-    def act(self, **action: Any) -> None:
-        """Carry out a `JSONAction` of these fields."""
-        ...
-
-    def type_text(self, text: str) -> None:
-        """Type into the focused field; no tap, no Enter."""
-        ...
-
-    def stroke(self, start: tuple[int, int], end: tuple[int, int], ms: int) -> None:
-        """A finger from point to point, in pixels."""
-        ...
-
-    def request(self, command: str) -> None:
-        """A fixed command for adb."""
-        ...
-
-
 class HarnessHands:
-    """`Hands` over the installed harness. Raises `ImportError` where it isn't."""
+    """What the agent does on the device, by the installed harness. Raises `ImportError` where it isn't."""
 
     def __init__(self, env: Any) -> None:
         require_harness()
@@ -75,15 +55,19 @@ class HarnessHands:
         self._env, self._adb, self._action = env, adb_utils, json_action.JSONAction
 
     def act(self, **action: Any) -> None:
+        """Carry out a `JSONAction` of these fields."""
         self._env.execute_action(self._action(**action))
 
     def type_text(self, text: str) -> None:
+        """Type into the focused field; no tap, no Enter."""
         self._adb.type_text(text, self._env.controller, timeout_sec=10)
 
     def stroke(self, start: tuple[int, int], end: tuple[int, int], ms: int) -> None:
+        """A finger from point to point, in pixels."""
         self.request(self._adb.generate_swipe_command(*start, *end, ms))
 
     def request(self, command: str) -> None:
+        """A fixed command for adb."""
         self._adb.issue_generic_request(command, self._env.controller)
 
 
@@ -100,17 +84,13 @@ class CantAct(ValueError):
 
 
 class HarnessAgent:
-    """A policy as an agent of the harness. `env` is its `AsyncEnv`; `transition_pause` as there (None: the screen is
-    waited for until it rests). A reply that can't be read, and an action that a phone hasn't, do nothing and count as
-    steps; three unreadable replies in a row end the episode as not done. `CallUser` answers the harness and ends it."""
+    """A policy as an agent of the harness. `env` is its `AsyncEnv`; the screen is waited for until it rests. A reply
+    that can't be read, and an action that a phone hasn't, do nothing and count as steps; three unreadable replies in a
+    row end the episode as not done. `CallUser` answers the harness and ends it."""
 
-    def __init__(
-        self, env: Any, policy: Policy, hands: Hands | None = None, *, name: str = "",
-        transition_pause: float | None = None, seed: int = 0,
-    ) -> None:  # fmt: skip
-        self.env, self.policy, self.name = env, policy, name or policy.name
-        self.transition_pause = transition_pause
-        self._hands = hands or HarnessHands(env)
+    def __init__(self, env: Any, policy: Policy, *, seed: int = 0) -> None:
+        self.env, self.policy, self.name = env, policy, policy.name
+        self._hands = HarnessHands(env)
         self._seed = seed
         self._past: list[Said] = []
         self._max_steps: int | None = None
@@ -154,11 +134,7 @@ class HarnessAgent:
         """The current screen as a policy sees it: PNG of the RGB array."""
         from PIL import Image
 
-        if self.transition_pause:
-            import time
-
-            time.sleep(self.transition_pause)
-        state = self.env.get_state(wait_to_stabilize=self.transition_pause is None)
+        state = self.env.get_state(wait_to_stabilize=True)
         out = io.BytesIO()
         Image.fromarray(state.pixels).convert("RGB").save(out, "PNG")
         height, width = state.pixels.shape[:2]

@@ -26,6 +26,12 @@ POINT_TASK = (
 )
 
 
+REPLIES = 64
+"""A checkpoint's replies in flight."""
+TIMEOUT_S = 120.0
+"""Of a call of an endpoint: others' models may think aloud."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A reply's text; or none, and `why` not: `unreadable` (the question can't be put), `no_reply` (the server)."""
@@ -62,11 +68,11 @@ def checkpoint_name(checkpoint: Checkpoint, digest: str = "") -> str:
 
 
 class CheckpointAnswers:
-    """A loaded checkpoint, asked in batches as in training. `batch_size` counts replies in flight."""
+    """A loaded checkpoint, asked in batches as in training."""
 
-    def __init__(self, checkpoint: Checkpoint, batch_size: int = 64) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         self.name = checkpoint_name(checkpoint)
-        self._checkpoint, self._batch_size = checkpoint, batch_size
+        self._checkpoint = checkpoint
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
         from trainer.data.batches import BadSample
@@ -83,7 +89,7 @@ class CheckpointAnswers:
             places.append(place)
         found = generate(
             self._checkpoint.model, self._checkpoint.processor, [rows[place] for place in places],
-            max_new_tokens=max_new_tokens, batch_size=self._batch_size,
+            max_new_tokens=max_new_tokens, batch_size=REPLIES,
         )  # fmt: skip
         for place, completion in zip(places, found, strict=True):
             answers[place] = Answer(completion.text)
@@ -99,8 +105,7 @@ class EndpointAnswers:
 
     def __init__(
         self, base_url: str, model: str, *, words: Words = "told", workers: int = 4, attempts: int = 4,
-        timeout_s: float = 120.0, agent: Callable[[Row], list[dict[str, Any]]] | None = None,
-        extra: dict[str, Any] | None = None,
+        agent: Callable[[Row], list[dict[str, Any]]] | None = None,
     ) -> None:  # fmt: skip
         from generators.policies.chat_endpoint import ChatEndpoint
         from quality.model_client.retry import Retry
@@ -108,8 +113,8 @@ class EndpointAnswers:
         if workers < 1:
             raise ValueError(f"endpoint: expected 1 or more workers, found {workers}")
         self.name = model
-        self._endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=timeout_s))
-        self._words, self._workers, self._agent, self._extra = words, workers, agent, extra
+        self._endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=TIMEOUT_S))
+        self._words, self._workers, self._agent = words, workers, agent
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
         with ThreadPoolExecutor(self._workers) as threads:
@@ -127,7 +132,7 @@ class EndpointAnswers:
         from generators.policies.policy import PolicyError
 
         # others' tokenizers write a point in more tokens, and some think aloud first
-        sampling = Sampling(0.0, 1.0, max(max_new_tokens, 64) if self._words == "told" else max_new_tokens, self._extra)
+        sampling = Sampling(0.0, 1.0, max(max_new_tokens, 64) if self._words == "told" else max_new_tokens)
         try:
             return Answer(self._endpoint.ask(self._messages(row), sampling).text)
         except PolicyError as error:
@@ -160,12 +165,13 @@ class TrainedPrompt:
         return [{"role": "user", "content": [{"type": "text", "text": text}, picture(view.png)]}]
 
 
-def trained_agents(base_url: str, model: str, temperature: float = 0.0, max_tokens: int = 112) -> PolicyMaker:
+def trained_agents(base_url: str, model: str, temperature: float = 0.0) -> PolicyMaker:
     """Policies over a served checkpoint of this project: asked as it was trained."""
     from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
+    from trainer.serving.checkpoint_policy import MAX_NEW_TOKENS
 
-    endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, max_tokens)
+    endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, MAX_NEW_TOKENS)
     prompt: Any = TrainedPrompt()
     return PolicyMaker(model, lambda contract, world: OpenAIAgent(endpoint, prompt, sampling))

@@ -64,9 +64,7 @@ class SuiteOptions:
     progress: bool = False
 
 
-def run_suite(
-    name: str, subject: Subject, options: SuiteOptions | None = None, on_event: OnEvent | None = None
-) -> dict[str, Any]:
+def run_suite(name: str, subject: Subject, options: SuiteOptions | None = None) -> dict[str, Any]:
     """The report of a suite (`suite`, `title`, `policy`, `summary`, `records`, `config`, …).
 
     Raises `ValueError` for an unknown suite or what it lacks, `ImportError` for a harness that isn't installed,
@@ -82,16 +80,16 @@ def run_suite(
         "heldout": _heldout, "grounding": _grounding, "steps": _steps, "worlds": _worlds,
         "android_world": _android_world, "latent": _latent,
     }  # fmt: skip
-    with _bar(known, options.progress, on_event) as told:
+    with _bar(known, options.progress) as told:
         report = runners[known.kind](known, subject, options, told)
     return {"suite": name, "title": known.title, **report, "suite_kind": known.kind}
 
 
 @contextmanager
-def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnEvent | None]:
-    """Passes events on, and shows them as a bar for kinds of suites that have none of their own."""
+def _bar(known: Suite, progress: bool) -> Iterator[OnEvent | None]:
+    """Who shows a suite's events as a bar; None for kinds of suites that have one of their own."""
     if not progress or known.kind not in ("worlds", "latent"):
-        yield on_event
+        yield None
         return
     from tqdm import tqdm
 
@@ -100,8 +98,6 @@ def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnE
         def told(event: dict[str, Any]) -> None:
             bar.total = event.get("of", bar.total)
             bar.update(event.get("done", bar.n) - bar.n)
-            if on_event:
-                on_event(event)
 
         yield told
 

@@ -30,7 +30,6 @@ from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
 
 if TYPE_CHECKING:
-    from pipelines.store import Store
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.online.rollouts import Job, Rollout
 
@@ -48,20 +47,19 @@ def task_cluster(contract: Contract) -> str:
 def world_success(
     checkpoint: Any, contracts: Sequence[Contract], pool: DevicePool, *, seeds: Sequence[int] = (0,),
     attempts: int = 1, temperature: float = 0.0, limits: Limits | None = None, workers: int = 1,
-    folder: str | Path | None = None, store: Store | None = None, ks: Sequence[int] | None = None,
-    cluster: Callable[[Contract], str] = task_cluster, max_new_tokens: int | None = None, thinking: bool = False,
-    device: str = "cpu", batched: bool | None = None, on_event: OnEvent | None = None,
+    folder: str | Path | None = None, cluster: Callable[[Contract], str] = task_cluster,
+    max_new_tokens: int | None = None, thinking: bool = False, batched: bool | None = None,
+    on_event: OnEvent | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Try every contract `attempts` times with every seed → `{"summary", "records", "config"}` (see `summarise`).
 
     `checkpoint` is a loaded `Checkpoint`, its folder, or a `PolicyMaker` (a served model, a scripted agent); or a list
     of them: training seeds of one recipe, which then enter the intervals. `temperature` 0 is greedy, where a second
-    attempt would be the first again; above it replies are drawn by (seed, attempt, turn). `ks` are those of pass@k (1
-    and all attempts of a contract). `folder` keeps what has ended, so that a run that was killed goes on; `store` keeps
-    the screens. Episode seeds of a world are in its contracts' initial state.
+    attempt would be the first again; above it replies are drawn by (seed, attempt, turn). `folder` keeps what has
+    ended, so that a run that was killed goes on. Episode seeds of a world are in its contracts' initial state.
 
     `batched`: replies of episodes that run side by side are made together (`batched_worlds`): much cheaper, and then
-    they depend on `workers` too. By default where a checkpoint is small, `workers` are 2 or more and no store is given.
+    they depend on `workers` too. By default where a checkpoint is small and `workers` are 2 or more.
 
     Raises `ValueError` for no contracts, one that is there twice, attempts out of range, or a contract that no device
     of the pool can run.
@@ -86,10 +84,10 @@ def world_success(
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="world-success-")))
         home.mkdir(parents=True, exist_ok=True)
         for run, one in enumerate(tested):
-            subject = _Subject.of(one, temperature, thinking, max_new_tokens, device)
+            subject = _Subject.of(one, temperature, thinking, max_new_tokens)
             # replies depend on the weights and on how they are drawn: another of either never goes on with this one's
             key = digest([subject.identity, run, temperature, thinking, max_new_tokens, asdict(limits)])[:16]
-            if subject.checkpoint is not None and _batched(batched, subject.checkpoint, workers, store):
+            if subject.checkpoint is not None and _batched(batched, subject.checkpoint, workers):
                 file = home / f"episodes-{digest([key, workers, config])[:16]}.jsonl"
                 records += run_batched(
                     subject.checkpoint, contracts, drawn, pool, file, temperature=temperature, limits=limits,
@@ -100,20 +98,16 @@ def world_success(
             plain = partial(record_of, policy=subject.maker.name, run=run, cluster=cluster)
             with Journal(home, f"episodes-{key}") as journal:
                 found = run_all(
-                    contracts, pool, subject.maker, journal, store=store, workers=workers, seeds=drawn, limits=limits,
+                    contracts, pool, subject.maker, journal, workers=workers, seeds=drawn, limits=limits,
                     progress=lambda done, count, of, plain=plain: told(plain(done), count),  # type: ignore[misc]
                     statistics=RunStatistics(),
                 )  # fmt: skip
             records += [plain(done) for done in found]
-    return {"summary": summarise(records, ks), "records": records, "config": config}
+    return {"summary": summarise(records), "records": records, "config": config}
 
 
-def _batched(wanted: bool | None, checkpoint: Checkpoint, workers: int, store: Store | None) -> bool:
-    if wanted is None:
-        return workers > 1 and store is None and fits(checkpoint)
-    if wanted and store is not None:
-        raise ValueError("world success: batched episodes keep no screens: expected no store, or batched=False")
-    return wanted
+def _batched(wanted: bool | None, checkpoint: Checkpoint, workers: int) -> bool:
+    return workers > 1 and fits(checkpoint) if wanted is None else wanted
 
 
 def _check(
@@ -142,7 +136,7 @@ class _Subject:
     max_new_tokens: int = 0
 
     @classmethod
-    def of(cls, tested: Any, temperature: float, thinking: bool, max_new_tokens: int | None, device: str) -> _Subject:
+    def of(cls, tested: Any, temperature: float, thinking: bool, max_new_tokens: int | None) -> _Subject:
         if isinstance(tested, PolicyMaker):
             return cls(tested, tested.name)
         import threading
@@ -150,7 +144,7 @@ class _Subject:
         from trainer.modeling.checkpoint import load_checkpoint
         from trainer.serving.checkpoint_policy import MAX_NEW_TOKENS, CheckpointPolicy
 
-        loaded = load_checkpoint(tested, device=device) if isinstance(tested, str | Path) else tested
+        loaded = load_checkpoint(tested) if isinstance(tested, str | Path) else tested
         identity, lock, most = parameters_digest(loaded.model), threading.Lock(), max_new_tokens or MAX_NEW_TOKENS
         name = checkpoint_name(loaded, identity)
 
@@ -207,7 +201,7 @@ def _record(
     }  # fmt: skip
 
 
-def summarise(records: Sequence[Mapping[str, Any]], ks: Sequence[int] | None = None) -> dict[str, Any]:
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Intervals over attempts that count: `success`, `finished`, `pass_at_k` by k, success by world, stratum and
     platform; means by task; what policies did wrong; and what isn't counted, by reason.
 
@@ -224,7 +218,7 @@ def summarise(records: Sequence[Mapping[str, Any]], ks: Sequence[int] | None = N
     return {
         "success": _over(counted, "success"), "finished": _over(counted, "finished"),
         "claimed": _over(counted, "claimed"),
-        "pass_at_k": {str(k): _pass(list(groups.values()), k) for k in sorted({*(ks or (1, most))} - {0})},
+        "pass_at_k": {str(k): _pass(list(groups.values()), k) for k in sorted({1, most} - {0})},
         **{f"by_{name}": {value: _over([r for r in counted if r[name] == value], "success")
                           for value in sorted({r[name] for r in counted})}
            for name in ("world", "stratum", "platform")},

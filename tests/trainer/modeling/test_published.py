@@ -65,7 +65,7 @@ def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(
     from transformers import AutoModelForImageTextToText, AutoTokenizer
 
     folder = write_tiny(tmp_path / "hub", kind)
-    wanted = replace(preset(KINDS[kind]), max_pixels=96 * 128)
+    wanted = replace(preset(KINDS[kind]), max_pixels=96 * 128, min_pixels=0)
     model, processor = load_base(wanted, folder)
     assert processor.numbers is None and type(model).__name__ == wanted.architecture
     rows = make_rows(6)
@@ -93,7 +93,7 @@ def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(
 @pytest.mark.parametrize("kind", KINDS)
 def test_replies_are_decoded_with_the_models_own_numbers(kind: str, tmp_path: Path) -> None:
     """Shared heads of keys, experts, and prompts of different lengths."""
-    model, processor = load_base(replace(preset(KINDS[kind]), max_pixels=96 * 128), write_tiny(tmp_path, kind))
+    model, processor = load_base(replace(preset(KINDS[kind]), max_pixels=96 * 128, min_pixels=0), write_tiny(tmp_path, kind))
     rows = make_rows(4)
     made = generate(model, processor, rows, group=2, temperature=1.0, max_new_tokens=9,
                     generator=torch.Generator().manual_seed(1))  # fmt: skip

@@ -21,9 +21,9 @@ SHAPE: dict[str, Any] = {
 }  # fmt: skip
 TINY = NanoBaseConfig(
     sheets=2, layouts=2, held_out_sheets=1, held_out_layouts=2, tokenizer_rows=200, gate_rows=12,
-    gated=("mixed",), warmup=1, threads=1, save_every=2,
+    gated=("mixed",), warmup_steps=1, threads=1, save_steps=2,
     shape=SHAPE,
-    vision=VisionConfig(steps=4, batch_size=2, threads=1, save_every=2),
+    vision=VisionConfig(max_steps=4, batch_size=2, threads=1, save_steps=2),
     curriculum=(Phase("colour", {"colour": 1.0}, 4, batch_size=4),
                 Phase("mixed", {"mixed": 1.0}, 6, frozen=False, batch_size=4)),
 )  # fmt: skip
@@ -71,7 +71,7 @@ def test_a_frozen_phase_leaves_the_tower_as_it_is(built: Path) -> None:
 def test_a_phase_may_begin_with_the_tower_alone(built: Path) -> None:
     from safetensors.torch import load_file
 
-    look = VisionConfig(steps=2, batch_size=2, threads=1, save_every=2)
+    look = VisionConfig(max_steps=2, batch_size=2, threads=1, save_steps=2)
     config = replace(TINY, curriculum=(TINY.curriculum[0], Phase("again", {"colour": 1.0}, 2, batch_size=4, look=look)))
     seen: list[str] = []
     build_nano_base(built / "looked", built, config, progress=False,
@@ -115,7 +115,7 @@ def test_killed_twice_it_goes_on_to_the_same_weights(built: Path, tmp_path: Path
 
 def test_another_config_is_built_anew(built: Path) -> None:
     steps: list[int] = []
-    changed = replace(TINY, curriculum=(TINY.curriculum[0], replace(TINY.curriculum[1], lr=1e-3)))
+    changed = replace(TINY, curriculum=(TINY.curriculum[0], replace(TINY.curriculum[1], learning_rate=1e-3)))
     build_nano_base(
         built / "other", built, changed, progress=False,
         on_event=lambda event: steps.append(event["step"]) if event["kind"] == "step" else None,

@@ -64,7 +64,7 @@ def test_screens_are_full_and_nothing_overlaps_or_hangs_over(drawings: Drawings)
 def test_tokens_learn_their_names_and_only_the_tower_changes(parts: tuple[Any, FilledScreens]) -> None:
     model, screens = parts
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    config = VisionConfig(steps=150, batch_size=8, warmup=5, threads=1, bf16=False, kinds=SHAPES, spells=0)
+    config = VisionConfig(max_steps=150, batch_size=8, warmup_steps=5, threads=1, bf16=False, kinds=SHAPES, spells=0)
     curve = train_vision(model, screens, config, progress=False)
     first, last = ([row["loss"] for row in part] for part in (curve[:10], curve[-10:]))
     assert sum(last) < 0.7 * sum(first)
@@ -83,7 +83,7 @@ def test_a_tower_that_was_taught_before_keeps_its_classes_and_its_size(parts: tu
     import copy
 
     model, screens = copy.deepcopy(parts[0]), parts[1]
-    config = VisionConfig(steps=12, batch_size=4, warmup=1, threads=1, bf16=False, kinds=SHAPES, spells=0)
+    config = VisionConfig(max_steps=12, batch_size=4, warmup_steps=1, threads=1, bf16=False, kinds=SHAPES, spells=0)
     batch = screens.batch(12, 4)
 
     def shown() -> torch.Tensor:
@@ -107,7 +107,7 @@ def test_a_run_goes_on_to_the_same_weights(parts: tuple[Any, FilledScreens], tmp
 
     model, screens = parts
     whole, broken = copy.deepcopy(model), copy.deepcopy(model)
-    config = VisionConfig(steps=6, batch_size=2, threads=1, save_every=2, kinds=SHAPES, spells=0)
+    config = VisionConfig(max_steps=6, batch_size=2, threads=1, save_steps=2, kinds=SHAPES, spells=0)
     curve = train_vision(whole, screens, config, progress=False)
 
     class Killed(Exception):
@@ -133,18 +133,21 @@ def test_letters_are_learned_and_stand_where_the_patches_do(parts: tuple[Any, Fi
     inked = batch.pixels.flatten(1).std(-1) > 1e-3
     assert shows.sum() > 20
     assert inked[shows].float().mean() > 0.95  # a patch that shows a letter isn't blank, which another order would be
-    config = VisionConfig(steps=120, batch_size=6, warmup=5, threads=1, bf16=False, kinds={"text": 1.0}, spells=0)
+    config = VisionConfig(
+        max_steps=120, batch_size=6, warmup_steps=5, threads=1, bf16=False, kinds={"text": 1.0}, spells=0
+    )
     curve = train_vision(model, screens, config, progress=False)
     assert sum(row["spelled"] for row in curve[-10:]) / 10 > 0.15  # the most frequent letter alone: 0.1
 
 
 def test_bad_settings_are_named(parts: tuple[Any, FilledScreens]) -> None:
-    config = VisionConfig(steps=100)
-    late = replace(config, warmup=10, heads_first=40, final_lr_share=1.0)
-    assert [round(late.lr_at(step) / late.lr, 2) for step in (0, 9, 39, 40, 49, 99)] == [0.1, 1.0, 1.0, 0.1, 1.0, 1.0]
-    assert config.lr_at(99) == pytest.approx(config.lr * 0.1, rel=0.1)
-    with pytest.raises(ValueError, match="lr > 0"):
-        VisionConfig(lr=0.0)
+    config = VisionConfig(max_steps=100)
+    late = replace(config, warmup_steps=10, heads_first=40, final_lr_share=1.0)
+    shares = [round(late.learning_rate_at(step) / late.learning_rate, 2) for step in (0, 9, 39, 40, 49, 99)]
+    assert shares == [0.1, 1.0, 1.0, 0.1, 1.0, 1.0]
+    assert config.learning_rate_at(99) == pytest.approx(config.learning_rate * 0.1, rel=0.1)
+    with pytest.raises(ValueError, match="learning_rate > 0"):
+        VisionConfig(learning_rate=0.0)
     model, screens = parts
     with pytest.raises(ValueError, match="a block of 0 to 0, found 3"):
-        train_vision(model, screens, VisionConfig(steps=1, batch_size=2, spells=3, bf16=False), progress=False)
+        train_vision(model, screens, VisionConfig(max_steps=1, batch_size=2, spells=3, bf16=False), progress=False)

@@ -121,7 +121,7 @@ def test_a_model_that_learned_the_steps_aligns_its_own_histories_and_trains_on_t
     thinking = [{**row, "answer": reply_text(action, "mobile", f"step {index}")}
                 for index, (row, action) in enumerate(zip(episode_rows(), ACTIONS, strict=True))]  # fmt: skip
     config = MidtrainConfig(
-        max_steps=100, batch_size=4, warmup_steps=4, learning_rate=3e-3, sigma=(0.0, 0.0), validate_every=0, threads=1
+        max_steps=100, batch_size=4, warmup_steps=4, learning_rate=3e-3, sigma=(0.0, 0.0), eval_steps=0, threads=1
     )
     train(model, processor, ListSource(thinking), config, progress=False)
     play = model_rollouts(model, processor, temperature=0.2, max_new_tokens=48)
@@ -129,5 +129,5 @@ def test_a_model_that_learned_the_steps_aligns_its_own_histories_and_trains_on_t
     assert first.rows == second.rows and first.counts["steps_with_thoughts"] >= 2
     shown = [line for row in first.rows for line in history(row) if line.endswith(")") and "(step " in line]
     assert shown and all(line.partition(". ")[2] for line in shown)
-    again = MidtrainConfig(max_steps=1, batch_size=2, warmup_steps=0, validate_every=0, threads=1)
+    again = MidtrainConfig(max_steps=1, batch_size=2, warmup_steps=0, eval_steps=0, threads=1)
     train(model, processor, ListSource(first.rows), again, progress=False)

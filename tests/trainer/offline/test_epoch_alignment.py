@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 THOUGHTS = ("go on", "it is below")
 CONFIG = OfflineConfig(
     "web", updates=5, prompts=5, num_generations=2, learning_rate=1e-4, warmup_steps=1, validation_limit=3,
-    validation_samples=0, held_out_limit=3, held_out_samples=1, eval_every=5, save_every=1, keep="last", threads=1,
+    validation_samples=0, held_out_limit=3, held_out_samples=1, eval_steps=5, save_steps=1, keep="last", threads=1,
     grpo=GrpoConfig(max_completion_length=48), align=True,
     alignment=AlignmentConfig(num_generations=4, target_length=5, variants=2, sparse_share=0.5),
 )  # fmt: skip

@@ -26,7 +26,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "a rank with nothing to do": {"micro_batch": 8, "freeze_vision": True},
     "several iterations": {"micro_batch": 1, "num_iterations": 2, "mode": "async", "gradient_checkpointing": True},
 }
-RUN = {"updates": 2, "tasks_per_update": 2, "num_generations": 4, "workers": 2, "validate_every": 1, "save_every": 1,
+RUN = {"updates": 2, "tasks_per_update": 2, "num_generations": 4, "workers": 2, "eval_steps": 1, "save_steps": 1,
        "grpo": {"max_completion_length": 24}}  # fmt: skip
 
 

@@ -126,7 +126,7 @@ def test_a_run_learns_from_judged_rollouts(
     start: Path, tmp_path: Path, server: Eyes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = [undecided(task(1, number)) for number in range(4)]
-    config = settings(updates=2, success_judge="eyes", validate_every=0)
+    config = settings(updates=2, success_judge="eyes", eval_steps=0)
     monkeypatch.delenv(ENDPOINT, raising=False)
     with pytest.raises(ValueError, match="no rule decides 4 tasks, the first 'Click the right one of two boxes'; name"):
         train(start, tmp_path / "none", settings(updates=1), tasks=tasks)

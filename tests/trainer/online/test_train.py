@@ -28,9 +28,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_it_learns_what_pays(start: Path, tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
-    config = settings(
-        updates=20, tasks_per_update=6, num_generations=8, learning_rate=1.5e-3, validate_every=0, workers=24
-    )
+    config = settings(updates=20, tasks_per_update=6, num_generations=8, learning_rate=1.5e-3, eval_steps=0, workers=24)
     made = train(start, tmp_path / "out", config, on_event=events.append, validation=4)
     curve = made.metrics["curve"]
     first, last = (sum(row["success"] for row in rows) / 4 for rows in (curve[:4], curve[-4:]))
@@ -68,7 +66,7 @@ def test_what_isnt_to_learn_stays_as_it_is(start: Path, tmp_path: Path) -> None:
 
 
 def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path) -> None:
-    config = settings(save_every=2)
+    config = settings(save_steps=2)
     whole = train(start, tmp_path / "whole", config)
     at = random.Random().randrange(1, 44)  # 4 updates of 2 tasks, 1 or 2 actions each, and the validation
     killed(start, tmp_path / "cut", config, tmp_path / "state", at)
@@ -82,7 +80,7 @@ def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path) -> None:
 
 
 def test_an_asynchronous_run_loses_nothing_and_uses_nothing_twice(start: Path, tmp_path: Path) -> None:
-    config = settings(mode="async", updates=5, save_every=2, max_staleness=2)
+    config = settings(mode="async", updates=5, save_steps=2, max_staleness=2)
     at = random.Random().randrange(20, 50)
     killed(start, tmp_path / "out", config, tmp_path / "state", at)
     [folder] = list((tmp_path / "state").glob("*/rollouts"))

@@ -17,7 +17,7 @@ from trainer.midtrain import ListSource, MidtrainConfig, _Run, train
 from trainer.modeling.model import recompute, speed_up
 from trainer.runtime.parallel import Ranks, launched, ranks
 
-CONFIG = MidtrainConfig(max_steps=5, batch_size=6, warmup_steps=1, save_every=2, validate_every=0, threads=1,
+CONFIG = MidtrainConfig(max_steps=5, batch_size=6, warmup_steps=1, save_steps=2, eval_steps=0, threads=1,
                         max_grad_norm=1e9, max_length=192, packing_window=16)  # fmt: skip
 FORMS: dict[str, dict[str, Any]] = {
     "padded": {"padding_free": False},

@@ -13,7 +13,7 @@ from event_files import scalars_of
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.runtime.tracking import Watch, kept
 
-CONFIG = MidtrainConfig(max_steps=6, batch_size=3, warmup_steps=1, save_every=2, validate_every=3, threads=1)
+CONFIG = MidtrainConfig(max_steps=6, batch_size=3, warmup_steps=1, save_steps=2, eval_steps=3, threads=1)
 
 
 class Stop(Exception):

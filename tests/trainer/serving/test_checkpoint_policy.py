@@ -81,7 +81,7 @@ def test_what_was_trained_is_done(checkpoint: Checkpoint, rows: list[dict[str, A
 
     [row, *_] = [r for r in rows if r["objective"] == "navigation" and "Click" in r["answer"]]
     config = MidtrainConfig(
-        max_steps=100, batch_size=2, learning_rate=3e-3, warmup_steps=10, sigma=(0.0, 0.0), threads=1, validate_every=0
+        max_steps=100, batch_size=2, learning_rate=3e-3, warmup_steps=10, sigma=(0.0, 0.0), threads=1, eval_steps=0
     )
     train(checkpoint.model, checkpoint.processor, ListSource([row]), config, progress=False)
     goal = prompt_text(row["messages"]).splitlines()[0].removeprefix("Goal: ")
