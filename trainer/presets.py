@@ -84,8 +84,8 @@ class Preset:
     def __post_init__(self) -> None:
         if bool(self.source) == (self.shape is not None):
             raise ValueError(f"preset {self.name}: expected exactly one of source and shape")
-        if not 0 <= self.min_pixels <= self.max_pixels:
-            raise ValueError(f"preset {self.name}: expected 0 <= min_pixels <= max_pixels, found {self.min_pixels} and "
+        if self.source and not 0 < self.min_pixels <= self.max_pixels:
+            raise ValueError(f"preset {self.name}: expected 0 < min_pixels <= max_pixels, found {self.min_pixels} and "
                              f"{self.max_pixels}")  # fmt: skip
 
     def plain(self) -> dict[str, Any]:

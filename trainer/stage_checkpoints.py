@@ -21,7 +21,8 @@ from trainer.modeling.model import build_model, parameter_count
 from trainer.modeling.tokenizer import train_tokenizer
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
-from trainer.stages import HELDOUT, MIXTURE, SHARDS, Context, Made, preset_from
+from trainer.stage_settings import preset_from
+from trainer.stages import HELDOUT, MIXTURE, SHARDS, Context, Made
 
 if TYPE_CHECKING:
     from trainer.offline.config import OfflineConfig

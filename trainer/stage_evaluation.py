@@ -14,6 +14,7 @@ from schemas.ids import canonical_json
 from trainer.data.rows import light_rows, screen_elements, with_pictures
 from trainer.evaluation.controls import BlindTable, picture_key
 from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
+from trainer.evaluation.records import Records
 from trainer.modeling.checkpoint import load_checkpoint
 from trainer.stages import HELDOUT, SHARDS, Context, Made
 
@@ -59,6 +60,10 @@ def _controlled(summary: dict[str, Any]) -> bool:
 
 
 def _table(records: list[dict[str, Any]]) -> pa.Table:
-    """One row per sample; a measure that a sample hasn't is null."""
+    """One row per sample, columns by name; a measure that a sample has not is null. Raises `ValueError` for one that
+    `Records` doesn't say."""
     names = sorted({name for record in records for name in record})
-    return pa.table({name: pa.array([record.get(name) for record in records]) for name in names})
+    if unknown := set(names) - set(Records.schema.names):
+        raise ValueError(f"records: unknown column {sorted(unknown)}; known are {Records.schema.names}")
+    types = {name: Records.schema.field(name).type for name in names}
+    return pa.table({name: pa.array([record.get(name) for record in records], types[name]) for name in names})

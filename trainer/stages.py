@@ -26,11 +26,10 @@ from typing import Any
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.training_data.mixture import require_scan
-from schemas.ids import canonical_json, digest
-from trainer.presets import NANO_BASE, Preset, Shape, preset
+from schemas.ids import digest
 from trainer.runtime import tracking
-from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent
+from trainer.stage_settings import MERGED, ONLINE, SPECIALISTS, ranks_of, stage_config, weights_folder
 
 CODE_VERSION = "2"
 
@@ -38,72 +37,9 @@ SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evalu
 TASKS = "task_pool/shards"
 BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
 """Worlds of online RL unless its settings name others: those that a Chromium is enough for."""
-SPECIALISTS = ("offline_grounding", "offline_mobile", "offline_web")
-ONLINE = ("online_mobile", "online_web")
-MERGED = ("offline_grounding", *ONLINE)
-"""The specialists that are merged, unless the configuration names others."""
 CHECKPOINTS = ("base", "mid_trained", *SPECIALISTS, *ONLINE, "linear", "unified")
 STAGES = (*CHECKPOINTS, *(f"evaluations/{name}" for name in CHECKPOINTS))
 """Stages in an order that satisfies their inputs."""
-
-DEFAULTS: dict[str, Any] = {
-    "preset": "nano",
-    "shape": {},
-    "seed": 0,
-    "tokenizer_texts": 20_000,
-    "weights": "",
-    "device": "cpu",
-    "midtrain": {"max_steps": 200, "sigma": [40, 15]},
-    "validation_share": 0.08,
-    "validation_rows": 32,
-    "offline": {
-        "updates": 8,
-        "prompts": 8,
-        "eval_steps": 4,
-        "held_out_limit": 64,
-        "held_out_samples": 1,
-        "offline_grounding": {"updates": 16, "prompts": 16, "eval_steps": 8},  # its replies are short
-    },
-    "online": {
-        "updates": 2,
-        "tasks_per_update": 4,
-        "num_generations": 4,
-        "workers": 2,
-        "save_steps": 1,
-        "eval_steps": 0,
-        "validation_share": 0.2,
-        "worlds": None,
-        "world_options": {},
-        "reference": {"episodes": 8},
-        "grpo": {"max_completion_length": 48},
-        "limits": {"step_factor": 1.0, "step_extra": 2},
-    },
-    "staircase": {"form": "short", "seed": 0, "base": "nano_base"},
-    "merge": {
-        "density": [0.2, 0.5, 0.8],
-        "lambda": [0.7, 1.0],
-        "validation_rows": 48,
-        "weights": None,
-        "specialists": list(MERGED),
-    },
-    "evaluate": {},
-}
-"""The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew. `weights`:
-the folder of a checkpoint of Vesper's that is the base, or "nano_base" for the one that nano comes with ("": random, or
-a published preset's own). `staircase`: the form of `staircase/web` ("short" or "long"), its training seed, and what it
-begins from (as `weights`). `merge`: of several densities and lambdas the TIES merge gets those that do best on
-`validation_rows` rows of each domain. `device`: where one process computes ("cpu", "cuda", "cuda:1"); under torchrun
-each rank has its own."""
-
-KEYS: dict[str, tuple[str, ...]] = {
-    "base": ("preset", "shape", "seed", "tokenizer_texts", "weights"),
-    "mid_trained": ("midtrain", "validation_share", "validation_rows", "device"),
-    **dict.fromkeys(SPECIALISTS, ("offline", "validation_share", "device")),
-    **dict.fromkeys(ONLINE, ("online", "device")),
-    "linear": ("merge",),
-    "unified": ("merge", "validation_share", "device"),
-    "evaluations": ("evaluate", "device"),
-}
 
 
 @dataclass(frozen=True)
@@ -195,26 +131,6 @@ def inputs_of(stage: str, config: Mapping[str, Any] | None = None) -> tuple[str,
     return (f"checkpoints/{asset_of(stage).partition('/')[2]}", HELDOUT, SHARDS)
 
 
-def stage_config(stage: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of the whole configuration that a stage depends on, defaults filled in, as plain JSON values.
-
-    Raises `ValueError` naming an unknown key.
-    """
-    require_known("trainer config", config, DEFAULTS)
-    chosen = {}
-    for key in KEYS[stage.partition("/")[0]]:
-        given, default = config.get(key, DEFAULTS[key]), DEFAULTS[key]
-        chosen[key] = {**default, **given} if isinstance(default, dict) else given
-    for key, own in (("offline", SPECIALISTS), ("online", ONLINE)):
-        if stage in own:  # settings of one specialist stand under its own name and win; any given one beats defaults
-            merged: dict[str, Any] = {}
-            for layer in (DEFAULTS[key], config.get(key, {})):
-                merged |= {word: value for word, value in layer.items() if word not in own} | layer.get(stage, {})
-            chosen[key] = merged
-    plain: dict[str, Any] = json.loads(canonical_json(chosen))
-    return plain
-
-
 def run_stage(
     stage: str,
     store_home: str | Path,
@@ -226,15 +142,19 @@ def run_stage(
     """Make a stage's asset unless the same inputs made it before; returns the committed manifest.
 
     `on_event` gets dicts with a `kind`; wall time goes there and into side files only. Raises `StoreError` if an
-    input is missing or failed its checks, `ValueError` for an unknown stage or configuration key.
+    input is missing or failed its checks, `ValueError` for an unknown stage or configuration key, or for `ranks` that
+    torchrun didn't start.
     """
-    asset, chosen = asset_of(stage), stage_config(stage, config or {})
+    asset, store = asset_of(stage), Store(store_home)
+    wanted, started = ranks_of(stage, config or {}), int(os.environ.get("WORLD_SIZE", "1"))
+    if wanted not in (1, started):
+        raise ValueError(f"ranks: {stage} is to train in {wanted} processes, found {started}; start it by `torchrun "
+                         f"--nproc-per-node {wanted} -m trainer {stage} ...` or in the graph, or leave ranks out")  # fmt: skip
+    inputs, chosen = opened(store, stage, config or {})
     if chosen.get("weights"):  # the same folder may hold others tomorrow
         chosen["weights"] = weights_folder(chosen["weights"])
         chosen["weights_digest"] = _digest_of(Path(chosen["weights"]))
-    store = Store(store_home)
     emit = on_event or (lambda event: None)
-    inputs = {name: store.require(name) for name in inputs_of(stage, chosen)}
     if SHARDS in inputs:
         require_scan(store, inputs[SHARDS])
     if stage.startswith("evaluations/"):
@@ -256,9 +176,23 @@ def run_stage(
     return manifest
 
 
-def weights_folder(named: str) -> str:
-    """The folder that `weights` names (see `DEFAULTS`)."""
-    return str(NANO_BASE if named == NANO_BASE.name else Path(named).expanduser()) if named else ""
+def opened(store: Store, stage: str, config: Mapping[str, Any]) -> tuple[dict[str, Manifest], dict[str, Any]]:
+    """A stage's inputs and its settings, which are those of the preset that its checkpoint has.
+
+    Raises `StoreError` if an input is missing or failed its checks, `ValueError` for an unknown configuration key, or
+    a `preset` that isn't the checkpoint's: settings of one size ruin another.
+    """
+    inputs = {name: store.require(name) for name in inputs_of(stage, stage_config(stage, config))}
+    given, start = config.get("preset"), next((name for name in inputs if name.startswith("checkpoints/")), None)
+    if start is None:
+        return inputs, stage_config(stage, config)
+    from trainer.modeling.checkpoint import read_preset
+
+    trained = read_preset(checkpoint_folder(inputs[start])).name
+    if given not in (None, trained):
+        raise ValueError(f"preset: expected {trained}, that of {start}, found {given!r:.40}; make base anew "
+                         "with it, or leave it out")  # fmt: skip
+    return inputs, stage_config(stage, config, trained)
 
 
 def _digest_of(folder: Path) -> str:
@@ -311,19 +245,3 @@ def stage_function(stage: str) -> Callable[[Context, Path], Made]:
         return stages.specialist
     return {"base": stages.base, "mid_trained": stages.mid_trained, "linear": stages.merged,
             "unified": stages.merged}[stage]  # fmt: skip
-
-
-def preset_from(config: Mapping[str, Any]) -> Preset:
-    """The configured preset, with `shape` overrides where it has a shape."""
-    from dataclasses import replace
-
-    found = preset(config["preset"])
-    given = config["shape"]
-    changes: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-    if not changes:
-        return found
-    if found.shape is None:
-        raise ValueError(f"preset {found.name}: shape can't be changed, its weights are published")
-    require_known("shape", changes, Shape.__dataclass_fields__)
-    shape = replace(found.shape, **changes)
-    return replace(found, shape=shape, max_pixels=shape.pixels)

@@ -10,7 +10,9 @@ from typing import Any
 
 from dagster_project.graph import Stage, Work
 from pipelines.storage.manifest import Manifest
-from trainer.stages import CODE_VERSION, ONLINE, STAGES, asset_of, inputs_of
+from trainer.evaluation.records import Records
+from trainer.stage_settings import ONLINE, ranks_of
+from trainer.stages import CODE_VERSION, STAGES, asset_of, inputs_of
 from trainer.staircase import stage as staircase
 
 DESCRIPTIONS = {
@@ -38,8 +40,9 @@ def stages() -> Iterator[Stage]:
         yield Stage(
             key=asset, deps=inputs_of(name), job="train", run=functools.partial(_run, name), description=description,
             kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"), code_version=CODE_VERSION, external=True,
-            owners=("team:training",), table="records" if evaluation else None, pool="trainer",
-            needs=("trainer", "devices") if name in ONLINE else ("trainer",),
+            owners=("team:training",), table="records" if evaluation else None,
+            columns=Records if evaluation else None, pool="trainer",
+            needs=("trainer", "devices") if name in ONLINE else ("trainer",), ranks=functools.partial(_ranks, name),
         )  # fmt: skip
     yield Stage(
         key=staircase.ASSET, deps=(), job="train", run=_staircase, kinds=("pytorch",), external=True,
@@ -51,7 +54,7 @@ def stages() -> Iterator[Stage]:
 
 
 def trainer_config() -> dict[str, Any]:
-    """What $VESPER_TRAINER (JSON, keys of `trainer.stages.DEFAULTS`) changes. Raises `ValueError`."""
+    """What $VESPER_TRAINER (JSON, keys of `trainer.stage_settings.DEFAULTS`) changes. Raises `ValueError`."""
     text = os.environ.get("VESPER_TRAINER") or "{}"  # containers are given empty texts for what nobody set
     try:
         config = json.loads(text)
@@ -72,6 +75,10 @@ def success_judge() -> str:
     """The model that decides online RL's rollouts where no rule does; "" for none."""
     online = trainer_config().get("online")
     return str((online.get("success_judge") if isinstance(online, dict) else None) or "")
+
+
+def _ranks(name: str) -> int:
+    return ranks_of(name, trainer_config())
 
 
 def _run(name: str, work: Work) -> Manifest:

@@ -22,16 +22,9 @@ from pipelines.training_data import shards
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.__main__ import main
-from trainer.stages import (
-    CHECKPOINTS,
-    DEFAULTS,
-    ONLINE,
-    SPECIALISTS,
-    STAGES,
-    checkpoint_folder,
-    run_stage,
-    stage_config,
-)
+from trainer.evaluation.records import Records
+from trainer.stage_settings import DEFAULTS, OF_PRESET, ONLINE, SPECIALISTS, preset_from, stage_config
+from trainer.stages import CHECKPOINTS, STAGES, checkpoint_folder, opened, run_stage
 
 CONFIG: dict[str, Any] = {
     "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
@@ -180,6 +173,8 @@ def test_evaluations_have_controls_and_records_of_the_same_samples(made: dict[st
     assert controls["blind"]["n"] == controls["swapped"]["n"] == controls["random_element"]["n"] > 0
     assert report["summary"]["grounding"]["elements_known"] in (0.0, 1.0)  # the toy gold has no unified screens: 0
     assert compare(records["mid_trained"], records["base"], "format")["n"] == len(ids["base"])
+    written = made["evaluations/unified"].read("records").schema
+    assert {c.name: c.type for c in written} == {n: Records.schema.field(n).type for n in written.names}
 
 
 def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
@@ -193,6 +188,47 @@ def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
     assert stage_config("offline_grounding", {"offline": {"updates": 3}})["offline"] == {**pointing, "updates": 3}
     assert stage_config("offline_grounding", {})["offline"] == pointing != common
     assert stage_config("base", {})["preset"] == DEFAULTS["preset"]
+
+
+@pytest.mark.parametrize("name", OF_PRESET)
+def test_a_published_presets_settings_lie_between_the_defaults_and_what_is_given(name: str) -> None:
+    """And each trainer takes them."""
+    from trainer.midtrain import config_from as midtrain
+    from trainer.offline.config import config_from as offline
+    from trainer.online.config import config_from as online
+    from trainer.online.stage import OF_THE_STAGE
+
+    given = {"midtrain": {"max_steps": 700}, "offline": {"offline_web": {"updates": 9}}}
+    mid = midtrain(stage_config("mid_trained", given, name)["midtrain"])
+    assert (mid.max_steps, mid.learning_rate, mid.packing, mid.gradient_checkpointing) == (700, 1e-5, True, True)
+    web = offline("web", stage_config("offline_web", given, name)["offline"])
+    assert (web.updates, web.learning_rate, web.gradient_checkpointing) == (9, 1e-6, True)
+    pointing = offline("grounding", stage_config("offline_grounding", given, name)["offline"])
+    assert pointing.updates == OF_PRESET[name]["offline"]["updates"]
+    live = stage_config("online_web", given, name)["online"]
+    live = online({word: value for word, value in live.items() if word not in OF_THE_STAGE})
+    assert (live.mode, live.workers, live.learning_rate, live.reference.episodes) == ("async", 64, 1e-6, 200)
+    nano = midtrain(stage_config("mid_trained", {}, "nano")["midtrain"])
+    assert nano == midtrain(stage_config("mid_trained", {})["midtrain"]) != mid
+
+
+def test_another_preset_than_the_checkpoints_is_refused(store: Store, made: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="preset: expected nano, that of checkpoints/base, found '8b'; make base anew"):
+        run_stage("mid_trained", store.home, {**CONFIG, "preset": "8b"}, progress=False)
+    _, chosen = opened(store, "mid_trained", {**CONFIG, "preset": "nano"})
+    assert chosen == stage_config("mid_trained", CONFIG)
+
+
+def test_a_published_presets_pictures_are_those_that_are_asked_for() -> None:
+    asked = preset_from({"preset": "8b", "shape": {}, "pixels": [900_000, 1_000_000]})
+    assert (asked.min_pixels, asked.max_pixels) == (900_000, 1_000_000)
+    for config, told in (
+        ({"preset": "8b", "shape": {}, "pixels": [2, 1]}, r"expected \[least, largest\]"),
+        ({"preset": "nano", "shape": {}, "pixels": [1, 2]}, "say shape.pixels"),
+        ({"preset": "8b", "shape": {"hidden": 64}}, "shape can't be changed"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            preset_from(config)
 
 
 def test_a_device_that_is_not_here_is_named(

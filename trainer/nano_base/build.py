@@ -71,7 +71,7 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     from trainer.modeling.model import build_model
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
-    from trainer.stages import preset_from
+    from trainer.stage_settings import preset_from
 
     folder, used, texts = work / "0-random", preset_from({"preset": "nano", "shape": config.shape}), sorted(texts)
     every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS)}, "tokenizer")

@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.runtime.parallel import NotTrained, Ranks, hollow_models
 from trainer.runtime.tracking import OnEvent
-from trainer.stages import ONLINE, SPECIALISTS, Context
+from trainer.stage_settings import SHARED, SPECIALISTS
+from trainer.stages import Context
 
 if TYPE_CHECKING:
     from trainer.rl.learner import LearnerConfig
-
-SHARED = ("mid_trained", *SPECIALISTS, *ONLINE)
-"""Stages whose training all ranks do."""
 
 
 class _Trained(Exception):
@@ -77,8 +75,8 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratc
             raise _Trained
 
     store = Store(home)
-    inputs = {name: store.require(name) for name in stages.inputs_of(stage)}
-    context = stages.Context(store, stage, stages.stage_config(stage, config), inputs, event, scratch, False)
+    inputs, chosen = stages.opened(store, stage, config)
+    context = stages.Context(store, stage, chosen, inputs, event, scratch, False)
     with hollow_models():
         if stage != "mid_trained":
             return _learn_along(context)

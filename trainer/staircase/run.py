@@ -20,7 +20,7 @@ from typing import Any
 
 from pipelines.storage.whole_files import put_json
 from trainer.runtime.tracking import OnEvent
-from trainer.stages import weights_folder
+from trainer.stage_settings import weights_folder
 from trainer.staircase.choice import Tasks, choose_tasks
 from trainer.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.staircase.episodes import counts, make_episodes, read_rows

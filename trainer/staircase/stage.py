@@ -12,7 +12,7 @@ from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest
 from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent
-from trainer.stages import DEFAULTS, weights_folder
+from trainer.stage_settings import DEFAULTS, weights_folder
 
 if TYPE_CHECKING:
     from trainer.staircase.config import StaircaseConfig

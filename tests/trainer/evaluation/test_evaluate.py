@@ -13,6 +13,7 @@ from quality.bench.calibration import wilson
 from schemas.actions import Click, Scroll, Type
 from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
 from trainer.evaluation.evaluate import EvalConfig, choose, cluster, compare, evaluate, judge, summarise
+from trainer.evaluation.records import Records
 from trainer.evaluation.statistics import difference, interval, mean_or_none, over, paired
 
 RED, BLUE = draw({"red": (10, 10, 60, 60)}), draw({"blue": (100, 80, 150, 120)})
@@ -201,6 +202,10 @@ def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPat
     assert grounding["present"]["n"] == 2 and report["summary"]["navigation/web"]["step"]["mean"] == 1.0
     assert report["summary"]["navigation"]["by_platform"]["web"]["mean"] == 1.0
     assert {r["cluster"].split(":")[0] for r in report["records"]} == {"screen", "episode"}
+    held = [record.keys() for record in report["records"]]  # both objectives with every control: all that is declared
+    assert set().union(*held) == set(Records.schema.names)
+    always = {column.name for column in Records.schema if not column.nullable}
+    assert always == set.intersection(*map(set, held))
 
 
 def test_a_real_model_is_evaluated(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from drawn import make_rows
+from PIL import Image
 
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
@@ -16,7 +17,7 @@ from trainer.modeling.generation import generate
 from trainer.modeling.model import label_logits, parameter_count, reply_logprobs
 from trainer.modeling.published import load_base, published_config, random_base
 from trainer.modeling.tokenizer import SPECIAL
-from trainer.presets import PRESETS, preset
+from trainer.presets import PRESETS, image_processor, preset
 
 KINDS = {"dense": "2b", "moe": "30b-a3b"}
 
@@ -60,12 +61,28 @@ def write_tiny(folder: Path, kind: str) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(("size", "tokens"), [
+    ((1280, 720), 40 * 22),  # as it is, to whole tokens of 32 px
+    ((360, 800), 11 * 25),
+    ((2560, 1600), 80 * 50),
+    ((100, 60), 11 * 7),  # enlarged to the least that the model was trained on
+])  # fmt: skip
+def test_a_screen_keeps_its_pixels(size: tuple[int, int], tokens: int) -> None:
+    grid = image_processor(preset("8b"))(Image.new("RGB", size), return_tensors="pt")["image_grid_thw"]
+    assert int(grid.prod()) // 4 == tokens
+
+
+def test_a_larger_screen_is_made_to_fit() -> None:
+    grid = image_processor(preset("8b"))(Image.new("RGB", (3840, 2160)), return_tensors="pt")["image_grid_thw"]
+    assert 3_900 < int(grid.prod()) // 4 <= 4_096
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(kind: str, tmp_path: Path) -> None:
     from transformers import AutoModelForImageTextToText, AutoTokenizer
 
     folder = write_tiny(tmp_path / "hub", kind)
-    wanted = replace(preset(KINDS[kind]), max_pixels=96 * 128, min_pixels=0)
+    wanted = replace(preset(KINDS[kind]), max_pixels=96 * 128, min_pixels=32 * 32)
     model, processor = load_base(wanted, folder)
     assert processor.numbers is None and type(model).__name__ == wanted.architecture
     rows = make_rows(6)
@@ -93,7 +110,9 @@ def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(
 @pytest.mark.parametrize("kind", KINDS)
 def test_replies_are_decoded_with_the_models_own_numbers(kind: str, tmp_path: Path) -> None:
     """Shared heads of keys, experts, and prompts of different lengths."""
-    model, processor = load_base(replace(preset(KINDS[kind]), max_pixels=96 * 128, min_pixels=0), write_tiny(tmp_path, kind))
+    model, processor = load_base(
+        replace(preset(KINDS[kind]), max_pixels=96 * 128, min_pixels=32 * 32), write_tiny(tmp_path, kind)
+    )
     rows = make_rows(4)
     made = generate(model, processor, rows, group=2, temperature=1.0, max_new_tokens=9,
                     generator=torch.Generator().manual_seed(1))  # fmt: skip

@@ -14,7 +14,7 @@ from trainer.nano_base.curriculum import CURRICULUM, NanoBaseConfig
 from trainer.nano_base.gate import gate
 from trainer.nano_base.source import Drawings
 from trainer.presets import NANO_BASE
-from trainer.stages import weights_folder
+from trainer.stage_settings import weights_folder
 
 
 def test_they_tell_what_they_were_made_of() -> None:

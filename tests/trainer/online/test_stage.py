@@ -19,7 +19,8 @@ from generators.task_pool import build_shards, build_static
 from pipelines.store import PartSpec, Store, StoreError
 from trainer.online.stage import online, online_config, runnable_tasks, split_tasks
 from trainer.presets import preset
-from trainer.stages import STAGES, Context, checkpoint_folder, inputs_of, run_stage, stage_config, stage_function
+from trainer.stage_settings import stage_config
+from trainer.stages import STAGES, Context, checkpoint_folder, inputs_of, run_stage, stage_function
 
 CONFIG: dict[str, Any] = {
     "online": {"worlds": ["choice"], "updates": 2, "tasks_per_update": 2, "grpo": {"max_completion_length": 24},
