@@ -85,7 +85,10 @@ def corpus(f: Mapping[str, float], said: Assumptions, tokens: float) -> list[Lin
     requests, prompt = rows * f["judge's requests a native row"], _judge_prompt(f, said)
     reply = requests * said.judge_reply_tokens
     cores = {
-        "unify": ("rows / rows a second, nested", rows / f["rows unified, nested"]),
+        "unify, rows": ("rows / rows a second, nested", rows / f["rows unified, nested"]),
+        "unify, pictures": (
+            "pictures x pixels / pixels a second",
+            rows * f["pictures a native row"] * said.picture_width * said.picture_height / f["pixels verified"]),
         "rules judge and refinement": ("rows / rows a second", rows / f["rows judged by rules and refined"]),
         "duplicates": ("samples / items a second", samples / f["items deduplicated, embedding included"]),
         "contamination and scan": (

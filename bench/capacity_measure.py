@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def measure(home: Path, rounds: Path, report: Path, generation: Path, results: P
     found: dict[str, tuple[float, str, str]] = {
         "rows unified, flat": (rate("unify, flat"), "rows a core-second", bench),
         "rows unified, nested": (rate("unify, nested"), "rows a core-second", bench),
+        "pixels verified": (_pixels_verified(home), "pixels a core-second, decoded whole and hashed twice", made),
         "rows judged by rules and refined": (rows / stage("verdicts/", "gold/"), "rows a core-second", demo),
         "items deduplicated, embedding included": (
             duplicates.counts["items"] / stage("hygiene/duplicates"), "items a core-second", demo),
@@ -87,6 +89,16 @@ def _area(home: Path) -> float:
         with Image.open(path) as picture:
             total += picture.width * picture.height
     return float(total)
+
+
+def _pixels_verified(home: Path, at_most: int = 500) -> float:
+    """What unify does with a picture that it sees for the first time."""
+    from pipelines.storage.images import read_image
+
+    pictures = [path.read_bytes() for path in sorted((home / "screens").rglob("*.*"))[:at_most]]
+    began = time.process_time()
+    pixels = sum(info.width_px * info.height_px for info in map(read_image, pictures))
+    return pixels / (time.process_time() - began)
 
 
 def _text_tokens(store: Any) -> float:
