@@ -5,6 +5,9 @@ checkpoint's image processor and tokenises by its chat template. Both run in fp3
 `ListSource`; that they train on the same is asserted by the first step's loss. Figures are real tokens (no padding) by
 CPU second of the process, the first steps left out, so that other work on the machine counts less.
 `Trainer` needs accelerate, which the peers' environment has (`bench/peers_env.py`).
+
+Packing is a count, not a time: the share of a sequence's places that hold a token, beside batches of the same rows,
+each padded to its longest.
 """
 
 from __future__ import annotations
@@ -23,10 +26,12 @@ from bench.timing import result
 
 BATCH, WARM, TIMED = 16, 2, 6
 ROWS = 64
+PACKED_ROWS, MAX_LENGTH = 512, 2048
 
 
 def rows(small: int = 1) -> Iterator[dict[str, Any]]:
-    """One line: tokens by CPU second. Raises `AssertionError` if the two don't train on the same."""
+    """Tokens by CPU second, and how full packed sequences are. Raises `AssertionError` if the two don't train on the
+    same."""
     from dataclasses import replace
 
     from bench.tiny import processor_of
@@ -73,3 +78,20 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     assert tokens == theirs["tokens"], f"tokens differ: {tokens} and {theirs['tokens']}"
     ours = tokens / (clock[-1][0] - clock[WARM - 1][0])
     yield result("nano, mid-training", ours, "tokens/CPU s", "transformers Trainer", theirs["tokens_per_s"], digits=0)
+    shapes = ((448, 320), (320, 480), (200, 160))
+    yield _packing(
+        processor, [row for at, size in enumerate(shapes) for row in screens(PACKED_ROWS // small, at, size)]
+    )
+
+
+def _packing(processor: Any, data: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rows of screens of several shapes, in an order that mixes them."""
+    import random
+
+    from trainer.data.packing import bins, fill
+
+    lengths = [processor.length(row) for row in random.Random(0).sample(data, len(data))]
+    packed = fill(lengths, bins(lengths, MAX_LENGTH), MAX_LENGTH)
+    batches = [lengths[start : start + BATCH] for start in range(0, len(lengths), BATCH)]
+    padded = sum(lengths) / sum(len(batch) * max(batch) for batch in batches)
+    return result("nano, packed sequences", 100 * packed, "% of places filled", "padded batches", 100 * padded)
