@@ -3,6 +3,7 @@
 The same rows and picture bytes for all, packed by each in its own format as it comes; one epoch, shuffled, one thread,
 no workers. Twice: `header` opens a picture's header as our reader does by default; `decoded` makes RGB arrays of all.
 That each gave every row once is asserted. Figures are rows by CPU second of the process; files lie in the page cache.
+Ours and datasets take turns in one process.
 MosaicML streaming and LitData run in the peers' environment (`bench/peers_env.py`).
 """
 
@@ -14,13 +15,14 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.timing import cpu, one_core, result  # noqa: E402
+from bench.timing import alternately, one_core, result  # noqa: E402
 
 ROWS, SHARDS, DRAWN, WINDOW = 1_000, 4, 100, 1_024
 ROUNDS = {"header": 3, "decoded": 1}
@@ -39,9 +41,8 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
         text = peers_env.run(Path(__file__).with_name("reader_streaming.py"), folder)
         theirs: dict[str, dict[str, float]] = json.loads(text.splitlines()[-1])
         for how in OPENED:
-            seconds = {"datasets, parquet streaming": cpu(lambda how=how: _datasets(folder, how), ROUNDS[how])}  # type: ignore[misc]
-            ours = cpu(lambda how=how: _ours(folder, how), ROUNDS[how])  # type: ignore[misc]
-            seconds |= {peer: found[how] for peer, found in theirs.items()}
+            ours, datasets = alternately(partial(_ours, folder, how), partial(_datasets, folder, how), ROUNDS[how])
+            seconds = {"datasets, parquet streaming": datasets, **{peer: found[how] for peer, found in theirs.items()}}
             for peer, spent in seconds.items():
                 yield result(f"reader, pictures {how}", count / ours, "rows/CPU s", peer, count / spent, digits=0)
 

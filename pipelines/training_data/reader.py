@@ -204,16 +204,15 @@ class Reader:
     def batch(self, epoch: int, index: int) -> list[Any]:
         """This rank's rows of a global batch, transformed. Random access: no state is read or changed."""
         start = index * self.global_batch
-        listed = self.rows(epoch, index)
-        own = range(self.rank, len(listed), self.world)
-        rows = [self._files.row(*listed[place]) for place in own]  # all are read, then all opened: kinder to caches
-        return [self._good(epoch, start + place, row) for place, row in zip(own, rows, strict=True)]
+        rows = self._files.rows(self.rows(epoch, index)[self.rank :: self.world])
+        # all are read, then all opened: kinder to caches
+        return [self._good(epoch, start + self.rank + place * self.world, row) for place, row in enumerate(rows)]
 
     def _good(self, epoch: int, position: int, row: Row) -> Any:
         """The row transformed; if it is bad, the nearest good one by a fixed rule, so every rank picks the same."""
-        step = max(self.order.rows // _TRIES, 1)
         for attempt in range(_TRIES):
             if attempt:
+                step = max(self.order.rows // _TRIES, 1)
                 row = self._files.row(*self.order.at(epoch, (position + attempt * step) % self.order.rows))
             try:
                 return self._transform(row)

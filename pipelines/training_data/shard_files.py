@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ class _Group:
     __slots__ = ("_columns", "_first", "_names", "_pictures", "size")
 
     def __init__(self, table: pa.Table, first: int) -> None:
-        self._first, self.size = first, table.nbytes
+        self._first, self.size = first, table.get_total_buffer_size()
         self._names = [name for name in table.column_names if name != "images"]
         self._columns = [table[name].to_pylist() for name in self._names]
         self._pictures = _Pictures(table["images"]) if "images" in table.column_names else None
@@ -101,6 +101,32 @@ class _Group:
         if self._pictures is not None:
             made["images"] = self._pictures.of(place)
         return made
+
+
+class _File:
+    """An open shard: where its row groups start, and the leaf columns to read of it."""
+
+    __slots__ = ("_file", "_leaves", "starts")
+
+    def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
+        self._file = pq.ParquetFile(path, pre_buffer=False)  # no thread to fetch a local file
+        sizes = [self._file.metadata.row_group(group).num_rows for group in range(self._file.num_row_groups)]
+        self.starts: list[int] = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+        paths = [self._file.schema.column(place).path for place in range(len(self._file.schema))]
+        wanted = None if columns is None else tuple(f"{name}." for name in columns)
+        self._leaves = [
+            path for path in paths
+            if (wanted is None or f"{path}.".startswith(wanted))
+            and not (path.startswith("images.") and path.endswith(".path"))  # which is for other readers
+        ]  # fmt: skip
+
+    def group(self, number: int) -> _Group:
+        """A row group, read. Raises `OSError` or `ArrowException` if it can't be."""
+        return _Group(self._file.read_row_group(number, self._leaves, use_threads=False), self.starts[number])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 class ShardFiles:
@@ -125,18 +151,22 @@ class ShardFiles:
         """A row as a dict of its own, `images` as a list of encoded bytes. Raises `ShardError`."""
         return self._group(shard, group).row(row)
 
+    def rows(self, places: Iterable[tuple[int, int, int]]) -> list[dict[str, Any]]:
+        """The same for many (shard, row group, row), in the order given."""
+        return [self._group(shard, group).row(row) for shard, group, row in places]
+
     def _group(self, shard: int, group: int) -> _Group:
         key = (shard, group)
         with self._lock:
-            if key in self._groups:
+            known = self._groups.get(key)
+            if known is not None:
                 self._groups.move_to_end(key)
-                return self._groups[key]
-        file, starts = self._file(shard)
+                return known
+        file = self._file(shard)
         try:
-            table = file.read_row_group(group, columns=self._columns, use_threads=False)
+            loaded = file.group(group)
         except (OSError, pa.ArrowException) as error:
             raise ShardError(f"{self._shards[shard].path}: row group {group} can't be read: {error}") from error
-        loaded = _Group(table, starts[group])
         with self._lock:
             if key not in self._groups:
                 self._groups[key] = loaded
@@ -145,23 +175,19 @@ class ShardFiles:
                     self._held -= self._groups.popitem(last=False)[1].size
         return loaded
 
-    def _file(self, shard: int) -> tuple[pq.ParquetFile, list[int]]:
+    def _file(self, shard: int) -> _File:
         """This thread's handle: parquet handles aren't shared between threads."""
-        files: OrderedDict[int, tuple[pq.ParquetFile, list[int]]] = self._local.__dict__.setdefault(
-            "files", OrderedDict()
-        )
+        files: OrderedDict[int, _File] = self._local.__dict__.setdefault("files", OrderedDict())
         if shard in files:
             files.move_to_end(shard)
             return files[shard]
         self._check(shard)
         try:
-            file = pq.ParquetFile(self._shards[shard].path, pre_buffer=False)  # no thread to fetch a local file
+            files[shard] = _File(self._shards[shard].path, self._columns)
         except (OSError, pa.ArrowException) as error:
             raise ShardError(f"{self._shards[shard].path}: can't be opened: {error}") from error
-        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-        files[shard] = (file, np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist())
         if len(files) > OPEN_FILES:
-            files.popitem(last=False)[1][0].close()
+            files.popitem(last=False)[1].close()
         return files[shard]
 
     def _check(self, shard: int) -> None:

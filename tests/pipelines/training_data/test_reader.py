@@ -99,6 +99,51 @@ def test_rows_of_any_number_of_pictures_come_whole_from_any_row_group(tmp_path: 
     assert [sliced.of(n) for n in range(4)] == pictures[2:]
 
 
+def test_of_pictures_only_bytes_are_read_and_of_columns_those_asked_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [path, *_] = store.require("mid_training/shards").paths("shard")
+    read = []
+    original = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "read_row_group",
+        lambda self, n, columns, **k: (read.append(columns), original(self, n, columns, **k))[1],
+    )
+    every, some = (
+        ShardFiles([ShardRows.whole(path)], columns=names).row(0, 0, 0) for names in (None, ["answer", "images"])
+    )
+    pictures = "images.list.element.bytes"
+    assert {name.partition(".")[0] for name in read[0]} == set(every) and pictures in read[0]
+    assert set(read[1]) == {"answer", pictures} and some == {name: every[name] for name in ("answer", "images")}
+    assert not [name for name in read[0] if name.endswith(".path")]
+
+
+def test_memory_is_bounded_and_what_was_given_up_is_read_again(store: Store) -> None:
+    shards = [ShardRows.whole(path) for path in store.require("mid_training/shards").paths("shard")]
+    places = [(n, group, row) for n, s in enumerate(shards) for group, row in zip(s.row_groups, s.rows, strict=True)]
+    roomy = ShardFiles(shards)
+    expected = roomy.rows(places)
+    limit = max(group.size for group in roomy._groups.values())
+    assert len(roomy._groups) > 2 and roomy._held == sum(group.size for group in roomy._groups.values())
+    tight = ShardFiles(shards, cache_bytes=limit)
+    for place, row in list(zip(places, expected, strict=True)) * 2:
+        assert tight.row(*place) == row
+        assert tight._held == sum(group.size for group in tight._groups.values()) <= limit
+
+
+def test_a_row_group_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
+    [path, *_] = store.require("mid_training/shards").paths("shard")
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    [messages] = [c for c in map(group.column, range(group.num_columns)) if c.path_in_schema == "messages"]
+    start = messages.dictionary_page_offset
+    data = bytearray(path.read_bytes())
+    data[start : start + messages.total_compressed_size] = bytes([255]) * messages.total_compressed_size
+    (tmp_path / "torn.parquet").write_bytes(data)
+    with pytest.raises(ShardError, match=r"torn\.parquet: row group 0 can't be read"):
+        ShardFiles([ShardRows.whole(tmp_path / "torn.parquet")]).row(0, 0, 0)
+
+
 def test_epochs_and_seeds_differ_and_equal_ones_agree(store: Store) -> None:
     def first(**options) -> list[list[str]]:
         reader = Reader.from_mixture(store, global_batch=16, window=64, **options)
