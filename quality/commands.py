@@ -6,7 +6,6 @@ Reads `steps*.parquet`, `samples*.parquet`, `screens*.parquet` and `screens/`; w
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.commands import read_tables, write_report
 from quality.items import Part
 from quality.judges.judge import JudgeError, Verdict, identity
 from quality.judges.registry import JudgeConfig, build_judge, build_rewriter, report_of, requests_sent
@@ -40,7 +40,7 @@ def judge_directory(in_dir: Path, out_dir: Path, config: JudgeConfig | None = No
     report["pending"] = sum(verdict.pending for verdict in verdicts)
     if own := report_of(chosen):
         report[chosen.name] = own
-    return _write_report(out_dir, report)
+    return write_report(out_dir, report)
 
 
 def _with_cache(config: JudgeConfig | None, out_dir: Path) -> JudgeConfig:
@@ -75,25 +75,16 @@ def refine_directory(
     risks = risks_of([*first, *refined.verdicts])
     write_risks(out_dir, risks)
     report["share_claimed"] = None if claim is None else claim.share(risks, [*refined.steps, *refined.samples])
-    return _write_report(out_dir, report)
+    return write_report(out_dir, report)
 
 
 def read_directory(in_dir: Path) -> Part:
     """The output folder of `vesper unify` as one part. Raises `ValueError` if it isn't one."""
-    tables = {}
-    for name, table in (("steps", Steps), ("samples", Samples), ("screens", Screens)):
-        paths = sorted(in_dir.glob(f"{name}*.parquet"))
-        try:
-            read = [pq.read_table(path) for path in paths]
-            for one in read:
-                table.check(one)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise ValueError(f"{in_dir}: {name}*.parquet isn't a {name} table of `vesper unify`: {error}") from error
-        tables[name] = pa.concat_tables(read) if read else table.schema.empty_table()
-    if not tables["steps"].num_rows and not tables["samples"].num_rows:
+    steps, samples = read_tables(in_dir, "steps", Steps), read_tables(in_dir, "samples", Samples)
+    screens = read_tables(in_dir, "screens", Screens)
+    if not steps.num_rows and not samples.num_rows:
         raise ValueError(f"{in_dir}: expected steps*.parquet or samples*.parquet with rows, made by `vesper unify`")
-    bank = ScreenBank(tables["screens"], ScreenFolder(in_dir / "screens"))
-    return Part("directory", tables["steps"], tables["samples"], tables["screens"], bank)
+    return Part("directory", steps, samples, screens, ScreenBank(screens, ScreenFolder(in_dir / "screens")))
 
 
 def _write_verdicts(out_dir: Path, verdicts: list[Verdict]) -> None:
@@ -118,9 +109,3 @@ def _write_screens(part: Part, steps: pa.Table, samples: pa.Table, out_dir: Path
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-
-
-def _write_report(out_dir: Path, report: dict[str, Any]) -> dict[str, Any]:
-    text = json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    (out_dir / "report.json").write_text(text, encoding="utf-8")
-    return report

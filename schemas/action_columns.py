@@ -68,13 +68,10 @@ def _point(x: pa.Array, y: pa.Array) -> pa.Array:
     return _join("(", pc.cast(x, pa.string()), ",", pc.cast(y, pa.string()), ")")
 
 
-UNIT_TEXT = pa.array([str(unit) for unit in range(UNITS + 1)])
-
-
 @functools.cache
 def _unit_texts(before: str, after: str) -> pa.Array:
-    """Units 0..1000 with what stands around them."""
-    return _join(before, UNIT_TEXT, after)
+    """Units 0..1000 with what stands around them. Made when asked for: the first `pa.array` loads pandas."""
+    return _join(before, pa.array([str(unit) for unit in range(UNITS + 1)]), after)
 
 
 def _unit_point(before: str, x: pa.Array, y: pa.Array, after: str) -> tuple[pa.Array, pa.Array]:

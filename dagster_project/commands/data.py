@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +61,7 @@ def _shard_arguments(parser: argparse.ArgumentParser) -> None:
 def unify(options: argparse.Namespace) -> int:
     """Native files → unified tables."""
     from pipelines.adapter import Raw
-    from pipelines.export import unify_directory
+    from pipelines.commands import unify_directory
     from pipelines.sources import get
     from pipelines.store import Store
 
@@ -119,17 +118,16 @@ def _folder(path: Path, out: Path) -> Path:
 
 def dedup(options: argparse.Namespace) -> int:
     """A list of texts → its duplicates."""
-    from quality.duplicates.dedup_files import dedup_file
+    from quality.duplicates.commands import dedup_file
 
     more = {"model": options.model} if options.model else {}
     report = dedup_file(options.file, options.threshold, options.out, cache=options.out / "cache", **more)
-    (options.out / "report.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return told(report, ("rows", "pairs", "kept", "displaced"), options.out)
 
 
 def shard(options: argparse.Namespace) -> int:
     """Samples and screens → shards."""
-    from dagster_project.commands.shard import shard_directory
+    from pipelines.commands import shard_directory
 
     keep_off(options.out, options.input, "shards/*.parquet", "index.parquet")
     report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from generators.generation.grounds.ground import Idea
-from generators.generation.tasks.contract import Contract
-from generators.generation.tasks.proposers import Proposal
 from pipelines.storage.manifest import Manifest
 from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
+
+if TYPE_CHECKING:
+    from generators.generation.tasks.proposers import Proposal
 
 
 class CatalogueRows(Table, version=1):
@@ -56,6 +56,10 @@ def proposal_row(proposal: Proposal) -> dict[str, Any]:
 
 def read_proposals(bank: Manifest) -> list[Proposal]:
     """The proposals of a round's bank."""
+    from generators.generation.grounds.ground import Idea
+    from generators.generation.tasks.contract import Contract
+    from generators.generation.tasks.proposers import Proposal
+
     rows = {row["task_id"]: row for row in bank.read("proposals", Proposals.schema).to_pylist()}
     found = []
     for task in bank.read("tasks", Tasks.schema).to_pylist():

@@ -35,7 +35,6 @@ import pyarrow as pa
 
 from pipelines.prompts import prompt_text
 from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store
-from quality.duplicates.dedup_files import dedup_file
 from quality.duplicates.embedding import EMBEDDED, Embedder, normalise
 from quality.duplicates.neighbours import check_threshold, cosines, keep, similar_pairs
 from quality.duplicates.screen_owners import ASSET as SCREENS
@@ -43,7 +42,7 @@ from quality.duplicates.screen_owners import canonical_screens, recording_pairs
 from schemas.ids import digest, item_episode, item_sample
 from schemas.tables import Pairs
 
-__all__ = ["Item", "dedup_file", "find_duplicates", "item_pairs", "keep", "literals"]
+__all__ = ["Item", "find_duplicates", "item_pairs", "keep", "literals"]
 
 ASSET = "hygiene/duplicates"
 CODE_VERSION = "2"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft, ndimage
+import scipy  # not its parts: see trigger_patches
 
 from quality.safety.trigger_patches import GREY, WEAK, edges_of
 
@@ -135,21 +135,21 @@ def _places(
     height, width = pattern.grey.shape
     if height > edges.shape[0] or width > edges.shape[1]:
         return
-    loud = ndimage.maximum_filter((edges > LOUDER * pattern.edge + LOUD).view(np.uint8), 3)
+    loud = scipy.ndimage.maximum_filter((edges > LOUDER * pattern.edge + LOUD).view(np.uint8), 3)
     quiet = (1 - loud).astype(np.float32)
     for edge in (np.s_[:MARGIN], np.s_[-MARGIN:], np.s_[:, :MARGIN], np.s_[:, -MARGIN:]):
         quiet[edge] = 0  # beyond the picture
     weak = (edges >= WEAK) * quiet
     seen, drawn = (_windows(_integral(plane), height, width) for plane in (quiet, weak))
     maybe = (seen >= MIN_QUIET * height * width) & (drawn >= BUSY * pattern.busy * seen)
-    regions, count = ndimage.label(maybe)
+    regions, count = scipy.ndimage.label(maybe)
     if not count:
         return
     grey = pixels.astype(np.float32) @ GREY
     grey = np.pad(grey - np.median(grey[::4, ::4]), MARGIN)  # the ground at 0 keeps the sums small
     if not pattern.shape:
         grey = _fine(grey, quiet)
-    for where in ndimage.find_objects(regions, count):
+    for where in scipy.ndimage.find_objects(regions, count):
         crop = np.s_[where[0].start : where[0].stop + height - 1, where[1].start : where[1].stop + width - 1]
         correlation, slope, share = _masked(grey[crop], quiet[crop], pattern.grey)
         size = np.abs(slope) if pattern.shape else slope
@@ -163,8 +163,8 @@ def _places(
 
 def _fine(grey: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Less the mean of the quiet pixels around: noise and checkers are the same then on any mixture of grounds."""
-    total = ndimage.uniform_filter(grey * mask, FINE)
-    return np.asarray((grey - total / np.maximum(ndimage.uniform_filter(mask, FINE), 1e-3)) * mask, np.float32)
+    total = scipy.ndimage.uniform_filter(grey * mask, FINE)
+    return np.asarray((grey - total / np.maximum(scipy.ndimage.uniform_filter(mask, FINE), 1e-3)) * mask, np.float32)
 
 
 def _integral(plane: np.ndarray) -> np.ndarray:
@@ -185,12 +185,12 @@ def _masked(grey: np.ndarray, mask: np.ndarray, pattern: np.ndarray) -> tuple[np
     nothing can be said."""
     height, width = pattern.shape
     template = pattern - pattern.mean()
-    shape = (fft.next_fast_len(grey.shape[0], real=True), fft.next_fast_len(grey.shape[1], real=True))
+    shape = (scipy.fft.next_fast_len(grey.shape[0], real=True), scipy.fft.next_fast_len(grey.shape[1], real=True))
     valid = np.s_[: grey.shape[0] - height + 1, : grey.shape[1] - width + 1]
     shown = grey * mask
-    of_shown, of_mask = fft.rfft2(shown, shape), fft.rfft2(mask, shape)
-    one, two = (np.conj(fft.rfft2(plane, shape)) for plane in (template, template * template))
-    both, t1, t2 = (fft.irfft2(a * b, shape)[valid] for a, b in ((of_shown, one), (of_mask, one), (of_mask, two)))
+    of_shown, of_mask = scipy.fft.rfft2(shown, shape), scipy.fft.rfft2(mask, shape)
+    one, two = (np.conj(scipy.fft.rfft2(plane, shape)) for plane in (template, template * template))
+    both, t1, t2 = (scipy.fft.irfft2(a * b, shape)[valid] for a, b in ((of_shown, one), (of_mask, one), (of_mask, two)))
     count, i1, i2 = (_windows(_integral(plane), height, width) for plane in (mask, shown, shown * grey))
     enough = count >= MIN_QUIET * height * width
     count = np.maximum(count, 1)

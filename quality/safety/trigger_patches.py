@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # it loads a part when that is first used: the graph, which imports this, has no use for any
 from PIL import Image
-from scipy import ndimage
 
 WEAK, WEAK_JPEG = 3, 5
 """Levels by which neighbours differ at least, in any channel; JPEG makes 1 to 4 out of nothing."""
@@ -82,9 +82,9 @@ def find_patches(image: Image.Image, *, jpeg: bool = False) -> list[Patch]:
     edges = edges_of(pixels)
     loud = grown(edges > STRONG, REACH_JPEG if jpeg else REACH)
     weak = (edges >= (WEAK_JPEG if jpeg else WEAK)) & ~loud
-    labels, count = ndimage.label(grown(weak, GAP))
+    labels, count = scipy.ndimage.label(grown(weak, GAP))
     found: list[Patch] = []
-    for number, where in enumerate(ndimage.find_objects(labels, count), 1):
+    for number, where in enumerate(scipy.ndimage.find_objects(labels, count), 1):
         height, width = (part.stop - part.start for part in where)
         if min(height, width) < MIN_SIDE or max(height, width) > MAX_SIDE + 2 * GAP + 2:
             continue
@@ -160,8 +160,8 @@ def _texture(
         return None
     grey = pixels[top:bottom, left:right].astype(np.float32) @ GREY
     # One mean for all would show the step between the grounds on either side of what is inside.
-    around = ndimage.uniform_filter(grey * quiet, 7) / np.maximum(
-        ndimage.uniform_filter(quiet.astype(np.float32), 7), 1e-3
+    around = scipy.ndimage.uniform_filter(grey * quiet, 7) / np.maximum(
+        scipy.ndimage.uniform_filter(quiet.astype(np.float32), 7), 1e-3
     )
     grey = np.where(quiet, grey - around, 0.0).astype(np.float32)
     if roughness(grey) < ROUGH:

@@ -10,7 +10,7 @@ import pytest
 
 from pipelines import sources
 from pipelines.adapter import Raw
-from pipelines.export import unify_directory
+from pipelines.commands import unify_directory
 from pipelines.raw.rawdata import register_raw
 from pipelines.storage.images import encode_png
 from pipelines.store import Store

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.store import Store, StoreError
-from quality.duplicates.dedup import Item, coarse, decide, dedup_file, find_duplicates, keep, literals
+from quality.duplicates.commands import dedup_file
+from quality.duplicates.dedup import Item, coarse, decide, find_duplicates, keep, literals
 from quality.duplicates.embedding import Embedder
 from quality.duplicates.neighbours import similar_pairs
 

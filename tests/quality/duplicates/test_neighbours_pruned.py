@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.duplicates import dedup_files, neighbours
+from quality.duplicates import commands, neighbours
 from quality.duplicates import pruned_neighbours as pruned
 from quality.duplicates.neighbours import TooManyPairs, cosines, similar_pairs
 
@@ -139,8 +139,8 @@ def test_a_file_with_too_many_pairs_is_named(tmp_path: Path, monkeypatch: pytest
 
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"id": "{n}", "text": "text {n}"}}\n' for n in range(20)))
-    monkeypatch.setattr(dedup_files, "Embedder", Same)
-    monkeypatch.setattr(dedup_files, "MAX_PAIRS", 100)
+    monkeypatch.setattr(commands, "Embedder", Same)
+    monkeypatch.setattr(commands, "MAX_PAIRS", 100)
     with pytest.raises(ValueError, match=r"a\.jsonl: .*expected at most 100, found more") as error:
-        dedup_files.dedup_file(path, 0.9, tmp_path / "out")
+        commands.dedup_file(path, 0.9, tmp_path / "out")
     assert not isinstance(error.value, neighbours.TooManyPairs)

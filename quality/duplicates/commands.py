@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.commands import write_report
 from quality.duplicates.embedding import EMBEDDED, Embedder, normalise
 from quality.duplicates.neighbours import TooManyPairs, check_threshold, keep, similar_pairs
 from schemas.tables import Pairs
@@ -22,12 +23,13 @@ MAX_PAIRS = 20_000_000
 def dedup_file(
     path: str | Path, threshold: float, out: str | Path, *, model: str = EMBEDDED, cache: str | Path | None = None
 ) -> dict[str, Any]:
-    """A parquet or JSONL file with columns `id` and `text` → `pairs.parquet` and `kept.parquet` in `out`.
+    """A parquet or JSONL file with columns `id` and `text` → `pairs.parquet`, `kept.parquet` and `report.json` in
+    `out`.
 
     Every pair of ids whose texts' cosine similarity is at least `threshold` is written once (left < right); kept are
     the rows that the greedy rule of `quality.duplicates.neighbours.keep` leaves, in order of their ids, with all their
-    columns. Texts that are equal up to blanks have similarity 1. Returns counts. Raises one-line `ValueError`s on bad
-    input.
+    columns. Texts that are equal up to blanks have similarity 1. Returns the report. Raises one-line `ValueError`s on
+    bad input.
     """
     check_threshold(threshold)
     table = _read(Path(path))
@@ -56,8 +58,8 @@ def dedup_file(
     standing = set(kept)
     stays = pa.array([name in standing for name in ids], pa.bool_())
     pq.write_table(table.filter(stays).sort_by("id"), folder / "kept.parquet")
-    return {"rows": len(ids), "pairs": len(rows), "kept": len(kept), "displaced": len(displaced),
-            "embedded": embedder.embedded}  # fmt: skip
+    return write_report(folder, {"rows": len(ids), "pairs": len(rows), "kept": len(kept),
+                                 "displaced": len(displaced), "embedded": embedder.embedded})  # fmt: skip
 
 
 def _expand(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.commands import write_report
 from quality.commands import read_directory
 from quality.safety.licence_report import terms
 from quality.safety.personal_data import Policy
@@ -40,7 +40,7 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
         rows = [{"item_id": item, "kind": kind} for item, kind in sorted(texts.held.items())]
         schema = pa.schema([("item_id", pa.string()), ("kind", pa.string())])
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), out_dir / "quarantine.parquet")
-    report = {
+    return write_report(out_dir, {
         "items": texts.counts["items"], "screens": len(looked), "unreadable": unreadable,
         "triggers": len(found.triggers), "items_trigger": len({row["item_id"] for row in found.findings}),
         "items_personal": texts.counts["items_personal"], "items_credential": texts.counts["items_credential"],
@@ -48,10 +48,7 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
         "synthetic": dict(sorted(Counter(r["kind"] for r in findings if r["synthetic"]).items())),
         "patterns": [{k: v for k, v in row.items() if k != "source"} for row in found.rows(name)],
         "licences": _licences(part.samples, sources),
-    }  # fmt: skip
-    text = json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    (out_dir / "report.json").write_text(text, encoding="utf-8")
-    return report
+    })  # fmt: skip
 
 
 def _licences(samples: pa.Table, sources: list[str]) -> dict[str, dict[str, str]]:

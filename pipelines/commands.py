@@ -1,0 +1,141 @@
+"""`vesper unify` and `vesper shard`: stages on plain folders, for use without a store. Those of other packages lie in a
+`commands.py` of their own (`quality`, `quality.safety`, `quality.duplicates`) and read and report with what is here.
+
+The store that makes resuming possible lies in `OUT/.store`; what is exported are copies, so editing one harms nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines import sources
+from pipelines.adapter import Raw
+from pipelines.storage.manifest import Manifest, file_sha256
+from pipelines.store import Check, PartSpec, Store
+from pipelines.training_data.shards import build_shards
+from pipelines.unify import unify_source
+from schemas.ids import digest
+from schemas.tables import Quarantine, Samples, Table
+
+SOURCE = "folder"
+"""Name of the source whose gold the samples of a folder become."""
+
+
+def unify_directory(source: str, raw: Raw, out_dir: Path, *, beam_options: Sequence[str] = ()) -> dict[str, Any]:
+    """Native files → unified tables in a folder; returns the report. A second call with equal inputs does no work.
+
+        OUT/steps-<part>.parquet  samples-<part>.parquet  screens-<part>.parquet  screens/ab/<sha256>.<ext>
+        OUT/quarantine.jsonl      one line per rejected native unit
+        OUT/report.json           native units in, mapped, quarantined; reasons; loss table
+
+    Raises `ValueError` for an unknown source or a folder without its files.
+    """
+    adapter = sources.get(source)
+    if not raw.root.is_dir():
+        raise ValueError(f"raw folder: expected a folder, found none at {raw.root}")
+    out_dir.mkdir(parents=True, exist_ok=True)
+    store = Store(out_dir / ".store")
+    manifest = unify_source(store, source, raw, beam_options=beam_options)
+    for stale in (*out_dir.glob("*-*.parquet"), *out_dir.glob("screens/*/*")):
+        stale.unlink()
+    for entry in manifest.files:
+        if entry.table and (entry.rows or 0) > 0 and entry.table != "quarantine":
+            part = entry.path.rpartition("/part-")[2].removesuffix(f".{entry.table}.parquet")
+            _copy(manifest.root / entry.path, out_dir / f"{entry.table}-{part}.parquet")
+    for screen in manifest.read("screens", columns=["screenshot_sha256"]).to_pylist():
+        path = store.screen_path(screen["screenshot_sha256"])
+        _copy(path, out_dir / "screens" / path.parent.name / path.name)
+    with (out_dir / "quarantine.jsonl").open("w", encoding="utf-8") as stream:
+        for row in manifest.read("quarantine", Quarantine.schema).to_pylist():
+            stream.write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
+    return write_report(out_dir, _unify_report(manifest, adapter.descriptor.record_unit, adapter.descriptor.item_unit))
+
+
+def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[str, Any]:
+    """The counts of a `unified/<source>` manifest as people read them."""
+    counts = manifest.counts
+    return {
+        "source": manifest.asset.rpartition("/")[2],
+        "data_version": manifest.data_version,
+        "records": {
+            "unit": record_unit, "in": counts["records_in"], "mapped": counts["records_mapped"],
+            "quarantined": counts["records_quarantined"],
+        },
+        "items": {
+            "unit": item_unit, "in": counts["items_in"], "mapped": counts["items_mapped"],
+            "quarantined": counts["items_quarantined"],
+        },
+        "rows": {table: manifest.rows(table) for table in ("steps", "samples", "screens", "quarantine")},
+        "images_missing": counts["images_missing"],
+        "images_broken": counts["images_broken"],
+        "quarantine_reasons": counts["reasons"],
+        "loss": counts["losses"],
+        "checks": {check.name: check.passed for check in manifest.checks},
+    }  # fmt: skip
+
+
+def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dict[str, Any]:
+    """`samples*.parquet` and `screens/` of a folder → `shards/*.parquet`, `index.parquet`, `report.json`; returns the
+    report.
+
+    The index lies beside the shards' folder, so `load_dataset("parquet", data_dir=OUT/shards)` sees shards only.
+    Raises `ValueError` if the folder holds no samples, or if the shards' checks fail.
+    """
+    table, paths = read_tables(in_dir, "samples", Samples), sorted(in_dir.glob("samples*.parquet"))
+    if table.num_rows == 0:
+        raise ValueError(
+            f"{in_dir}: expected samples*.parquet with rows, as `vesper refine` writes them, found "
+            + ("none with a row: nothing became gold" if paths else "no such file")
+        )
+    store = Store(out_dir / ".store")
+    for picture in sorted((in_dir / "screens").glob("*/*")):
+        store.put_screen(picture.read_bytes())
+    spec = PartSpec("samples", digest([file_sha256(path) for path in paths]))
+    with store.build(f"gold/{SOURCE}", code_version="1", parts=[spec]) as build:
+        build.run_part(spec, lambda writer: writer.table("samples", table))
+        build.commit(checks=[Check("rows", table.num_rows > 0, str(table.num_rows), "at least 1")])
+    manifest = build_shards(store, [SOURCE], splits=splits)
+    if not manifest.checks_passed:
+        failed = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed)
+        raise ValueError(f"shards of {in_dir}: {failed}")
+    folder = out_dir / "shards"
+    for stale in folder.glob("*.parquet"):
+        stale.unlink()
+    for path in manifest.paths("shard"):
+        _copy(path, folder / path.name)
+    index = manifest.read("index")
+    pq.write_table(index, out_dir / "index.parquet")
+    return write_report(out_dir, {**manifest.counts, "shards": len(manifest.paths("shard")), "samples": index.num_rows,
+                              "data_version": manifest.data_version})  # fmt: skip
+
+
+def read_tables(in_dir: Path, name: str, table: type[Table]) -> pa.Table:
+    """All `<name>*.parquet` of a folder as one table, without rows if there are none. Raises `ValueError` naming the
+    folder if one of them isn't a table of the kind."""
+    try:
+        read = [pq.read_table(path) for path in sorted(in_dir.glob(f"{name}*.parquet"))]
+        for one in read:
+            table.check(one)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ValueError(f"{in_dir}: {name}*.parquet isn't a {name} table of `vesper unify`: {error}") from error
+    return pa.concat_tables(read) if read else table.schema.empty_table()
+
+
+def write_report(out_dir: Path, report: dict[str, Any]) -> dict[str, Any]:
+    """Write `report.json` into a folder; returns the report."""
+    text = json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    (out_dir / "report.json").write_text(text, encoding="utf-8")
+    return report
+
+
+def _copy(source: Path, target: Path) -> None:
+    """No link: who edits an export must not edit the store."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
