@@ -1,7 +1,7 @@
-"""What starts by itself: the nightly refresh, new native files, the training tail (the corpus: `after_refresh`).
+"""What starts by itself: the nightly refresh, new native files, the training tail, suites (corpus: `after_refresh`).
 
 The refresh runs nightly, the corpus when refreshes have ended in whatever state, and the training tail by a condition
-on its inputs' data versions. No asset has both a schedule and a condition.
+on its inputs' data versions; suites too, where somebody switched them on. No asset has both a schedule and a condition.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from schemas.ids import digest
 
 TAIL = (
     dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed()).since_last_handled()
-    & dg.AutomationCondition.all_deps_blocking_checks_passed()
+    & dg.AutomationCondition.all_deps_blocking_checks_passed().ignore(dg.AssetSelection.groups("suites"))
     & ~dg.AutomationCondition.in_progress()
 ).with_label("an input's data changed and its checks passed")
-"""`eager()` would fire on every re-materialisation, even of the same data."""
+"""`eager()` would fire on every re-materialisation, even of the same data. Suites may never have been run, and the
+standings take only what passed: nothing waits for them."""
 
 DEFAULT_CRON, HOURLY = "0 2 * * *", "0 * * * *"
 RETRIES = {"observe_upstream": 0, "train": 5}
@@ -36,13 +37,14 @@ and the second one would find their locks taken."""
 
 def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
     """`observe_upstream` (new revisions), `refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the
-    generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations)."""
+    generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations), `evaluate_suites`."""
     told = {
         "refresh_sources": "Native files to gold, source by source; what hasn't changed is skipped.",
         "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
         "collect_rounds": "Verified trajectories of all rounds into the corpus and the task pool.",
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
         "train": "Checkpoints, evaluations, standings, the nano judge; and the staircase, which nothing else starts.",
+        "evaluate_suites": "The merged agent on worlds, and on the benchmarks whose files are here.",
     }
     seen = [upstream.key_of(name) for name in upstream.names_of(stages)]
     chosen = {name: [asset_key(stage.key) for stage in stages.values() if stage.job == name] for name in told}
@@ -156,4 +158,16 @@ def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefi
         "training_tail", target=dg.AssetSelection.assets(*keys), default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=60, description="Trains and evaluates when an input's data has changed.",
         run_tags=tags_of("train"),
+    )  # fmt: skip
+
+
+def suites_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
+    """The same condition for the suites, which take longer than anybody may want after each training: off until it is
+    switched on."""
+    keys = [asset_key(s.key) for s in stages.values() if s.job == "evaluate_suites"]
+    return dg.AutomationConditionSensorDefinition(
+        "suites_after_training", target=dg.AssetSelection.assets(*keys),
+        default_status=dg.DefaultSensorStatus.STOPPED, minimum_interval_seconds=60,
+        description="Runs suites of evaluation when the merged agent, or a benchmark's files, have changed.",
+        run_tags=tags_of("evaluate_suites"),
     )  # fmt: skip

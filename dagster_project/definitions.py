@@ -30,6 +30,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             automation.new_files_sensor(upstream.names_of(stages), stages, jobs["refresh_sources"]),
             after_refresh.corpus_sensor(jobs["refresh_sources"], jobs["build_corpus"]),
             automation.tail_sensor(stages),
+            automation.suites_sensor(stages),
             alerts.tell_of_failures,
             alerts.tell_of_warnings,
             feedback.new_human_verdicts,

@@ -1,7 +1,8 @@
 """`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
 
 The judge bench with what is made of it, and the staircase, need nothing of the rest: they run beside it, in a second
-process. All else runs in this one, the trainer's stages too, so that torch is loaded once.
+process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites (the job
+`evaluate_suites`) aren't run: they would take as long as all of it.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def run(report_path: Path) -> int:
     home = deployment.home()
     instance.prepare(home)
     settings = deployment.load()
-    stages = graph.stages(settings)
+    stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job != "evaluate_suites"}
     runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
     progress = Progress(runs)

@@ -14,7 +14,7 @@ from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from schemas.tables import Table
 
-Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train"]
+Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train", "evaluate_suites"]
 Event = Mapping[str, Any]
 
 
@@ -57,6 +57,8 @@ class Stage:
     """The columns of `table`, with their meanings."""
     external: bool = False
     """Runs in a process of its own, through Pipes (training, and what needs its memory back afterwards)."""
+    ranks: Callable[[], int] = field(default=lambda: 1)
+    """In how many processes an `external` stage runs, by torchrun where it is more than one; asked when it starts."""
     by_round: bool = False
     """Partitioned: one part a round of the generation loop."""
     owners: tuple[str, ...] = ()
@@ -82,16 +84,18 @@ def stages(deployment: Deployment) -> dict[str, Stage]:
         review,
         safety,
         sources,
+        suites,
         training,
     )
 
     names = sources.enabled(deployment)
+    asked = list(suites.stages(deployment))
     found: dict[str, Stage] = {}
     listed = (
         *sources.stages(deployment), *hygiene.prints(deployment, names), safety.stage(deployment, names),
         *generation.stages(deployment), review.refusals(deployment, [*names, generation.SOURCE]),
         *corpus.stages(deployment, names),
-        *training.stages(), *leaderboard.stages(), *judges.stages(),
+        *training.stages(), *asked, *leaderboard.stages([stage.key for stage in asked]), *judges.stages(),
         *review.stages(deployment, [*names, generation.SOURCE]),
     )  # fmt: skip
     for stage in listed:

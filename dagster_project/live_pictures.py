@@ -1,7 +1,7 @@
-"""Pictures of a stage that runs in a process of its own, shown while it runs: each is an observation of its asset.
+"""Pictures and figures of a stage, shown while it runs: observations of its asset, whose numbers Dagster plots.
 
-Pipes keeps custom messages until the process has ended, so its reader hands those with a picture on as they come
-(`run_stage.Reporter` sends them, few and small). An observation without a data version changes nothing downstream.
+Pipes keeps custom messages until the process has ended, so its reader hands those with a picture or figures on as they
+come (`run_stage.Reporter` sends them, few and small). An observation without a data version changes nothing downstream.
 """
 
 from __future__ import annotations
@@ -15,27 +15,35 @@ import dagster as dg
 
 Message = Mapping[str, Any]
 Show = Callable[[Message], None]
+LIVE = ("picture", "figures")
+"""What a message has that is shown as it comes."""
 
 
 def show_on(context: dg.AssetExecutionContext) -> Show:
     """What shows a message of `run_stage.Reporter` on the asset that is being made, also from another thread."""
 
     def show(message: Message) -> None:
-        from dagster_project.pictures import markdown
-
         try:
-            text = markdown(base64.b64decode(message["picture"]), "screens", message["caption"])
             partition = context.partition_key if context.has_partition_key else None
-            metadata = {"picture": dg.MetadataValue.md(text)}
-            context.log_event(dg.AssetObservation(context.asset_key, partition=partition, metadata=metadata))
-        except Exception as error:  # no picture is worth a run
-            context.log.warning(f"a picture can't be shown: {type(error).__name__}: {str(error)[:200]}")
+            context.log_event(dg.AssetObservation(context.asset_key, partition=partition, metadata=_metadata(message)))
+        except Exception as error:  # nothing to look at is worth a run
+            context.log.warning(f"what the stage shows can't be told: {type(error).__name__}: {str(error)[:200]}")
 
     return show
 
 
-class PictureReader(dg.PipesTempFileMessageReader):
-    """Reads messages as its base does, and hands those with a picture to `show` at once."""
+def _metadata(message: Message) -> dict[str, dg.MetadataValue[Any]]:
+    """Of an observation: figures by their tags, or the picture."""
+    from dagster_project.pictures import markdown
+
+    if "figures" in message:
+        return {tag: dg.MetadataValue.float(value) for tag, value in message["figures"].items()}
+    text = markdown(base64.b64decode(message["picture"]), "screens", message["caption"])
+    return {"picture": dg.MetadataValue.md(text)}
+
+
+class LiveReader(dg.PipesTempFileMessageReader):
+    """Reads messages as its base does, and hands those of `LIVE` to `show` at once."""
 
     def __init__(self, show: Show) -> None:
         super().__init__()
@@ -49,14 +57,14 @@ class PictureReader(dg.PipesTempFileMessageReader):
 
 
 class _Handler:
-    """Pipes' own handler, but for pictures."""
+    """Pipes' own handler, but for what is shown at once."""
 
     def __init__(self, handler: dg.PipesMessageHandler, show: Show) -> None:
         self._handler, self._show = handler, show
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
         said = message["params"].get("payload") if message["method"] == "report_custom_message" else None
-        if isinstance(said, Mapping) and "picture" in said:
+        if isinstance(said, Mapping) and any(name in said for name in LIVE):
             self._show(said)
         else:
             self._handler.handle_message(cast("Any", message))

@@ -23,10 +23,10 @@ MAX_NUMBERS = 60
 
 
 def row_count(stage: Stage, manifest: Manifest) -> int:
-    """Rows of the asset's main table; where it has none, its (native) files."""
+    """Rows of the asset's main table; where it has none, its records, or its (native) files."""
     if stage.table:
         return manifest.rows(stage.table)
-    return int(manifest.counts.get("files", len(manifest.files)))
+    return int(manifest.counts.get("records", manifest.counts.get("files", len(manifest.files))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,9 +14,12 @@ from dagster_project import judge_pictures
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from trainer.staircase.report import MARKDOWN
+from trainer.suites.leaderboard import REPORT
 
 SIDE_PX = 420
 INK, ACCENT, PALE = "#33415c", "#d1495b", "#9db4c0"
+FEW = 20
+"""Points of a line that are marked: looks are rare, and one alone would not be seen."""
 
 
 def of(manifest: Manifest, store: Store) -> dict[str, str]:
@@ -25,7 +28,7 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
     painter: Callable[[Manifest, Store], dict[str, str]] | None = {
         "unified": _records, "verdicts": _scores, "gold": _gold, "hygiene": _hygiene, "task_pool": _strata,
         "generation": _generated, "checkpoints": _curves, "evaluations": _evaluation, "cards": _sheet,
-        "staircase": _staircase,
+        "suites": _suite, "staircase": _staircase,
     }.get(group)  # fmt: skip
     if manifest.asset in ("mid_training/shards", "evaluations/heldout"):
         painter = _shards
@@ -266,17 +269,18 @@ def _curves(manifest: Manifest, store: Store) -> dict[str, str]:
         return _lines("loss", "Loss by step", {"loss": [(s["step"], s["loss"]) for s in curve.get("steps", [])]})
     if "rl.json" in names:
         metrics = json.loads(manifest.file("rl.json").read_text(encoding="utf-8"))
-        updates = metrics.get("curve", [])
-        rewards = [
-            (row.get("update", i), row["reward"]) for i, row in enumerate(updates) if row.get("reward") is not None
-        ]
-        looks = [(row["update"], row["reward"]) for row in metrics.get("looks", []) if row.get("reward") is not None]
-        return _lines("reward", "Reward by update", {"sampled in training": rewards, "validation": looks})
+        curve, looks = metrics["curve"], metrics["looks"]
+        success = {f"{word} success": _points(looks, f"{word}_success", 100) for word in ("step", "trace")}
+        reward = {"sampled in training": _points(curve, "reward"), "validation": _points(looks, "reward")}
+        return {**_lines("success", "Success on validation by update, %", success),
+                **_lines("reward", "Reward by update", reward)}  # fmt: skip
     if "online_rl.json" in names:
         found = json.loads(manifest.file("online_rl.json").read_text(encoding="utf-8"))
-        series = {name: [(row["update"], row[name]) for row in found["curve"] if row.get(name) is not None]
-                  for name in ("success", "reward")}  # fmt: skip
-        drawn = _lines("success", "Rollouts by update", series)
+        success = {"sampled in training": _points(found["curve"], "success", 100),
+                   "validation": _points(found["validation"], "success", 100)}  # fmt: skip
+        reward = {"sampled in training": _points(found["curve"], "reward")}
+        drawn = {**_lines("success", "Success of rollouts by update, %", success),
+                 **_lines("reward", "Reward of rollouts by update", reward)}  # fmt: skip
         if "rollout.png" in names:
             drawn["rollout"] = markdown(manifest.file("rollout.png").read_bytes(), "screens of a rollout")
         return drawn
@@ -287,6 +291,11 @@ def _curves(manifest: Manifest, store: Store) -> dict[str, str]:
     return {}
 
 
+def _points(rows: Sequence[Mapping[str, Any]], name: str, scale: float = 1.0) -> list[tuple[float, float]]:
+    """A figure of RL by update, in the rows that have it."""
+    return [(row["update"], scale * row[name]) for row in rows if row.get(name) is not None]
+
+
 def _lines(name: str, title: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, str]:
     drawn = {label: points for label, points in series.items() if points}
     if not drawn:
@@ -294,8 +303,11 @@ def _lines(name: str, title: str, series: Mapping[str, Sequence[tuple[float, flo
 
     def draw(axes: Any) -> None:
         for (label, points), colour in zip(drawn.items(), (INK, ACCENT), strict=False):
-            axes.plot([p[0] for p in points], [p[1] for p in points], color=colour, linewidth=1.2, label=label)
-        if len(drawn) > 1:
+            few = "o" if len(points) < FEW else ""
+            axes.plot([p[0] for p in points], [p[1] for p in points], few + "-", color=colour, linewidth=1.2,
+                      markersize=3, label=label)  # fmt: skip
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if len(series) > 1:  # also where one has no points: which is it that is drawn?
             axes.legend(fontsize=7, frameon=False)
 
     return {name: markdown(_chart(draw, title), title)}
@@ -310,7 +322,23 @@ def _evaluation(manifest: Manifest, store: Store) -> dict[str, str]:
     if "navigation" in summary:
         bars += [(f"step: {name}", summary["navigation"][name]) for name in ("step", "type", "format")]
         bars.append(("step: blind", summary["navigation"]["controls"]["blind"]))
-    bars = [(name, value) for name, value in bars if value.get("mean") is not None]
+    plain = ("grounding", "step: step", "step: type", "step: format")
+    return _intervals("Held-out figures (dark) beside their controls, 95 % intervals", bars, plain)
+
+
+def _suite(manifest: Manifest, store: Store) -> dict[str, str]:
+    """The headline of a suite beside its strata, or its controls."""
+    summary = json.loads(manifest.file(REPORT).read_text(encoding="utf-8"))["summary"]
+    name = str(summary["headline_of"])
+    beside = {**summary.get("by_stratum", {}), **summary.get("controls", {})}
+    bars = [(name, summary["headline"]), *((word.replace("_", " "), value) for word, value in beside.items())]
+    what = "strata" if "by_stratum" in summary else "controls"
+    return _intervals(f"{manifest.asset}: {name} (dark) beside its {what}, 95 % intervals", bars, (name,))
+
+
+def _intervals(title: str, named: Sequence[tuple[str, Mapping[str, Any]]], plain: Collection[str]) -> dict[str, str]:
+    """Bars of shares with their intervals, those of `plain` dark; without those over nothing."""
+    bars = [(name, value) for name, value in named if value.get("mean") is not None]
     if not bars:
         return {}
 
@@ -320,13 +348,10 @@ def _evaluation(manifest: Manifest, store: Store) -> dict[str, str]:
             [max(0.0, m - 100 * v["low"]) for m, (_, v) in zip(means, bars, strict=True)],
             [max(0.0, 100 * v["high"] - m) for m, (_, v) in zip(means, bars, strict=True)],
         ]
-        plain = ("grounding", "step: step", "step: type", "step: format")
         axes.bar(
             [n for n, _ in bars], means, yerr=errors, capsize=2, color=[INK if n in plain else PALE for n, _ in bars]
         )
         axes.set_ylabel("%", fontsize=7, color=INK)
         axes.tick_params(axis="x", rotation=20)
 
-    return {
-        "figures": markdown(_chart(draw, "Held-out figures (dark) beside their controls, 95 % intervals"), "evaluation")
-    }
+    return {"figures": markdown(_chart(draw, title), "evaluation")}

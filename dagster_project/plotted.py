@@ -212,6 +212,16 @@ def _evaluation(counts: Counts) -> dict[str, Number]:
     return {**found, **_of(counts, samples="yield: samples", items="yield: items")}
 
 
+def _suite(counts: Counts) -> dict[str, Number]:
+    """The headline by its own name, its 95 % interval and the best control."""
+    named = {
+        "success": "quality: success", "accuracy": "quality: accuracy", "step accuracy": "quality: step accuracy",
+        "low": "quality: lower end", "high": "quality: upper end", "control": "quality: best control",
+        "n": "yield: counted", "actions": "cost: actions",
+    }  # fmt: skip
+    return {**_of(counts, **named), **_share(counts.get("lost"), counts.get("records"), "quality: share lost")}
+
+
 def _staircase(counts: Counts) -> dict[str, Number]:
     """Success on held-out episodes by step: its greedy attempt, and whether any of k sampled ones came off."""
     return {f"quality: {name.replace('_', ' ')}": float(value) for name, value in counts.items()
@@ -224,6 +234,7 @@ FOLLOWED: dict[str, Callable[[Counts], dict[str, Number]]] = {
     "generation/verified": _verified, "task_pool": _pool, "hygiene/duplicates": _duplicates,
     "hygiene/contamination": _contamination, "hygiene/safety": _safety, "review/queue": _queue,
     "mid_training/shards": _shards, "evaluations/heldout": _shards, "mid_training/mixture": _mixture,
-    "checkpoints": _checkpoint, "evaluations": _evaluation, "staircase": _staircase, "bench/judge": _bench,
+    "checkpoints": _checkpoint, "evaluations": _evaluation, "suites": _suite, "staircase": _staircase,
+    "bench/judge": _bench,
 }  # fmt: skip
 """Asset or group → its figures; the first that fits. A new one: a function and a line here."""

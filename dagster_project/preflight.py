@@ -15,17 +15,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from dagster_project.graph import Stage, Work
 from pipelines.storage.free_space import free_bytes, told
 
 TIMEOUT_S = 10.0
-BYTES_A_PARAMETER = 16
-"""Mixed-precision training with Adam: weights and gradients in 16 bits, and 32-bit weights, mean and variance
-(Rajbhandari et al. 2020, ZeRO, section 3.1). Activations come on top."""
-UNTRAINED = ("/base", "/linear", "/unified")
-"""Checkpoints that are read or merged, not trained."""
 BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
 
 Probe = Callable[[Stage, Work], list[str]]
@@ -227,51 +221,34 @@ def devices(stage: Stage, work: Work) -> list[str]:
 
 
 def trainer(stage: Stage, work: Work) -> list[str]:
-    """The trainer's preset: known, its weights where they were said to be, and room for them to be trained."""
+    """The trainer's preset: known, its weights where they were said to be, and room for them to be trained on the
+    device and the ranks that the stage gets."""
+    from dagster_project import training_memory
     from dagster_project.assets.training import trainer_config
-    from trainer.presets import PUBLISHED
-    from trainer.stages import DEFAULTS, preset_from, weights_folder
+    from trainer.stage_settings import DEFAULTS, preset_from, weights_folder
 
     try:
         config = trainer_config()
         if unknown := sorted(set(config) - set(DEFAULTS)):
             return [f"trainer: unknown {unknown[0]!r:.60} in $VESPER_TRAINER; known are {', '.join(DEFAULTS)}"]
         chosen = preset_from({**DEFAULTS, **config})
+        weights = weights_folder(str(config.get("weights") or ""))
+        if weights and not (Path(weights) / "config.json").is_file():
+            raise ValueError(f"weights: expected a checkpoint's folder with config.json, found {weights[:120]!r}")
+        trained = chosen.name if "preset" in config else _preset_of_base(work) or chosen.name
+        found = training_memory.missing(stage.key, trained, config)
     except (ValueError, TypeError) as error:
         return [f"trainer: {error}"]
-    weights = weights_folder(str(config.get("weights") or ""))
-    if weights and not (Path(weights) / "config.json").is_file():
-        return [f"trainer: weights: expected a checkpoint's folder with config.json, found none at {weights[:120]!r}"]
-    if chosen.name not in PUBLISHED or stage.group != "checkpoints" or stage.key.endswith(UNTRAINED):
-        return []
-    needed, (room, where) = BYTES_A_PARAMETER * parameters(PUBLISHED[chosen.name]), _memory()
-    if needed <= room:
-        return []
-    return [f"trainer: preset {chosen.name} takes {told(needed)} to train ({BYTES_A_PARAMETER} bytes a parameter), "
-            f"found {told(room)} of {where}; take a smaller preset ($VESPER_TRAINER) or more GPUs"]  # fmt: skip
+    return [f"trainer: {found}"] if found else []
 
 
-def parameters(sizes: Mapping[str, Any]) -> int:
-    """About how many parameters a published preset has (`trainer.presets.PUBLISHED`): embeddings, attention and
-    feed-forward of text (all experts) and vision; norms, biases and patches are left out."""
-    text, vision = sizes["text"], sizes["vision"]
-    width, head, heads, shared = text["hidden_size"], 128, text["num_attention_heads"], text["num_key_value_heads"]
-    attention = width * head * (heads + 2 * shared) + heads * head * width
-    experts = text.get("num_experts", 1)
-    feed = 3 * width * text.get("moe_intermediate_size", text["intermediate_size"]) * experts
-    words = 151_936 * width * (1 if sizes["tied"] else 2)
-    seen = vision["hidden_size"] * (4 * vision["hidden_size"] + 2 * vision["intermediate_size"])
-    return int(words + text["num_hidden_layers"] * (attention + feed) + vision["depth"] * seen)
-
-
-def _memory() -> tuple[int, str]:
-    """(bytes, of what): all visible GPUs together, or this machine's memory where there is none."""
-    import torch
-
-    if torch.cuda.is_available():
-        count = torch.cuda.device_count()
-        return sum(torch.cuda.get_device_properties(n).total_memory for n in range(count)), f"memory on {count} GPUs"
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "memory, and no GPU"
+def _preset_of_base(work: Work) -> str:
+    """That of the base which was made, by whomever and with which settings; "" if there is none."""
+    base = work.store.current("checkpoints/base")
+    if base is None:
+        return ""
+    said = [base.path(entry) for entry in base.files if entry.path.endswith("/preset.json")]
+    return str(json.loads(said[0].read_text(encoding="utf-8"))["name"]) if said else ""
 
 
 PROBES: dict[str, Probe] = {

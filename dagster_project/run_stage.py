@@ -1,7 +1,10 @@
 """One stage in a process of its own, started through Dagster Pipes: `python -m dagster_project.run_stage <asset key>`.
 
-The process leads its own group, so that whatever it starts (ranks, loaders) ends with it. It dies with its parent, even
-if that is killed with -9 (Linux; elsewhere a thread looks). It holds its output's lock for as long as it lives.
+The process leads its own group, so that whatever it starts (loaders, browsers) ends with it. It dies with its parent,
+even if that is killed with -9 (Linux; elsewhere a thread looks). It holds its output's lock for as long as it lives.
+
+With a number after the key the process is torchrun's agent, and starts the stage in as many: the first of these ranks
+does all of the above and speaks to Dagster, the others train along.
 """
 
 from __future__ import annotations
@@ -11,14 +14,15 @@ import contextlib
 import ctypes
 import fcntl
 import io
+import math
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG = 1
 LOG_EVERY_S = 10.0
@@ -26,6 +30,12 @@ LOG_EVERY_S = 10.0
 PICTURE_EVERY_S = 300.0
 PICTURE_PX, PICTURE_BYTES = (1600, 160), 150_000
 """Pictures go into Dagster's database: few, and small."""
+FIGURES_EVERY_S = 300.0
+FIGURES = (
+    "train/loss", "train/reward", "train/success", "train/tokens_per_second", "eval/all_loss", "eval/reward",
+    "eval/success", "eval/step_success", "eval/trace_success",
+)  # fmt: skip
+"""Tags of `trainer.runtime.tracking` that show on the asset while it is made; TensorBoard has all of them."""
 
 
 def own_group() -> None:
@@ -34,13 +44,7 @@ def own_group() -> None:
     with contextlib.suppress(PermissionError):  # already the leader of a session
         os.setpgid(0, 0)
 
-    def end(number: int, frame: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if os.getpgrp() == os.getpid():
-            os.killpg(os.getpid(), signal.SIGKILL)
-        os._exit(128 + number)
-
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, lambda number, frame: _end(128 + number))
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     # The parent may have died before prctl took hold; other systems have no prctl; and a SIGTERM waits while a long
@@ -51,9 +55,14 @@ def own_group() -> None:
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
+    _end(1)
+
+
+def _end(code: int) -> NoReturn:
+    """Kill the group, and this process with it; one that leads none exits with `code`."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(1)
+    os._exit(code)
 
 
 @contextlib.contextmanager
@@ -79,17 +88,22 @@ def output_lock(home: Path, key: str) -> Iterator[None]:
 
 
 class Reporter:
-    """Events of a stage → lines of the run's log: those that are rare all, steps now and then. An event's `picture`
-    (PNG) goes to `show`, as a message of plain values, at most once in `PICTURE_EVERY_S`."""
+    """Events of a stage → lines of the run's log: those that are rare all, steps now and then. To `show` go, as
+    messages of plain values, an event's `picture` (PNG) at most once in `PICTURE_EVERY_S`, and at most once in
+    `FIGURES_EVERY_S` what the last events measured: `figures`, tag → number, with the `step` that training is at. A
+    figure is shown once; one that isn't finite is in the log alone."""
 
     def __init__(self, log: Any, show: Callable[[dict[str, Any]], None] | None = None) -> None:
         self._log, self._show = log, show
         self._last = 0.0
         self._shown = -PICTURE_EVERY_S
+        self._told = -FIGURES_EVERY_S
+        self._figures: dict[str, float] = {}
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         kind = event.get("kind", "event")
-        if kind in ("step", "update") and time.monotonic() - self._last < LOG_EVERY_S:
+        self._measured(event)
+        if kind in ("step", "update", "world_success") and time.monotonic() - self._last < LOG_EVERY_S:
             return
         self._last = time.monotonic()
         said = {key: value for key, value in event.items() if key != "picture"}
@@ -101,6 +115,18 @@ class Reporter:
                 self._show({"picture": base64.b64encode(small).decode("ascii"), "caption": line})
         if os.environ.get("VESPER_LINES") and "of" not in event:  # someone watches who has no terminal for bars
             print(f"      {kind} " + " ".join(f"{k}={_short(v)}" for k, v in list(said.items())[1:6]), flush=True)
+
+    def _measured(self, event: Mapping[str, Any]) -> None:
+        from trainer.runtime.tracking import scalars_of
+
+        found = scalars_of(event)
+        new = {tag: float(found[tag]) for tag in FIGURES if tag in found and math.isfinite(found[tag])}
+        if not new or self._show is None:
+            return
+        self._figures |= {"step": float(event.get("step", event.get("update", 0))), **new}
+        if time.monotonic() - self._told >= FIGURES_EVERY_S:
+            self._told, told, self._figures = time.monotonic(), self._figures, {}
+            self._show({"figures": told})
 
 
 def _small(png: bytes) -> bytes:
@@ -140,14 +166,74 @@ def run(key: str, report: Any) -> Any:
         return stages[stage].run(graph.Work(store, settings, judge, report, sys.stderr.isatty(), partition))
 
 
-def main() -> None:
-    """Entry of the process."""
+def start_ranks(count: int, words: Sequence[str]) -> None:
+    """Be torchrun's agent for `count` ranks of `python <words>`; returns when all have ended well.
+
+    Each rank leads a group of its own, to which the agent passes on what ends it (cancel, timeout, a parent that died).
+    Where a rank or the agent is ended by a signal this process is, too, as a stage of one process would be: `factory`
+    then tries again. Exits with 1 if a rank fails.
+    """
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args
+    from torch.distributed.run import run as torchrun
+
+    # one machine, and no name of it that would have to be looked up
+    where = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(count)]
+    try:
+        torchrun(parse_args([*where, *words]))
+    except SignalException:
+        _end(1)
+    except ChildFailedError as error:
+        print(error, file=sys.stderr, flush=True)
+        if killed(failure.exitcode for failure in error.failures.values()):
+            _end(1)
+        sys.exit(1)
+
+
+def killed(codes: Iterable[int]) -> bool:
+    """Whether ranks with these exit codes, none of them 0, were ended by a signal from outside: when one rank fails the
+    agent itself ends those that are left, by SIGTERM."""
+    found = set(codes)
+    return all(code < 0 for code in found) or any(code < 0 and code != -signal.SIGTERM for code in found)
+
+
+def _rank(key: str) -> None:
+    """What each process that `start_ranks` starts does."""
+    from dagster_project import deployment
+    from dagster_project.assets.training import trainer_config
+    from trainer.runtime.launch import dismiss, follow, lead
+    from trainer.runtime.parallel import launched
+    from trainer.stage_settings import DEFAULTS
+
+    config = trainer_config()
+    with launched(str(config.get("device", DEFAULTS["device"]))) as group:
+        if not group.first:
+            follow(group, deployment.home(), config)
+            return
+        _run_and_tell(key, lambda report: lead(group, report))
+        dismiss(group)
+
+
+def _run_and_tell(key: str, wrapped: Callable[[Reporter], Any]) -> None:
+    """Run the stage and tell Dagster the version."""
     from dagster_pipes import open_dagster_pipes
 
-    own_group()
     with open_dagster_pipes() as pipes:
-        manifest = run(sys.argv[1], Reporter(pipes.log.info, pipes.report_custom_message))
+        manifest = run(key, wrapped(Reporter(pipes.log.info, pipes.report_custom_message)))
         pipes.report_custom_message({"version": manifest.version})
+
+
+def main() -> None:
+    """Entry of the process: `<asset key> [ranks]`."""
+    key, *count = sys.argv[1:]
+    own_group()
+    if count:
+        start_ranks(int(count[0]), ["-m", "dagster_project.run_stage", key])
+    elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        _rank(key)
+    else:
+        _run_and_tell(key, lambda report: report)
 
 
 if __name__ == "__main__":

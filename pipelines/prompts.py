@@ -6,8 +6,9 @@ image, so that in a causal model the image tokens can look for what was asked.
 
 | objective | prompt | answer |
 |---|---|---|
-| navigation | `Goal: …`, `History:` and the last N actions, numbers absolute | the three tags |
+| navigation | `Goal: …`, `History:` and the last N actions (`history_entry`), numbers absolute | the three tags |
 | grounding | `Where is <expression>?` | `[x,y]`, or `[-1,-1]` if it is not on the screen |
+| grounding | and `Answer with its box [l,t,r,b] and, behind it, how sure you are from 0 to 1.` | `[1,2,3,4] 0.8` |
 | perception | `What is at [x,y]?` / `What is in [l,t,r,b]?` / `List the elements.` | `ROLE text`, one line an element |
 | perception | `List the elements with their places.` | `ROLE text [x,y]`, one line an element |
 | perception | `What is the unlabelled element at [x,y] for?` | its accessible name |
@@ -21,7 +22,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from schemas.actions import Action, render
 from schemas.ids import canonical_json
@@ -30,6 +31,11 @@ from schemas.tables import OBJECTIVES
 PROMPT_VERSION = "v1"
 HISTORY_STEPS = 3
 """N: how many past actions a navigation prompt shows."""
+HistoryForm = Literal["action", "think_action"]
+"""What a history says of a step: the action alone, as the corpus writes it, or beside it what the policy thought."""
+HISTORY_FORMS: tuple[HistoryForm, ...] = ("action", "think_action")
+MOST_THOUGHT = 400
+"""Characters of a thought that a history shows; of a step with a longer one it shows the action alone."""
 
 REFUSAL = "[-1,-1]"
 """The grounding answer for an element that is not on the screen."""
@@ -100,6 +106,24 @@ def history_text(history: Sequence[tuple[int, str]] | None) -> str:
     return "\n".join(f"{number}. {action}" for number, action in list(history)[-HISTORY_STEPS:])
 
 
+def history_entry(action: Action, platform: str, thought: str = "") -> str:
+    """What a history says of a step, as `history_text` takes it: the action, and in brackets what was thought as far as
+    it is shown (`shown_thought`).
+
+        Click(box=(5,600)) (the menu is behind this button)
+
+    Whoever trains with thoughts in histories and whoever plays what was so trained write them by this function.
+    """
+    done, words = render(action, platform), shown_thought(thought)
+    return f"{done} ({words})" if words else done
+
+
+def shown_thought(thought: str) -> str:
+    """A thought as histories show it, on one line; empty where it has more than `MOST_THOUGHT` characters."""
+    words = " ".join(thought.split())
+    return words if len(words) <= MOST_THOUGHT else ""
+
+
 def navigation_text(goal: str, history: Sequence[tuple[int, str]] | None, *, thinking: bool = False) -> str:
     """Navigation prompt. `thinking=False` says so in the prompt: the reply's tags are empty because the source
 
@@ -109,9 +133,40 @@ def navigation_text(goal: str, history: Sequence[tuple[int, str]] | None, *, thi
     return template(name).format(goal=goal.strip(), history=history_text(history))
 
 
-def grounding_text(expression: str) -> str:
-    """`Where is <expression>?`"""
-    return template("grounding").format(expression=expression.strip())
+def asks_to_think(text: str) -> bool:
+    """Whether a navigation prompt asks for thoughts (see `navigation_text`)."""
+    return not text.endswith(template("navigation_no_thinking").rpartition("{history}")[2])
+
+
+def grounding_text(expression: str, *, box: bool = False, confidence: bool = False) -> str:
+    """`Where is <expression>?`, which asks for a point; and where more is wanted, the sentence that asks for it."""
+    return f"{template('grounding').format(expression=expression.strip())}{_asked_form(box, confidence)}"
+
+
+def with_asked_form(messages_json: str, *, box: bool, confidence: bool) -> str:
+    """A grounding chat that asks for a point → one that asks for a box, for how sure the reply is, or both; as it is
+    where neither is wanted. Raises `ValueError` if there is no user turn with a text."""
+    asked = _asked_form(box, confidence)
+    if not asked:
+        return messages_json
+    text, turns = prompt_text(messages_json), json.loads(messages_json)
+    turn = [turn for turn in turns if turn["role"] == "user"][-1]
+    if isinstance(turn["content"], str):
+        turn["content"] += asked
+        return canonical_json(turns)
+    parts = [part for part in turn["content"] if part["type"] == "text"]
+    if not parts:
+        raise ValueError(f"messages: expected a question to ask more of, found {text!r:.80}")
+    parts[-1]["text"] += asked
+    return canonical_json(turns)
+
+
+def _asked_form(box: bool, confidence: bool) -> str:
+    """What is added to a grounding question whose reply is to be more than a point; "" for a point."""
+    if not box and not confidence:
+        return ""
+    sure = " and, behind it, how sure you are from 0 to 1" if confidence else ""
+    return f" Answer with its {'box [l,t,r,b]' if box else 'point [x,y]'}{sure}."
 
 
 def point_text(x: int, y: int) -> str:

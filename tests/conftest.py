@@ -34,7 +34,7 @@ LONGEST_FIRST = (
     "generators/daas/test_driver_ssh", "e2e/test_gateway_equal", "generators/webapps/test_django_admin",
     "pipelines/test_fixtures", "generators/harvesters/test_web_harvest", "trainer/nano_base/test_nano_base_weights",
     "pipelines/raw/test_hub", "generators/test_bench_losses", "trainer/runtime/test_launch",
-    "trainer/online/test_learner_ranks", "quality/contamination/test_contamination",
+    "dagster_project/test_ranks", "trainer/online/test_learner_ranks", "quality/contamination/test_contamination",
     "generators/webapps/test_datasette", "quality/safety/test_triggers", "generators/test_embedded_build",
     "generators/test_failing_policies", "generators/daas/test_gateway_faults", "generators/test_bench_phone_fsm",
     "dagster_project/test_after_refresh", "trainer/online/test_train", "pipelines/storage/object_store/test_faults",

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.prompts import HISTORY_FORMS, HistoryForm
+
 NANO_BASE = Path(__file__).parent / "weights" / "nano_base"
 """A nano model that can see (`python -m trainer.nano_base` builds it), as published weights are for other presets."""
 NORMS = r"language_model.*norm"
@@ -80,6 +82,11 @@ class Preset:
     """Larger pictures are made smaller, with their aspect kept."""
     min_pixels: int = 0
     """Smaller pictures of a published model are enlarged to it (a shape has `enlarged_to`)."""
+    history: HistoryForm = "action"
+    """The form of the histories that the checkpoint was trained with: who plays it writes the same."""
+    thinking: bool = False
+    """Whether most of the prompts with those histories, or those of its online RL, asked for thoughts: who plays it
+    asks for them."""
 
     def __post_init__(self) -> None:
         if bool(self.source) == (self.shape is not None):
@@ -87,10 +94,18 @@ class Preset:
         if self.source and not 0 < self.min_pixels <= self.max_pixels:
             raise ValueError(f"preset {self.name}: expected 0 < min_pixels <= max_pixels, found {self.min_pixels} and "
                              f"{self.max_pixels}")  # fmt: skip
+        if self.history not in HISTORY_FORMS:
+            raise ValueError(f"preset {self.name}: expected a history of {', '.join(HISTORY_FORMS)}, found "
+                             f"{self.history!r:.40}")  # fmt: skip
 
     def plain(self) -> dict[str, Any]:
-        """As JSON-able values, for config hashes and lineage."""
-        return asdict(self)
+        """As JSON-able values, for config hashes and lineage. How it is played stands there only where training
+        changed it, so that what never thought keeps its bytes."""
+        found = asdict(self)
+        for name, plain in (("history", "action"), ("thinking", False)):
+            if found[name] == plain:
+                del found[name]
+        return found
 
 
 def _published(name: str, source: str, architecture: str = "Qwen3VLForConditionalGeneration") -> Preset:

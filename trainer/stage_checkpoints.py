@@ -142,7 +142,7 @@ def offline_config(context: Context) -> OfflineConfig:
 
 def specialist(context: Context, folder: Path) -> Made:
     """Offline RL of one domain from mid_trained."""
-    from trainer.offline.held_out import rows_of
+    from trainer.offline.held_out import choose, rows_of, tasks_of
     from trainer.offline.train import train_offline
 
     config = offline_config(context)
@@ -161,12 +161,16 @@ def specialist(context: Context, folder: Path) -> Made:
     if len(validation) < MIN_VALIDATION:  # the trainer then sets a tenth of what it gets aside
         needed = min(config.train_limit, needed + 10 * config.validation_limit)
         validation = []
+    # twice what it validates on, as some may prove unusable: whole episodes first, whose traces decide the peak
+    light, _ = tasks_of(validation, context.domain, None)
+    validating = choose(light, 2 * config.validation_limit, config.seed, traces=2 * config.min_traces)
     held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), context.domain)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = train_offline(
             context.folder("mid_trained"), some(SHARDS, train_rows, needed),
             some(HELDOUT, held_out, 2 * config.held_out_limit),
-            folder / MODEL, config, validation_rows=some(SHARDS, validation, 2 * config.validation_limit) or None,
+            folder / MODEL, config,
+            validation_rows=with_pictures(context.inputs[SHARDS], [task.row for task in validating]) or None,
             state_dir=context.state_dir, parents=context.parents, on_event=watch, device=context.device,
         )  # fmt: skip
     found = result.metrics
@@ -178,9 +182,14 @@ def specialist(context: Context, folder: Path) -> Made:
         "reward_after": found["after"]["reward"], "reward_gain": gain["mean"], "reward_gain_low": gain["low"],
         "reward_gain_high": gain["high"], "alignments": len(found["alignments"]),
         "aligned_tasks": sum(event["changed"] for event in found["alignments"]),
+        "validation_traces": found["validation_traces"], "peak_criterion": found["peak_criterion"],
     }  # fmt: skip
     fell = gain["high"] is not None and gain["high"] < 0
+    traces = Check("traces decide the peak", found["peak_criterion"] == "trace_success",
+                   f"{found['peak_criterion']}, of {found['validation_traces']} whole episodes of validation",
+                   f"trace_success, of at least {config.min_traces}", blocking=False)  # fmt: skip
     return Made(folder, counts, [
+        *([] if context.domain == "grounding" else [traces]),  # which has no episodes
         _loads(folder / MODEL),
         Check("held-out reward did not fall", not fell, f"gain {gain['mean']:.4f}, interval up to {gain['high']}",
               "an interval that is not wholly below 0"),

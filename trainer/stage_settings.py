@@ -62,16 +62,19 @@ DEFAULTS: dict[str, Any] = {
         "specialists": list(MERGED),
     },
     "evaluate": {},
+    "suites": {"limit": 40, "seed": 0, "attempts": 1, "temperature": 0.0, "workers": 1},
 }
 """The whole configuration; a stage sees only the keys of `KEYS`, so that others' don't make it work anew. `pixels`:
 [least, largest] area of a picture for a published preset, which its checkpoints keep (None: as in `trainer.presets`).
 `weights`: the folder of a checkpoint of Vesper's that is the base, or "nano_base" for the one that nano comes with ("":
-random, or a published preset's own). `staircase`: the form of `staircase/web` ("short" or "long"), its training seed,
-and what it begins from (as `weights`). `merge`: of several densities and lambdas the TIES merge gets those that do best
-on `validation_rows` rows of each domain. `device`: where one process computes ("cpu", "cuda", "cuda:1"); under torchrun
-each rank has its own. `ranks`: in how many processes the stages of `SHARED` train, each on a GPU of its own if `device` is
-"cuda"; the graph starts them by torchrun. No stage sees it: the number of ranks changes no gradient, and a run that
-torchrun began elsewhere is the same run."""
+random, or a published preset's own). `suites`: what `suites/*` ask, as `vesper eval` names it: at most `limit`
+questions or episodes (None: all; worlds 100), and of worlds `attempts` of each task, their `temperature`, `workers` at
+a time; settings of one suite stand under its own name and win. `staircase`: the form of `staircase/web` ("short" or
+"long"), its training seed, and what it begins from (as `weights`). `merge`: of several densities and lambdas the TIES
+merge gets those that do best on `validation_rows` rows of each domain. `device`: where one process computes ("cpu",
+"cuda", "cuda:1"); under torchrun each rank has its own. `ranks`: in how many processes the stages of `SHARED` train,
+each on a GPU of its own if `device` is "cuda"; the graph starts them by torchrun. No stage sees it: the number of ranks
+changes no gradient, and a run that torchrun began elsewhere is the same run."""
 
 KEYS: dict[str, tuple[str, ...]] = {
     "base": ("preset", "shape", "pixels", "seed", "tokenizer_texts", "weights"),
@@ -81,6 +84,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "linear": ("merge",),
     "unified": ("merge", "validation_share", "device"),
     "evaluations": ("evaluate", "device"),
+    "suites": ("suites", "device"),
 }
 
 _RL_OF_PUBLISHED: dict[str, Any] = {"learning_rate": 1e-6, "gradient_checkpointing": True, "save_steps": 20,
@@ -155,7 +159,10 @@ def preset_from(config: Mapping[str, Any]) -> Preset:
     if found.shape is None:
         if given:
             raise ValueError(f"preset {found.name}: shape can't be changed, its weights are published")
-        return replace(found, **_pixels(pixels)) if pixels else found
+        if not pixels:
+            return found
+        least, largest = _pixels(pixels)
+        return replace(found, min_pixels=least, max_pixels=largest)
     if pixels:
         raise ValueError(
             f"preset {found.name}: pixels is for published presets; say shape.pixels and shape.enlarged_to"
@@ -168,8 +175,8 @@ def preset_from(config: Mapping[str, Any]) -> Preset:
     return replace(found, shape=shape, max_pixels=shape.pixels)
 
 
-def _pixels(given: Any) -> dict[str, int]:
+def _pixels(given: Any) -> tuple[int, int]:
     whole = isinstance(given, list | tuple) and len(given) == 2 and all(type(area) is int for area in given)
     if not whole or not 0 < given[0] <= given[1]:
         raise ValueError(f"pixels: expected [least, largest], areas in pixels, found {given!r:.60}")
-    return {"min_pixels": given[0], "max_pixels": given[1]}
+    return given[0], given[1]

@@ -148,8 +148,8 @@ def run_stage(
     asset, store = asset_of(stage), Store(store_home)
     wanted, started = ranks_of(stage, config or {}), int(os.environ.get("WORLD_SIZE", "1"))
     if wanted not in (1, started):
-        raise ValueError(f"ranks: {stage} is to train in {wanted} processes, found {started}; start it by `torchrun "
-                         f"--nproc-per-node {wanted} -m trainer {stage} ...` or in the graph, or leave ranks out")  # fmt: skip
+        raise ValueError(f"ranks: {stage} is to train in {wanted} processes, found {started}; start it in the graph "
+                         f"or by torchrun --nproc-per-node {wanted} -m trainer, or leave ranks out")  # fmt: skip
     inputs, chosen = opened(store, stage, config or {})
     if chosen.get("weights"):  # the same folder may hold others tomorrow
         chosen["weights"] = weights_folder(chosen["weights"])

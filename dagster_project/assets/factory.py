@@ -20,7 +20,7 @@ from dagster_project.assets import upstream
 from dagster_project.automation import TAIL, asset_key
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
-from dagster_project.live_pictures import PictureReader, show_on
+from dagster_project.live_pictures import LiveReader, show_on
 from dagster_project.metadata import Confirmed, column_schema, describe, row_count
 from dagster_project.resources import JudgeResource, StoreResource, work
 from dagster_project.run_stage import Reporter
@@ -92,7 +92,7 @@ def _asset(
         tags=dict(stage.tags),
         metadata=metadata,
         check_specs=[checks.spec(asset_key(stage.key))],
-        automation_condition=TAIL if stage.job == "train" and stage.deps else None,
+        automation_condition=TAIL if stage.job in ("train", "evaluate_suites") and stage.deps else None,
         freshness_policy=freshness,
         pool=stage.pool,
         partitions_def=ROUNDS if stage.by_round else None,
@@ -175,7 +175,7 @@ def _in_own_process(
 ) -> Manifest:
     """Run a stage through `run_stage.py`; its events are logged, its version comes back as a message. `name` is the
     stage's key, with the round where it has one."""
-    settings = judge.settings()
+    settings, ranks = judge.settings(), stage.ranks()
     environment = {
         "VESPER_HOME": store.home,
         "VESPER_JUDGE": settings.name,
@@ -183,9 +183,9 @@ def _in_own_process(
         "VESPER_JUDGE_MODEL": settings.model or "",
     }
     try:
-        reader = PictureReader(show_on(context))
+        reader = LiveReader(show_on(context))
         done = dg.PipesSubprocessClient(forward_termination=True, message_reader=reader).run(
-            command=[sys.executable, "-m", "dagster_project.run_stage", name],
+            command=[sys.executable, "-m", "dagster_project.run_stage", name, *([str(ranks)] if ranks > 1 else [])],
             context=context,
             env={**os.environ, **environment},
         )

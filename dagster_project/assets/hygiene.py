@@ -51,8 +51,8 @@ def split_sources(names: Sequence[str]) -> list[str]:
 def absent(deployment: Deployment) -> dict[str, str]:
     """Suites without native files, with what to do."""
     return {
-        name: f"Waiting for native files of {suite.card.title}: training data isn't held against it until they are in "
-        f"{name}/ below the raw root.\n\n{suite.card.origin}"
+        name: f"Waiting for native files of {suite.card.title}: until they are in {name}/ below the raw root, training "
+        f"data isn't held against it, and no checkpoint is evaluated on it.\n\n{suite.card.origin}"
         for name, suite in suites.registry().items()
         if deployment.native_folder(name) is None
     }

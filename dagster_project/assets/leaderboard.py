@@ -1,8 +1,8 @@
-"""`leaderboard/standings`: all checkpoints on all suites, with history; remade whenever an evaluation is."""
+"""`leaderboard/standings`: all checkpoints on all suites, with history; remade whenever an evaluation or suite is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dagster_project.graph import Stage, Work
 from pipelines.storage.manifest import Manifest
@@ -10,14 +10,14 @@ from trainer.stages import STAGES, asset_of
 from trainer.suites.leaderboard import ASSET, CODE_VERSION, Standings, build_standings
 
 
-def stages() -> Iterator[Stage]:
-    """The one stage, after every evaluation."""
+def stages(suites: Sequence[str]) -> Iterator[Stage]:
+    """The one stage, after every evaluation and every suite (asset keys); it takes those that there are."""
+    evaluations = (asset_of(name) for name in STAGES if name.startswith("evaluations/"))
     yield Stage(
-        key=ASSET, deps=tuple(asset_of(name) for name in STAGES if name.startswith("evaluations/")), job="train",
-        run=_run, kinds=("parquet",), code_version=CODE_VERSION, table="rows", columns=Standings,
-        owners=("team:training",),
+        key=ASSET, deps=(*evaluations, *suites), job="train", run=_run, kinds=("parquet",),
+        code_version=CODE_VERSION, table="rows", columns=Standings, owners=("team:training",),
         description="Every checkpoint on every suite with its interval and the best control, the newest evaluations "
-        "and all before them. `vesper eval CKPT --suite NAME --record` adds to it.",
+        "and all before them. suites/* and `vesper eval CKPT --suite NAME --record` add to it.",
     )  # fmt: skip
 
 

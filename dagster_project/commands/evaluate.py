@@ -15,11 +15,13 @@ EXAMPLES = """examples:
   vesper eval out/mid_trained --suite heldout --data .vesper
   vesper eval out/unified --suite screenspot_v2 --raw ~/data/ScreenSpot-v2 --out report.json
   vesper eval out/unified --suite miniwob --limit 60 --temperature 1 --attempts 8 --workers 2 --record
-  vesper eval --suite screenspot_pro --raw ~/data/SSPro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B"""
+  vesper eval --suite screenspot_pro --raw ~/data/SSPro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B
+  vesper eval --suite miniwob --base-url http://127.0.0.1:8000/v1 --model thinker --thinking --max-new-tokens 4096"""
 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
+    from pipelines.prompts import HISTORY_FORMS
     from trainer.suites.registry import SUITES
 
     parser.epilog = EXAMPLES + "\n\nsuites:\n" + "\n".join(f"  {one.name:22} {one.title}" for one in SUITES.values())
@@ -51,6 +53,14 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     add("--model", default="", metavar="NAME", help="the served model's name")
     add("--words", choices=("told", "trained"), default="told", help="how a served model is asked: told what is "
         "wanted, or in the words of this project's training (told)")  # fmt: skip
+    add("--history", choices=HISTORY_FORMS, default="action", help="worlds: how a served model is shown its past "
+        "turns; with --words trained as `history` in its checkpoint's preset.json (action, also where none stands "
+        "there)")  # fmt: skip
+    add("--thinking", action="store_true", help="ask a served model for thoughts; with --words trained in worlds "
+        "alone, where its checkpoint's preset.json says so")  # fmt: skip
+    add("--max-new-tokens", type=int, metavar="N", help="of a reply at most: more for a served model that thinks at "
+        "length, or it is cut and scored 0 (a checkpoint: as its preset says, 16 for a point; a served model: 512; "
+        "with --words trained 112 or, --thinking, 1024, and 16 for a point)")  # fmt: skip
     add("--device", default="cpu", help="where the checkpoint runs (cpu)")
     add("--adb", default="adb", metavar="PATH", help="android_world: the adb program")
     add("--console-port", type=int, default=5554, help="android_world: the emulator's console port (5554)")
@@ -63,13 +73,14 @@ def evaluate(options: argparse.Namespace) -> int:
     from trainer.suites.run import Subject, SuiteOptions, run_suite
 
     known = suite(options.suite)
-    subject = Subject(options.checkpoint, options.base_url, options.model, options.words, options.device)
+    subject = Subject(options.checkpoint, options.base_url, options.model, options.words, options.device,
+                      options.history, options.thinking)  # fmt: skip
     store = _store(options.data, needed=options.record or known.kind in ("heldout", "latent"))
     raw = options.raw or (_native_folder(known.raw) if known.kind == "grounding" else None)
     report = run_suite(options.suite, subject, SuiteOptions(
         store, raw, options.limit, options.seed, options.attempts,
         options.temperature, options.workers, options.style, tuple(options.only), options.before, options.state,
-        options.adb, options.console_port, sys.stderr.isatty(),
+        options.max_new_tokens, options.adb, options.console_port, sys.stderr.isatty(),
     ))  # fmt: skip
     for line in lines(report):
         print(line)

@@ -24,6 +24,8 @@ SHARDS, HELDOUT, MIXTURE, POOL = (
 )
 CARRIERS = {MIXTURE: "mixture", SHARDS: "shards", POOL: "tasks", HELDOUT: "held_out"}
 """What a checkpoint reads, and what it is called in an answer."""
+EVALUATED = ("evaluations/", "suites/")
+"""Groups of what is measured of a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,7 @@ def forward(manifests: Manifests, subject: Subject) -> Forward:
     below = manifests.downstream(subject.holders)
     carriers = _carriers(manifests, subject, below | subject.holders)
     reached: dict[Node, Touch] = {}
-    waiting = sorted(
-        node for node in below if node[0].startswith(("checkpoints/", "evaluations/")) and node[0] != HELDOUT
-    )
+    waiting = sorted(node for node in below if node[0].startswith(("checkpoints/", *EVALUATED)) and node[0] != HELDOUT)
     changed = True
     while changed:  # a checkpoint may come before its parent by name
         changed = False
@@ -129,7 +129,7 @@ def forward(manifests: Manifests, subject: Subject) -> Forward:
         samples=None if subject.samples is None else len(subject.samples),
         tasks=sorted(subject.tasks),
         checkpoints=[touch for touch in ordered if touch.asset.startswith("checkpoints/") and touch.learned],
-        evaluations=[touch for touch in ordered if touch.asset.startswith("evaluations/")],
+        evaluations=[touch for touch in ordered if touch.asset.startswith(EVALUATED)],
         validated=[t for t in ordered if t.asset.startswith("checkpoints/") and not t.learned],
         without_rows=[name_of(n) for n in waiting if n not in reached and n[0].startswith("checkpoints/")],
     )

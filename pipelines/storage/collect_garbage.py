@@ -25,7 +25,7 @@ from pipelines.storage.reachable import VERSION, Asset, Status, find_assets, mar
 from pipelines.store import TOMBSTONE, Store
 
 MIN_AGE_S = 24 * 3600.0
-READS_SCREENS_ONLY = ("checkpoints/", "evaluations/", "hygiene/", "mid_training/", "verdicts/")
+READS_SCREENS_ONLY = ("checkpoints/", "evaluations/", "hygiene/", "mid_training/", "suites/", "verdicts/")
 """Builds of these put no pictures into the store."""
 
 

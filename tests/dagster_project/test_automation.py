@@ -99,7 +99,7 @@ def _conditions(loaded: dg.Definitions) -> set[str]:
 def test_the_tail_is_automated_and_only_the_tail(loaded: dg.Definitions) -> None:
     found = _conditions(loaded)
     assert "checkpoints/unified" in found and "evaluations/unified" in found
-    tail = ("checkpoints/", "evaluations/", "leaderboard/")
+    tail = ("checkpoints/", "evaluations/", "leaderboard/", "suites/")
     assert all(key.startswith(tail) and key != "evaluations/heldout" for key in found)
 
 
@@ -127,6 +127,50 @@ def test_the_tail_fires_on_new_data_and_not_on_the_same_again() -> None:
     assert second.total_requested == 1
     third = look(second.cursor, "b")
     assert third.total_requested == 0
+
+
+def test_suites_are_run_by_their_job_or_by_a_sensor_that_is_off(loaded: dg.Definitions) -> None:
+    def made_by(job: str) -> set[str]:
+        return {key.to_user_string() for key in loaded.resolve_job_def(job).asset_layer.executable_asset_keys}
+
+    suites = {"suites/miniwob", "suites/phone", "suites/fsm"}
+    assert made_by("evaluate_suites") == suites and "leaderboard/standings" in made_by("train")
+    assert not made_by("train") & suites
+    graph_of = loaded.resolve_asset_graph()
+    targets = {}
+    for name in ("training_tail", "suites_after_training"):
+        sensor = loaded.resolve_sensor_def(name)
+        assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
+        chosen = sensor.asset_selection.resolve(graph_of)
+        targets[name] = {key.to_user_string() for key in chosen}, sensor.default_status
+    assert targets["suites_after_training"] == (suites, dg.DefaultSensorStatus.STOPPED)
+    assert not targets["training_tail"][0] & suites and "leaderboard/standings" in targets["training_tail"][0]
+    seen = targets["training_tail"][0] | suites
+    assert _conditions(loaded) <= seen, "Dagster would make a sensor of its own, and switch it on"
+
+
+def test_the_standings_wait_for_no_suite_that_was_never_run() -> None:
+    def made(key: list[str]) -> dg.AssetsDefinition:
+        @dg.asset(key=key, group_name=key[0], check_specs=[checks.spec(dg.AssetKey(key))])
+        def asset():  # type: ignore[no-untyped-def]
+            return dg.MaterializeResult(
+                data_version=dg.DataVersion("1"),
+                check_results=[dg.AssetCheckResult(check_name=checks.NAME, passed=True)],
+            )
+
+        return asset
+
+    keys = [["evaluations", "unified"], ["suites", "fsm"], ["suites", "phone"]]
+    evaluation, fsm, phone = (made(key) for key in keys)
+
+    @dg.asset(deps=[evaluation, fsm, phone], automation_condition=automation.TAIL)
+    def standings() -> None: ...
+
+    instance, toy = dg.DagsterInstance.ephemeral(), dg.Definitions([evaluation, fsm, phone, standings])
+    assert dg.materialize([evaluation], instance=instance).success
+    first = dg.evaluate_automation_conditions(toy, instance=instance)
+    assert dg.materialize([fsm], instance=instance).success
+    assert dg.evaluate_automation_conditions(toy, instance=instance, cursor=first.cursor).total_requested == 1
 
 
 def test_the_tail_waits_where_an_input_warns(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A picture of a stage reaches its asset while the process runs: small, seldom, and with no effect downstream."""
+"""What a stage shows reaches its asset while the process runs: small, seldom, and with no effect downstream."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -14,7 +15,7 @@ import pytest
 
 from dagster_project import run_stage
 from dagster_project.automation import TAIL
-from dagster_project.live_pictures import PictureReader, show_on
+from dagster_project.live_pictures import LiveReader, show_on
 from dagster_project.run_stage import Reporter
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +28,7 @@ from dagster_project.run_stage import Reporter
 with open_dagster_pipes() as pipes:
     report = Reporter(pipes.log.info, pipes.report_custom_message)
     report({"kind": "picture", "update": 11, "rollout": "`r`", "picture": Path(sys.argv[1], "strip.png").read_bytes()})
+    report({"kind": "look", "update": 12, "reward": 0.5, "step_success": 0.75, "trace_success": None})
     for _ in range(400):
         if Path(sys.argv[1], "seen").exists():
             break
@@ -69,8 +71,29 @@ def test_pictures_are_few_and_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(shown) == 2
 
 
-def test_a_picture_is_on_the_asset_while_its_process_runs(tmp_path: Path) -> None:
-    """The child ends only once the picture has been seen."""
+def test_figures_are_few_and_each_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(run_stage, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    lines: list[str] = []
+    shown: list[dict[str, Any]] = []
+    report = Reporter(lines.append, shown.append)
+    step = {"kind": "step", "steps": 40, "tokens": 9, "tokens_per_s": 250.0, "fill": 0.5}
+    for number in range(1, 31):  # a step in twenty seconds, ten minutes in all
+        report({**step, "step": number, "loss": 4.0 - number / 8})
+        if number in (10, 11):
+            report({"kind": "validation", "step": number, "loss": {"all": number / 4, "vqa": 1.0}})
+        now[0] += 20.0
+    report({**step, "step": 31, "loss": float("nan"), "tokens_per_s": float("inf")})
+    first, second = ({"step": n, "train/loss": 4.0 - n / 8, "train/tokens_per_second": 250.0} for n in (1, 16))
+    assert shown == [{"figures": first}, {"figures": {**second, "eval/all_loss": 2.75}}], "the newest, once"
+    assert len(lines) == 33, "no figure more, no figure less in the log"
+    report({"kind": "update", "update": 3, "loss": 0.5, "reward": 0.25, "success": 0.125, "kl": 0.1})
+    told = {"step": 3.0, "train/loss": 0.5, "train/reward": 0.25, "train/success": 0.125}
+    assert shown[2] == {"figures": {"train/tokens_per_second": 250.0, **told}}
+
+
+def test_a_picture_and_figures_are_on_the_asset_while_its_process_runs(tmp_path: Path) -> None:
+    """The child ends only once both have been seen."""
     (tmp_path / "strip.png").write_bytes(_png())
     instance = dg.DagsterInstance.ephemeral()
     messages: list[Any] = []
@@ -81,10 +104,10 @@ def test_a_picture_is_on_the_asset_while_its_process_runs(tmp_path: Path) -> Non
 
         def seen(message: Any) -> None:
             show(message)
-            if instance.fetch_observations(dg.AssetKey("made"), limit=1).records:
+            if len(instance.fetch_observations(dg.AssetKey("made"), limit=5).records) == 2:
                 (tmp_path / "seen").touch()
 
-        done = dg.PipesSubprocessClient(message_reader=PictureReader(seen)).run(
+        done = dg.PipesSubprocessClient(message_reader=LiveReader(seen)).run(
             command=[sys.executable, "-c", CHILD, str(tmp_path)], context=context,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
@@ -93,9 +116,14 @@ def test_a_picture_is_on_the_asset_while_its_process_runs(tmp_path: Path) -> Non
 
     assert dg.materialize([made], instance=instance, run_config=QUIET).success
     assert messages == [{"version": "v"}], "the others are as they were"
-    [record] = instance.fetch_observations(dg.AssetKey("made"), limit=5).records
-    assert record.asset_observation is not None
-    text = record.asset_observation.metadata["picture"].value
+    figures, picture = (
+        found.asset_observation.metadata  # the last one first
+        for found in instance.fetch_observations(dg.AssetKey("made"), limit=5).records
+        if found.asset_observation is not None
+    )
+    assert figures == {"step": dg.FloatMetadataValue(12.0), "eval/reward": dg.FloatMetadataValue(0.5),
+                       "eval/step_success": dg.FloatMetadataValue(0.75)}  # fmt: skip
+    text = picture["picture"].value
     assert isinstance(text, str)
     assert text.startswith("![screens](data:image/png;base64,") and text.endswith("`picture: update 11, rollout 'r'`")
 

@@ -173,6 +173,8 @@ COUNTS: dict[str, dict[str, Any]] = {
     "review/queue": {"opened": 6, "queued": 6, "candidates": 40, "strata": 4, "strata_drawn": 3, "bands": {"low": 6}},
     "bench/judge": {"traces:pages": 4, "traces:phone": 3, "screens:pages": 2, "dropped:phone": 1, "benign": 2,
                     "planted:wrong_target": 5, "planted": 5},
+    "suites/fsm": {"suite": "fsm", "policy": "vesper-unified", "records": 4, "n": 3, "lost": 1, "success": 0.25,
+                   "low": 0.125, "high": 0.5, "control": None, "actions": 12},
     "staircase/web": {"base greedy": 0.25, "base pass_at_k": 0.5, "more_offline greedy": 0.125, "ties greedy": None},
 }  # fmt: skip
 WANTED: dict[str, dict[str, float]] = {
@@ -203,6 +205,8 @@ WANTED: dict[str, dict[str, float]] = {
     "review/queue": {"quality: share of strata drawn from": 0.75, "yield: items queued": 6, "yield: candidates": 40},
     "bench/judge": {"yield: traces": 7, "yield: screens": 2, "yield: planted defects": 5,
                     "quality: recordings dropped": 1},
+    "suites/fsm": {"quality: success": 0.25, "quality: lower end": 0.125, "quality: share lost": 0.25,
+                   "yield: counted": 3, "cost: actions": 12},
     "staircase/web": {"quality: base greedy": 0.25, "quality: base pass at k": 0.5,
                       "quality: more offline greedy": 0.125},
 }  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import automation, definitions, deployment, graph, preflight
+from dagster_project import automation, definitions, deployment, graph, preflight, training_memory
 from dagster_project.assets import factory, sources
 from dagster_project.deployment import Deployment, JudgeOptions, SourceSettings
 from dagster_project.graph import JudgeSettings, Stage, Work
@@ -164,7 +164,8 @@ def test_disk_and_ground(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_preset_that_does_not_fit_is_told(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     trained, merged = _stage("checkpoints/mid_trained"), _stage("checkpoints/linear")
-    monkeypatch.setattr(preflight, "_memory", lambda: (64_000_000_000, "memory, and no GPU"))
+    monkeypatch.setattr(training_memory, "_memory", lambda: 64_000_000_000)
+    monkeypatch.setattr(training_memory, "_gpus", lambda: [])
 
     def said(text: str, stage: Stage = trained) -> list[str]:
         monkeypatch.setenv("VESPER_TRAINER", text)
@@ -172,8 +173,16 @@ def test_a_preset_that_does_not_fit_is_told(work: Work, monkeypatch: pytest.Monk
 
     assert said("{}") == said('{"preset": "2b"}') == []
     [line] = said('{"preset": "8b"}')
-    assert "preset 8b takes 137.6 GB to train" in line and "found 64.0 GB of memory, and no GPU" in line
+    assert line.startswith("trainer: checkpoints/mid_trained: preset 8b with device cpu and ranks 1 takes 137.6 GB")
     assert said('{"preset": "8b"}', merged) == []
+    spec = PartSpec("a", "b")
+    with work.store.build("checkpoints/base", code_version="1", parts=[spec]) as build:
+        build.run_part(spec, lambda out: out.bytes("model/preset.json", b'{"name": "8b"}'))
+        build.commit(checks=[Check("there", True, "1", "1")])
+    assert "preset 8b" in said("{}")[0], "that of the base which was made"
+    assert "need 2 visible GPUs, found 0" in said('{"device": "cuda", "ranks": 2}')[0], "nano, too"
+    assert "expected a whole number, 1 or more, found 0" in said('{"ranks": 0}')[0]
+    assert "expected cpu or cuda with ranks 2" in said('{"device": "cuda:1", "ranks": 2}')[0]
     assert "expected one of nano, 2b" in said('{"preset": "9b"}')[0]
     assert "unknown 'presett'" in said('{"presett": "8b"}')[0]
     assert "with config.json" in said('{"weights": "/nowhere"}')[0]

@@ -93,7 +93,7 @@ def test_rare_events_are_all_logged_and_steps_now_and_then() -> None:
     report({"kind": "stage", "stage": "base"})
     for step in range(100):
         report({"kind": "step", "step": step, "loss": 0.123456})
-    report({"kind": "validation", "loss": 1.0})
+    report({"kind": "validation", "step": 100, "loss": {"all": 1.0}})
     assert [line.partition(":")[0] for line in lines] == ["stage", "validation"]
 
 

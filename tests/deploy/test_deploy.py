@@ -279,6 +279,26 @@ def test_the_volume_is_of_the_clusters_default_class_unless_another_is_named() -
     assert claimed({})["resources"]["requests"]["storage"] == "500Gi"
 
 
+def test_the_code_location_gets_gpus_and_a_machine_that_has_them() -> None:
+    def pods(values: dict[str, Any]) -> dict[str, Any]:
+        return {one["metadata"]["name"].removeprefix("vesper-"): one["spec"]["template"]["spec"]
+                for _, one in rendered(values) if one["kind"] in ("Deployment", "StatefulSet")}  # fmt: skip
+
+    tainted = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    given = pods({"code": {"gpus": 8, "nodeSelector": {"gpu": "h100"}, "tolerations": tainted}})
+    [box] = given["code"]["containers"]
+    assert box["resources"]["limits"] == {"memory": "32Gi", "nvidia.com/gpu": 8}
+    assert given["code"]["nodeSelector"] == {"gpu": "h100"}
+    beside = {name for name, pod in given.items() if pod.get("tolerations") == tainted}
+    assert beside == {"code", *(name for name, pod in given.items() if "affinity" in pod)}, "they run where it does"
+    plain = pods({})["code"]
+    assert plain["containers"][0]["resources"]["limits"] == {"memory": "32Gi"} and plain["nodeSelector"] == {}
+
+    over = yaml.safe_load((DEPLOY / "compose.gpu.yaml").read_text())["services"]
+    [device] = over["code"]["deploy"]["resources"]["reservations"]["devices"]
+    assert set(over) <= set(_compose()["services"]) and device["capabilities"] == ["gpu"]
+
+
 # --- the image --------------------------------------------------------------------------------------------------------
 def test_large_numbers_stay_whole_numbers() -> None:
     """Clusters that give each project users of its own number them from a thousand million on."""

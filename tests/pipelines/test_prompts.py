@@ -39,6 +39,23 @@ def test_prompt_says_that_thinking_is_off_only_without_thoughts() -> None:
     assert "unknown" in navigation_text("g", None)
 
 
+def test_a_grounding_question_says_what_more_it_wants() -> None:
+    plain = messages("grounding", prompts.grounding_text("Save "))
+    assert (
+        prompt_text(plain) == "Where is Save?" and prompts.with_asked_form(plain, box=False, confidence=False) == plain
+    )
+    for box, confidence in ((True, False), (False, True), (True, True)):
+        asked = prompts.grounding_text("Save", box=box, confidence=confidence)
+        assert asked.startswith("Where is Save? Answer with its ") and asked.endswith(".")
+        assert ("[l,t,r,b]" in asked, "[x,y]" in asked, "how sure" in asked) == (box, not box, confidence)
+        # a stored question becomes the very text that a player asks, its picture kept
+        assert prompts.with_asked_form(plain, box=box, confidence=confidence) == messages("grounding", asked)
+    flat = json.dumps([{"role": "user", "content": "Where is Save?"}])
+    assert prompt_text(prompts.with_asked_form(flat, box=True, confidence=False)).endswith(
+        " Answer with its box [l,t,r,b]."
+    )
+
+
 def test_reply_has_three_tags_that_the_reply_parser_accepts() -> None:
     assert (
         reply_text(Type("so"), "web") == "<think></think><action>Type(content='so')</action><conclusion></conclusion>"

@@ -1,7 +1,7 @@
 """The chart's objects without Helm: the part of its template language that our templates use, and nothing else of it.
 
-Values (`.Values.a.b`, `.Release.Name`, `$name`), each alone, with `| quote`, or after `int64`; `if VALUE` and `range
-$name, $value := VALUE` with their `end`; `{{-` and `-}}`, which take the white space before and after away.
+Values (`.Values.a.b`, `.Release.Name`, `$name`), each alone, with `| quote`, or after `int64` or `toJson`; `if VALUE`
+and `range $name, $value := VALUE` with their `end`; `{{-` and `-}}`, which take the white space before and after away.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def _block(pieces: Iterator[tuple[bool, str]], scope: Mapping[str, Any]) -> Iter
             inside = list(_body(pieces))
             for name, value in sorted((_value(loop[3], scope) or {}).items()):
                 yield from _block(iter(inside), {**scope, loop[1]: name, loop[2]: value})
+        elif text.startswith("toJson "):
+            yield json.dumps(_value(text.removeprefix("toJson "), scope), sort_keys=True)
         else:
             whole = text.startswith("int64 ")
             name, *pipe = text.removeprefix("int64 ").split()

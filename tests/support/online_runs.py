@@ -28,7 +28,7 @@ def settings(**changes: Any) -> OnlineConfig:
     plain: dict[str, Any] = {
         "updates": 4, "tasks_per_update": 2, "num_generations": 4, "learning_rate": 1e-3, "warmup_steps": 1,
         "edges": [1, 2], "workers": 8, "eval_steps": 2, "save_steps": 1,
-        "grpo": {"max_completion_length": 24}, "reference": {"min_episodes": 2},
+        "grpo": {"max_completion_length": 24}, "reference": {"min_episodes": 2, "episodes": 4},
         "limits": {"step_factor": 1, "step_extra": 0, "pause_s": 0.01},
     }  # fmt: skip
     return config_from({**plain, **changes})

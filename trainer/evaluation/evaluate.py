@@ -34,14 +34,16 @@ class EvalConfig:
     navigation: int = 120
     """Per platform."""
     seed: int = 0
-    max_new_tokens: int = 112
+    max_new_tokens: int | None = None
+    """Of a reply to a navigation prompt; None: as the checkpoint's preset has it."""
     batch_size: int = 64
     swapped: bool = True
     threads: int = 2
     """CPU threads; part of the config, since the order of additions depends on it."""
 
     def __post_init__(self) -> None:
-        if min(self.grounding, self.navigation) < 0 or min(self.max_new_tokens, self.batch_size) < 1:
+        lengths = (self.batch_size, 1 if self.max_new_tokens is None else self.max_new_tokens)
+        if min(self.grounding, self.navigation) < 0 or min(lengths) < 1:
             raise ValueError(f"EvalConfig: expected sizes >= 0 and lengths >= 1, found {self}")
 
 
@@ -111,11 +113,13 @@ def evaluate(
     `summary[domain]` has an interval per measure, the controls, paired differences to them, and `by_platform`.
     `heldout` may be all held-out samples; `choose` is applied here.
     """
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     config = config or EvalConfig()
+    most = config.max_new_tokens or checkpoint.processor.preset.max_answer_tokens
+    config = replace(config, max_new_tokens=most)
     rows, unreadable = _readable(checkpoint, choose(heldout, config))
-    records = _records(checkpoint, rows, config, blind, elements, on_event, progress)
+    records = _records(checkpoint, rows, config, most, blind, elements, on_event, progress)
     domains = sorted({record["domain"] for record in records})
     summary = {name: summarise([r for r in records if r["domain"] == name]) for name in domains}
     every = [r for r in records if r["objective"] == "navigation"]
@@ -136,7 +140,7 @@ def _readable(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[list[Row], i
 
 
 def _records(
-    checkpoint: Checkpoint, rows: Sequence[Row], config: EvalConfig, blind: BlindTable | None,
+    checkpoint: Checkpoint, rows: Sequence[Row], config: EvalConfig, most: int, blind: BlindTable | None,
     elements: Elements | None, on_event: OnEvent | None, progress: bool,
 ) -> list[dict[str, Any]]:  # fmt: skip
     from tqdm import tqdm
@@ -156,7 +160,7 @@ def _records(
             places = [place for place, row in enumerate(asked) if row["objective"] == objective]
             found = generate(
                 checkpoint.model, checkpoint.processor, [asked[place] for place in places],
-                max_new_tokens=reply_limit(config.max_new_tokens, objective), batch_size=config.batch_size,
+                max_new_tokens=reply_limit(most, objective), batch_size=config.batch_size,
                 on_batch=seen,
             )  # fmt: skip
             for place, reply in zip(places, found, strict=True):

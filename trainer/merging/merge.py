@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 METHODS = ("linear", "ties")
-LINEAGE = "lineage.json"
+LINEAGE, PRESET = "lineage.json", "preset.json"
 REPORT = "merge.json"
 _LINEAGE_KEPT = ("preset", "code_version", "action_space", "prompt_version", "prompt_digest")
 
@@ -99,7 +99,8 @@ def merge(
 ) -> MergeReport:
     """Merge checkpoint folders into the new folder `out`; → what happened, also in `out/merge.json`.
 
-    `base` is the common ancestor θ_0 (the mid-trained checkpoint); configuration and tokenizer files come from it.
+    `base` is the common ancestor θ_0 (the mid-trained checkpoint); configuration and tokenizer files come from it, but
+    for how the result is played: with thoughts in histories, and asked for them, if any expert learned from such.
     `weights` default to 1 each (ties) or 1/n each (linear); linear weights must sum to 1, or are divided by their sum
     under `normalize`. `density` is one number or one per model, in 0..1. Memory: some 100 MiB, whatever the tensors.
     Specialists are to be kept in fp32: of bf16 or fp16 ones a `UserWarning` says how that hurts.
@@ -142,6 +143,7 @@ def merge(
 
     written = write_like(base_files, folder, produce)
     _copy_settings(base_files.folder, folder)
+    _play_as_trained(folder, [files.folder for files in model_files])
     report = MergeReport(
         method=method, density=densities, weight=used, normalize=normalize, lam=lam,
         tensors=tuple(reports), layers=_by_layer(reports), total=pool(reports, "total"),
@@ -242,6 +244,20 @@ def _copy_settings(source: Path, target: Path) -> None:
         wanted = path.suffix in {".json", ".jinja", ".txt", ".model"} and not path.name.endswith(".index.json")
         if wanted and path.is_file() and path.name not in own:
             shutil.copyfile(path, target / path.name)
+
+
+def _play_as_trained(folder: Path, models: Sequence[Path]) -> None:
+    """Put what any of the models' `preset.json` says of how it is played (`trainer.presets.Preset.history`, `thinking`)
+    into that of the folder. A grounding specialist has no histories and says nothing, so it doesn't outvote others."""
+    told = [json.loads((model / PRESET).read_text(encoding="utf-8")) for model in models if (model / PRESET).is_file()]
+    played: dict[str, Any] = {}
+    for key, value in (("history", "think_action"), ("thinking", True)):
+        if any(one.get(key) == value for one in told):
+            played[key] = value
+    path = folder / PRESET
+    if played and path.is_file():
+        plain = {**json.loads(path.read_text(encoding="utf-8")), **played}
+        path.write_text(json.dumps(plain, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _write_lineage(

@@ -2,8 +2,10 @@
 
 Steps of recorded episodes have no thoughts, or those of another hand. `align` lets the model answer every step R
 times, keeps the thoughts of replies whose action is right, and writes one of them (the one whose length is nearest a
-target) beside the step's action in the histories of later steps. A step with a rare action comes M times, with
-histories of different kept thoughts. What comes back are new rows, with what they were made of as parents.
+target) beside the step's action in the histories of later steps (`pipelines.prompts.history_entry`). A step with a rare
+action comes M times, with histories of different kept thoughts. What comes back are new rows, with what they were made
+of as parents. A checkpoint that learned from them remembers it (`epoch_alignment.as_trained`), and who plays it writes
+its histories so.
 
     1. Click(box=(5,600)) (the menu is behind this button)
 
@@ -18,9 +20,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipelines.prompts import prompt_text
+from pipelines.prompts import history_entry, prompt_text, shown_thought
 from pipelines.training_data.tokens import text_tokens
-from schemas.actions import Action, parse_reply, render
+from schemas.actions import Action, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id
 from trainer.data.batches import Row
 from trainer.rl.rewards import RewardConfig, Truth, step_success
@@ -40,9 +42,7 @@ class AlignmentConfig:
 
     num_generations: int = 4
     target_length: int = 120
-    """Characters of a thought that is liked best."""
-    max_length: int = 400
-    """A longer thought is not kept."""
+    """Characters of a thought that is liked best; a longer one than histories show is not kept."""
     variants: int = 3
     sparse_share: float = 0.02
     """Action types of fewer than this share of the steps are rare."""
@@ -51,8 +51,8 @@ class AlignmentConfig:
     """When an action counts as right (see `rewards.step_success`)."""
 
     def __post_init__(self) -> None:
-        if min(self.num_generations, self.target_length, self.max_length, self.variants) < 1:
-            raise ValueError("AlignmentConfig: expected num_generations, lengths and variants >= 1")
+        if min(self.num_generations, self.target_length, self.variants) < 1:
+            raise ValueError("AlignmentConfig: expected num_generations, target_length and variants >= 1")
         if not 0 <= self.sparse_share <= 1:
             raise ValueError(f"AlignmentConfig: expected sparse_share in 0..1, found {self.sparse_share}")
 
@@ -99,15 +99,6 @@ def align(rows: Sequence[Row], rollouts: Rollouts, config: AlignmentConfig | Non
     return Alignment(made, found)
 
 
-def history_entry(action: str, thought: str | None = None) -> str:
-    """What a history says of a step, as `pipelines.prompts.history_text` takes it: the action, and what was thought.
-
-    A policy that is to play what was trained here writes its own thoughts so.
-    """
-    words = " ".join((thought or "").split())
-    return f"{action} ({words})" if words else action
-
-
 def with_history(chat: str, changes: Mapping[str, str]) -> str:
     """Messages with lines of their prompt's history in other words; lines that it doesn't show are passed over."""
     head, rest = _history(prompt_text(chat))
@@ -124,9 +115,9 @@ def with_history(chat: str, changes: Mapping[str, str]) -> str:
     return canonical_json(turns)
 
 
-def history_line(step: int, action: Action, platform: str, thought: str | None = None) -> str:
+def history_line(step: int, action: Action, platform: str, thought: str = "") -> str:
     """How a history shows a step, counted from 0."""
-    return f"{step + 1}. {history_entry(render(action, platform), thought)}"
+    return f"{step + 1}. {history_entry(action, platform, thought)}"
 
 
 def model_rollouts(
@@ -176,16 +167,16 @@ def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: Alignme
         assert one.truth.action is not None
         for text in replies:
             reply = parse_reply(text)
-            thought = " ".join(reply.thought.split())
+            thought = shown_thought(reply.thought)
             right = any(step_success(reply.action, one.truth.action, box, config.rewards)
                         for box in one.truth.boxes or (None,))  # fmt: skip
-            if right and 0 < len(thought) <= config.max_length:
+            if right and thought:
                 mine.add(thought)
     return {step: sorted(found, key=lambda thought: (abs(len(thought) - config.target_length), thought))
             for step, found in kept.items()}  # fmt: skip
 
 
-def _line(one: _Asked, thought: str | None = None) -> str:
+def _line(one: _Asked, thought: str = "") -> str:
     """How the history shows a step."""
     assert one.truth.action is not None
     return history_line(one.step[2], one.truth.action, one.row["platform"], thought)

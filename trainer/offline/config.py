@@ -21,15 +21,16 @@ class OfflineConfig:
     `prompts` × `num_generations` replies an update; `updates` bounds the run; `warmup_steps`, `eval_steps` and
     `save_steps` count updates; the peak is looked for every `eval_steps` on `validation_limit` tasks and given up after
     `patience` looks below it; `held_out_limit` tasks, `held_out_samples` replies each, before and after. The peak is
-    that of trace success where validation holds at least `min_traces` whole episodes (fewer are all noise), and of the
-    expected reward among equals and elsewhere; `keep` "last" trains to the bound instead. `freeze_vision` keeps the
-    vision tower as it is, `trainable` all parameters without that regular expression in their name;
-    `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in bfloat16
-    with the weights as they are. `align`: histories are aligned between epochs (None: as the preset is, see
-    `epoch_alignment.wanted`), by the settings of `alignment`, whose rewards are
-    those of the run. `difficulty` above 0 gives questions with small targets a larger share of an update
-    (`box_reward.difficulty_weights`). `semi_online` replays whole episodes with the policy's own history
-    (`trainer.offline.semi_online`) and never aligns; `prompts` then counts episodes.
+    that of trace success where there are at least `min_traces` whole episodes to validate on (fewer are all noise):
+    whole episodes are then taken first, and `min_traces` of them though they have more than `validation_limit` steps.
+    Among equals and elsewhere it is that of the expected reward; `keep` "last" trains to the bound instead.
+    `freeze_vision` keeps the vision tower as it is, `trainable` all parameters without that regular expression in their
+    name; `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in
+    bfloat16 with the weights as they are. `align`: histories are aligned between epochs (None: as the preset is, see
+    `epoch_alignment.wanted`), by the settings of `alignment`, whose rewards are those of the run. `difficulty` above 0
+    gives questions with small targets a larger share of an update (`box_reward.difficulty_weights`). `semi_online`
+    replays whole episodes with the policy's own history (`trainer.offline.semi_online`) and never aligns; `prompts`
+    then counts episodes.
     """
 
     domain: str

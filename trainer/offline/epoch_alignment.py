@@ -4,7 +4,7 @@ METHOD §6 (UI-Venus V1): between epochs the policy answers every step of the tr
 actions enter the histories of later steps, and rare actions come in several histories (`trainer.offline.alignment`). An
 epoch then holds each task once, in its new form where it has one, and the further forms of rare ones. Each epoch starts
 from the recorded rows, so what an earlier policy thought doesn't pile up. Validation and held-out tasks stay as they
-are.
+are. The checkpoint's preset tells that it learned from thoughts in histories (`as_trained`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pipelines.prompts import asks_to_think, prompt_text
 from trainer.data.batches import BadSample, Processor
 from trainer.modeling.generation import reply_limit
 from trainer.offline.alignment import AlignmentConfig, align, model_rollouts
@@ -48,14 +49,15 @@ def aligned_rows(
 def with_aligned(
     tasks: Sequence[RlTask], made: Sequence[Mapping[str, Any]], processor: Processor
 ) -> tuple[list[RlTask], dict[str, int]]:
-    """The tasks of an epoch in a fixed order, and how many of them are new, further forms or could not be used.
+    """The tasks of an epoch in a fixed order, and how many of them are new, ask for thoughts among these, are further
+    forms or could not be used.
 
     A row whose prompt can't be laid out is left out; a task without any new row stays as it is."""
     forms: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for row in made:
         provenance = json.loads(row["provenance"])
         forms.setdefault(provenance["of"], []).append((provenance["k"], row))
-    found, counts = [], {"tasks": 0, "changed": 0, "added": 0, "bad_prompt": 0}
+    found, counts = [], {"tasks": 0, "changed": 0, "thinking": 0, "added": 0, "bad_prompt": 0}
     for task in tasks:
         new = []
         for _, row in sorted(forms.get(str(task.row["sample_id"]), []), key=lambda form: form[0]):
@@ -67,6 +69,19 @@ def with_aligned(
                 continue
             new.append(replace(task, row=whole))
         counts["changed"] += bool(new)
+        counts["thinking"] += bool(new) and asks_to_think(prompt_text(new[0].row["messages"]))
         counts["added"] += max(0, len(new) - 1)
         found += new or [task]
     return found, {**counts, "tasks": len(found)}
+
+
+def as_trained(start: Preset, shown: Sequence[Sequence[int]], peak_update: int) -> Preset:
+    """The preset of a checkpoint whose weights are those after `peak_update` updates: its players write histories in
+    the form that it learned from, and ask for thoughts if most prompts with such histories did.
+
+    `shown` holds (updates before it, prompts with the policy's thoughts in their history, of these those that ask for
+    thoughts) of each epoch or update. Without any before the peak the start's own form stays.
+    """
+    before = [one for one in shown if one[0] < peak_update]
+    prompts, thinking = (sum(one[place] for one in before) for place in (1, 2))
+    return replace(start, history="think_action", thinking=2 * thinking >= prompts) if prompts else start

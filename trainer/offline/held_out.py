@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipelines.prompts import with_asked_form
 from schemas.actions import Finished, parse_reply
 from trainer.data.batches import BadSample, Processor, Row
+from trainer.data.stream import cluster_of
 from trainer.evaluation.evaluate import cluster
 from trainer.modeling.generation import generate, reply_limit
-from trainer.rl.rewards import RewardConfig, Truth, bounds, point_hit, reward, step_success
+from trainer.rl.rewards import DEFAULT, RewardConfig, Truth, bounds, point_hit, reward, step_success
 
 DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grounding": ("grounding", ("mobile", "web", "desktop")),
@@ -55,10 +57,14 @@ def rows_of(rows: Sequence[Row], domain: str) -> list[Row]:
     return [row for row in rows if row["objective"] == objective and row["platform"] in platforms]
 
 
-def tasks_of(rows: Sequence[Row], domain: str, processor: Processor) -> tuple[list[RlTask], dict[str, int]]:
+def tasks_of(
+    rows: Sequence[Row], domain: str, processor: Processor | None, rewards: RewardConfig = DEFAULT
+) -> tuple[list[RlTask], dict[str, int]]:
     """Rows of a domain → tasks in the order of their sample ids, and why others couldn't be used (counted by reason).
 
-    Rows of other domains are passed over. Raises `ValueError` for an unknown domain.
+    Rows of other domains are passed over. Without a processor rows need no pictures: no prompt is laid out, and screens
+    are told apart by their parents. Grounding asks for what `rewards` reward, be it a box or a confidence. Raises
+    `ValueError` for an unknown domain.
     """
     unusable: Counter[str] = Counter()
     tasks = []
@@ -68,13 +74,17 @@ def tasks_of(rows: Sequence[Row], domain: str, processor: Processor) -> tuple[li
         except ValueError:
             unusable["no_checkable_truth"] += 1
             continue
+        if row["objective"] == "grounding" and rewards.wide:
+            asked = with_asked_form(row["messages"], box=rewards.boxes, confidence=rewards.w_confidence > 0)
+            row = {**row, "messages": asked}
         try:
-            processor.prompt(row)
+            if processor is not None:
+                processor.prompt(row)
         except BadSample:
             unusable["bad_prompt"] += 1
             continue
         episode, step = _place(row) if row["objective"] == "navigation" else (None, -1)
-        tasks.append(RlTask(row, truth, cluster(row), episode, step))
+        tasks.append(RlTask(row, truth, cluster(row) if processor is not None else cluster_of(row), episode, step))
     return sorted(tasks, key=lambda task: str(task.row["sample_id"])), dict(unusable)
 
 
@@ -87,18 +97,24 @@ def _place(row: Row) -> tuple[str | None, int]:
         return None, -1
 
 
-def choose(tasks: Sequence[RlTask], limit: int, seed: int) -> list[RlTask]:
+def choose(tasks: Sequence[RlTask], limit: int, seed: int, *, traces: int = 0) -> list[RlTask]:
     """At most `limit` tasks, whole clusters at a time in the order of a hash, so that traces stay whole.
 
-    A cluster that doesn't fit any more is passed over for a smaller one; with none that fits, the first is cut.
+    A cluster that doesn't fit any more is passed over for a smaller one; with none that fits, the first is cut. With
+    `traces`, whole episodes (`complete_episodes`) come first, and so many of them are taken whatever the limit says.
     """
     clusters: dict[str, list[RlTask]] = defaultdict(list)
     for task in tasks:
         clusters[task.cluster].append(task)
     order = sorted(clusters, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).hexdigest())
+    whole: set[str] = set()
+    if traces:
+        episodes = ({tasks[i].cluster for i in steps} for steps in complete_episodes(tasks))
+        whole = {name for names in episodes if len(names) == 1 for name in names}
+        order.sort(key=lambda name: name not in whole)
     taken: list[RlTask] = []
-    for name in order:
-        if len(taken) + len(clusters[name]) <= limit:
+    for place, name in enumerate(order):
+        if place < min(traces, len(whole)) or len(taken) + len(clusters[name]) <= limit:
             taken += clusters[name]
     if not taken and order:
         taken = clusters[order[0]][:limit]

@@ -21,13 +21,15 @@ from typing import Any
 
 import torch
 
+from pipelines.prompts import HISTORY_STEPS, asks_to_think, prompt_text, shown_thought
 from schemas.actions import parse_reply
 from trainer.data.batches import Processor, Row
 from trainer.modeling.generation import Completion, generate, reply_limit
 from trainer.offline.alignment import history_line, with_history
 from trainer.offline.held_out import REPLIES, RlTask, complete_episodes, succeeds
 from trainer.rl.grpo import Advantages, GrpoConfig, group_advantages, shrunk_negatives
-from trainer.rl.rewards import RewardConfig, reward
+from trainer.rl.reward_figures import Scores
+from trainer.rl.rewards import RewardConfig, score
 
 Answer = Callable[[Sequence[Row]], Sequence[Completion]]
 """Rows → one reply to each, in their order."""
@@ -59,8 +61,13 @@ class Played:
 
     task: RlTask
     reply: Completion
-    reward: float
+    scores: Scores
     right: bool
+
+    @property
+    def reward(self) -> float:
+        """All terms together."""
+        return self.scores["total"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ def roll(
             raise ValueError(f"semi-online: expected {len(tasks)} replies, found {len(replies)}")
         for i, task, reply in zip(alive, tasks, replies, strict=True):
             right = succeeds(reply.text, task.truth, rewards)
-            made[i].append(Played(task, reply, reward(reply.text, task.truth, rewards), right))
+            made[i].append(Played(task, reply, score(reply.text, task.truth, rewards), right))
             if right:
                 said[i] |= _words(task, reply.text, number, config.thoughts)
             else:
@@ -117,8 +124,21 @@ def _words(task: RlTask, text: str, number: int, thoughts: bool) -> dict[str, st
     reply = parse_reply(text)
     assert task.truth.action is not None and reply.action is not None
     platform = task.row["platform"]
-    own = history_line(number, reply.action, platform, reply.thought if thoughts else None)
+    own = history_line(number, reply.action, platform, reply.thought if thoughts else "")
     return {history_line(number, task.truth.action, platform): own}
+
+
+def prompts_with_thoughts(rollouts: Sequence[Rollout], config: SemiOnlineConfig) -> tuple[int, int]:
+    """(steps whose prompt showed a step that the policy had thought at, of these those that ask for thoughts)."""
+    shown = thinking = 0
+    for rollout in rollouts if config.thoughts else ():
+        thought: list[bool] = []
+        for step in rollout.steps:
+            if any(thought[-HISTORY_STEPS:]):
+                shown += 1
+                thinking += asks_to_think(prompt_text(step.task.row["messages"]))
+            thought.append(step.right and bool(shown_thought(parse_reply(step.reply.text).thought)))
+    return shown, thinking
 
 
 def step_returns(rewards: Sequence[float], right: Sequence[bool], gamma: float) -> list[float]:
@@ -174,21 +194,21 @@ def two_level_advantages(
 
 @dataclass(frozen=True)
 class Update:
-    """What an update trains on, flat: `replies[i].row` is the place of its task, `advantages.values[i]` its A."""
+    """What an update trains on, flat: `replies[i].row` is the place of its task, `advantages.values[i]` its A and
+    `scores[i]` the terms of its reward."""
 
     tasks: list[RlTask]
     replies: list[Completion]
     advantages: Advantages
-    reward: float
-    """Mean over the replies."""
+    scores: list[Scores]
 
 
 def update_of(rollouts: Sequence[Rollout], grpo: GrpoConfig, config: SemiOnlineConfig = DEFAULT) -> Update:
     """Rollouts → what `grpo_loss` takes."""
     steps = [step for rollout in rollouts for step in rollout.steps]
     replies = [replace(step.reply, row=i) for i, step in enumerate(steps)]
-    mean = sum(step.reward for step in steps) / len(steps)
-    return Update([step.task for step in steps], replies, two_level_advantages(rollouts, grpo, config), mean)
+    advantages = two_level_advantages(rollouts, grpo, config)
+    return Update([step.task for step in steps], replies, advantages, [step.scores for step in steps])
 
 
 def whole_episodes(tasks: Sequence[RlTask]) -> dict[str, list[RlTask]]:

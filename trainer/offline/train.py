@@ -28,14 +28,24 @@ from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, sa
 from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.config import OfflineConfig, learner_config
-from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
-from trainer.offline.held_out import REPLIES, Measure, RlTask, choose, measure, succeeds, tasks_of
+from trainer.offline.epoch_alignment import aligned_rows, as_trained, wanted, with_aligned
+from trainer.offline.held_out import (
+    REPLIES,
+    Measure,
+    RlTask,
+    choose,
+    complete_episodes,
+    measure,
+    succeeds,
+    tasks_of,
+)
 from trainer.offline.rl_metrics import Trained, in_memory, metrics_of, weight_delta
-from trainer.offline.semi_online import Update, answering, roll, update_of, whole_episodes
+from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
 from trainer.rl.box_reward import difficulty_weights
 from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION, Learner, Reply
-from trainer.rl.rewards import group_rewards
+from trainer.rl.reward_figures import reward_figures, totals
+from trainer.rl.rewards import group_scores
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
@@ -71,6 +81,8 @@ class _State:
     aligned: list[dict[str, Any]] = field(default_factory=list)
     """New rows of this epoch, without their pictures."""
     alignments: list[Event] = field(default_factory=list)
+    shown: list[tuple[int, int, int]] = field(default_factory=list)
+    """Where thoughts stood in histories, see `as_trained`."""
 
 
 def train_offline(
@@ -110,6 +122,7 @@ def train_offline(
         after = _held_out(loaded, held_out, config)
     emit({"kind": "held_out", "when": "after", **after.summary()})
     counted = {"tasks": {"train": len(train), "validation": len(validation), "held_out": len(held_out)},
+               "validation_traces": len(complete_episodes(validation)), "peak_criterion": run.criterion,
                "unusable": unusable}  # fmt: skip
     metrics = metrics_of(
         config.domain, config.rewards, config.seed, run.course(), weight_delta(loaded.model, run.start), before, after,
@@ -120,6 +133,7 @@ def train_offline(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
     plain = json.loads(json.dumps(asdict(config)))
+    loaded.processor.preset = as_trained(loaded.processor.preset, run.state.shown, run.state.peak_update)
     made = lineage(
         f"offline_{config.domain}", loaded.processor.preset, config=plain, seeds={"offline_rl": config.seed},
         parents=parents or {"checkpoints/mid_trained": WeightFiles(start).digest()},
@@ -137,14 +151,16 @@ def _split(
     held_out_rows: Sequence[Row], config: OfflineConfig,
 ) -> tuple[list[RlTask], list[RlTask], list[RlTask], dict[str, dict[str, int]]]:  # fmt: skip
     """→ tasks to train on, to find the peak on, to report on; no picture or episode is in two of them."""
-    train, bad_train = tasks_of(train_rows, config.domain, processor)
-    held_out, bad_held_out = tasks_of(held_out_rows, config.domain, processor)
-    validation, bad_validation = tasks_of(validation_rows or [], config.domain, processor)
+    train, bad_train = tasks_of(train_rows, config.domain, processor, config.rewards)
+    held_out, bad_held_out = tasks_of(held_out_rows, config.domain, processor, config.rewards)
+    validation, bad_validation = tasks_of(validation_rows or [], config.domain, processor, config.rewards)
     held_out = choose(held_out, config.held_out_limit, config.seed)
     if not validation:
         share = max(1, min(config.validation_limit, len(train) // 10))
         validation = choose(train, share, config.seed + 1)
-    validation = choose(_apart(validation, held_out), config.validation_limit, config.seed)
+    validation = _apart(validation, held_out)
+    traces = config.min_traces if _traces_rule(validation, config) else 0  # too few decide nothing: none cost extra
+    validation = choose(validation, config.validation_limit, config.seed, traces=traces)
     train = choose(_apart(train, [*held_out, *validation]), config.train_limit, config.seed)
     for name, found, rows in (("train", train, train_rows), ("held-out", held_out, held_out_rows)):
         if not found:
@@ -153,6 +169,11 @@ def _split(
                 f"(unusable: {bad_train if name == 'train' else bad_held_out}); is there data of this domain?"
             )
     return train, validation, held_out, {"train": bad_train, "validation": bad_validation, "held_out": bad_held_out}
+
+
+def _traces_rule(validation: Sequence[RlTask], config: OfflineConfig) -> bool:
+    """Whether the peak is that of trace success: these tasks hold enough whole episodes."""
+    return len(complete_episodes(validation)) >= max(1, config.min_traces)
 
 
 def _apart(tasks: Sequence[RlTask], others: Sequence[RlTask]) -> list[RlTask]:
@@ -190,6 +211,7 @@ class _Run:
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
         self.episodes = whole_episodes(train) if config.semi_online else {}
         self.epoch_tasks = [steps[0] for steps in self.episodes.values()] or train  # which stand for their episodes
+        self.criterion = "trace_success" if _traces_rule(validation, config) else "reward"
 
     def go(self) -> None:
         """Train to the bound or past the peak, then put the weights of the peak in place."""
@@ -228,6 +250,7 @@ class _Run:
         event = {"kind": "aligned", "epoch": state.epoch, "update": state.update, **found, **used,
                  "rows": digest(made)[:16]}  # fmt: skip
         state.alignments.append(event)
+        state.shown.append((state.update, used["changed"], used["thinking"]))
         self.emit(event)
 
     def _update(self) -> None:
@@ -242,7 +265,7 @@ class _Run:
         self.state.zero_variance += advantages.zero_variance
         self.state.update += 1
         event = {
-            "kind": "update", "update": self.state.update, "reward": made.reward,
+            "kind": "update", "update": self.state.update, **reward_figures(made.scores),
             "zero_variance": advantages.zero_variance, "groups": advantages.groups, "learning_rate": rate,
             "reply_tokens": sum(len(reply.token_ids) for reply in replies) / len(replies),
             "unfinished": sum(not reply.finished for reply in replies) / len(replies), **figures,
@@ -264,6 +287,7 @@ class _Run:
         rollouts = roll(
             episodes, answer, group=config.num_generations, rewards=config.rewards, config=config.semi_online
         )
+        self.state.shown.append((self.state.update, *prompts_with_thoughts(rollouts, config.semi_online)))
         return update_of(rollouts, config.grpo, config.semi_online)
 
     def _single_steps(self) -> Update:
@@ -277,13 +301,13 @@ class _Run:
         )  # fmt: skip
         groups = [[reply.text for reply in replies if reply.row == row] for row in range(len(tasks))]
         asked = list(zip(groups, tasks, strict=True))
-        grouped = [group_rewards(texts, task.truth, config.rewards) for texts, task in asked]
+        grouped = [group_scores(texts, task.truth, config.rewards) for texts, task in asked]
         done = [[succeeds(text, task.truth, config.rewards) for text in texts] for texts, task in asked]
-        advantages = group_advantages(grouped, config.grpo)
+        advantages = group_advantages(totals(grouped), config.grpo)
         advantages = shrunk_negatives(advantages, done, config.grpo.negative_floor)
         harder = difficulty_weights([task.truth.boxes for task in tasks], config.difficulty)
         advantages = scaled_groups(advantages, [len(group) for group in groups], harder)
-        return Update(tasks, replies, advantages, sum(map(sum, grouped)) / len(replies))
+        return Update(tasks, replies, advantages, [one for group in grouped for one in group])
 
     def _look(self) -> None:
         """Measure on validation, and keep the weights if this is the peak so far."""
@@ -293,7 +317,7 @@ class _Run:
         )  # fmt: skip
         summary = found.summary()
         # traces rule where there are enough of them; the expected reward, which is far less noisy, decides the rest
-        traces = summary["trace_success"] if len(found.traces) >= self.config.min_traces else None
+        traces = summary["trace_success"] if self.criterion == "trace_success" else None
         score = (float(traces or 0.0), float(summary["reward"] or 0.0))
         state = self.state
         if not state.peak or score > state.peak or self.config.keep == "last":
@@ -301,7 +325,8 @@ class _Run:
             state.peak_weights = in_memory(self.model.state_dict().items())
         else:
             state.below += 1
-        event = {"kind": "look", "update": state.update, "peak_update": state.peak_update, **summary}
+        event = {"kind": "look", "update": state.update, "peak_update": state.peak_update, "criterion": self.criterion,
+                 **summary}  # fmt: skip
         state.looks.append(event)
         give_back()
         self.emit(event)

@@ -36,9 +36,10 @@ class TrajectoryReward:
 @dataclass(frozen=True)
 class ReferenceConfig:
     """When the reference policy follows (METHOD §7): every `eval_steps` updates the policy and the reference are
-    compared on at most `episodes` held-out episodes, paired. Better by `margin` and by `standard_errors` of them:
-    π_ref ← (1 − alpha) π_ref + alpha π_θ. Fewer than `min_episodes` pairs prove nothing. Without validation tasks, or
-    with beta 0, it never follows."""
+    compared on `episodes` held-out episodes, paired. Better by `margin` and by `standard_errors` of them:
+    π_ref ← (1 − alpha) π_ref + alpha π_θ. Fewer than `min_episodes` pairs prove nothing. Fewer validation tasks come
+    again, sampled (`trainer.online.reference`); more are left out. Without any, with beta 0, `eval_steps` 0 or
+    `episodes` below `min_episodes` it never follows, and each task is tried once at most."""
 
     alpha: float = 0.5
     margin: float = 0.02
@@ -102,7 +103,8 @@ class OnlineConfig:
     `budget_s` of wall time ends the run after the update in which it is reached (0: none). With `lr_scheduler_type`
     "linear" the rate falls to 0 at the end: of `updates`, in mode "async" of `budget_s` if that comes first.
     `replay_per_task` successes are kept of a task for groups without one (0: no replay). `entropy_decay` is σ.
-    `threads` as in torch, of the learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is,
+    `thinking` asks for thoughts (None: as the checkpoint was trained, `Preset.thinking`). `threads` as in torch, of the
+    learner and of the reply engine each. `freeze_vision` keeps the vision tower as it is,
     `trainable` all parameters without that regular expression in their name;
     `gradient_checkpointing` makes activations anew where they are needed; `bf16` (None: on a GPU) learns in bfloat16
     with the weights as they are. `limits` end an episode; its `retries` are
@@ -132,7 +134,7 @@ class OnlineConfig:
     gradient_checkpointing: bool = False
     bf16: bool | None = None
     temperature: float = 1.0
-    thinking: bool = False
+    thinking: bool | None = None
     entropy_decay: float = 0.95
     micro_batch: int = 32
     edges: tuple[int, int] = NANO_EDGES
@@ -176,6 +178,11 @@ class OnlineConfig:
             raise ValueError(f"online RL: expected 0 < entropy_decay <= 1, found {self.entropy_decay}")
         if len(self.edges) != 2 or not 0 < self.edges[0] < self.edges[1]:
             raise ValueError(f"online RL: expected strata edges 0 < e1 < e2, found {self.edges}")
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the reference may follow the policy, validation tasks given."""
+        return self.grpo.beta > 0 and self.eval_steps > 0 and self.reference.episodes >= self.reference.min_episodes
 
     def plain(self) -> dict[str, Any]:
         """As JSON values, without `vllm`: servers, folders and time limits don't tell one run from another."""

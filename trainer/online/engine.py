@@ -187,7 +187,7 @@ class RolloutPolicy(CheckpointPolicy):
 
     def __init__(
         self, checkpoint: Checkpoint, engine: RolloutEngine, job: Job, recorder: Recorder, claim: RolloutClaim, *,
-        thinking: bool,
+        thinking: bool | None,
     ) -> None:  # fmt: skip
         super().__init__(checkpoint, temperature=0.0 if job.greedy else 1.0, thinking=thinking, name="online")
         self._engine, self._job, self._recorder, self._claim = engine, job, recorder, claim

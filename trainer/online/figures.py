@@ -10,14 +10,16 @@ from trainer.online.collect import Group
 from trainer.online.config import OnlineConfig
 from trainer.online.state import Progress
 from trainer.rl.grpo import Advantages
+from trainer.rl.reward_figures import Scores, reward_figures
 
 Event = dict[str, Any]
 
 
-def rollout_figures(groups: Sequence[Group], rewards: Sequence[Sequence[float | None]], update: int) -> Event:
-    """Means over the live rollouts that count in the update; `staleness` in updates, that of the oldest reply."""
+def rollout_figures(groups: Sequence[Group], scores: Sequence[Sequence[Scores | None]], update: int) -> Event:
+    """`reward_figures` and means over the live rollouts that count in the update; `scores` are those of
+    `trajectory_scores`, `staleness` in updates, that of the oldest reply."""
     live, gains, lost = [], [], 0
-    for group, values in zip(groups, rewards, strict=True):
+    for group, values in zip(groups, scores, strict=True):
         for place, (rollout, value) in enumerate(zip(group.rollouts, values, strict=True)):
             if group.counting is not None and place not in group.counting:
                 continue
@@ -25,10 +27,10 @@ def rollout_figures(groups: Sequence[Group], rewards: Sequence[Sequence[float | 
             if value is not None and not rollout.replayed:
                 live.append(rollout)
                 gains.append(value)
-    count = max(1, len(live))
+    count, rewards = max(1, len(live)), reward_figures(gains)
     stale = [max(0, update - rollout.version) for rollout in live]
     return {
-        "reward": sum(gains) / count, "success": sum(bool(one.success) for one in live) / count,
+        **rewards, "success": rewards.get("rewards/success/mean", 0.0),
         "steps": sum(one.steps for one in live) / count, "rollouts": len(live), "lost": lost,
         "replayed": sum(one.replayed for group in groups for one in group.rollouts),
         "judged": sum(one.judged for one in live),
@@ -50,8 +52,8 @@ def metrics_of(
     config: OnlineConfig, progress: Progress, validation: Sequence[str], strata: Mapping[str, int],
     delta: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """What stands in `online_rl.json`. `validation`: task ids, in the order of the successes; `gain` is paired, last
-    look against the first, its interval a bootstrap over tasks."""
+    """What stands in `online_rl.json`. `validation`: task ids, in the order of the successes; `gain` is paired, the
+    greedy episodes of the last look against those of the first, its interval a bootstrap over tasks."""
     curve = progress.curve
 
     def total(word: str) -> int:
@@ -59,7 +61,7 @@ def metrics_of(
 
     groups = total("groups")
     both = [(float(after), float(before), name) for after, before, name in
-            zip(progress.policy, progress.first, validation, strict=True)
+            zip(progress.policy[: len(validation)], progress.first[: len(validation)], validation, strict=True)
             if after is not None and before is not None] if progress.validations else []  # fmt: skip
     after, before, names = (list(column) for column in zip(*both, strict=True)) if both else ([], [], [])
     return {

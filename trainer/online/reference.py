@@ -1,30 +1,36 @@
 """The reference policy of the KL term, and when it follows the policy (METHOD §7).
 
-Policy and reference are put to the same held-out episodes, each taking the likeliest reply. Once the policy is better
-by the margin and by two standard errors of the paired difference: π_ref ← (1 − α) π_ref + α π_θ, in weights
-(`Learner.blend`).
+Policy and reference are put to the same held-out episodes: each task once with the likeliest replies, then, until there
+are enough, again and again with sampled ones, a pair having the same task and seed. Once the policy is better by the
+margin and by two standard errors of the paired difference: π_ref ← (1 − α) π_ref + α π_θ, in weights (`Learner.blend`).
+Episodes of one task aren't independent, so the standard error is that over tasks.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from generators.generation.tasks.contract import Contract
 from schemas.ids import digest
 from trainer.online.config import ReferenceConfig
-from trainer.online.rollouts import Job
+from trainer.online.rollouts import Job, rollout_seed
 
 Successes = Sequence[bool | None]
 """Of each validation episode; None where infrastructure failed."""
+MIN_TASKS = 10
+"""Fewer don't tell how tasks differ, however often each is tried."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Paired difference of success, policy − reference, over the episodes that both ended."""
+    """Paired difference of success, policy − reference, over the episodes that both ended, and how many tasks these are
+    of."""
 
     episodes: int
+    tasks: int
     policy: float
     reference: float
     gain: float
@@ -32,20 +38,28 @@ class Comparison:
     follows: bool
 
 
-def compare(policy: Successes, reference: Successes, config: ReferenceConfig) -> Comparison:
-    """Raises `ValueError` for lists that aren't of the same episodes."""
-    if len(policy) != len(reference):
-        raise ValueError(f"reference: expected the same episodes, found {len(policy)} and {len(reference)}")
-    pairs = [(float(one), float(other)) for one, other in zip(policy, reference, strict=True)
+def compare(policy: Successes, reference: Successes, tasks: Sequence[str], config: ReferenceConfig) -> Comparison:
+    """`tasks` names the task of each episode. With n pairs d of T tasks, the variance of their mean g is
+    T/(T − 1) · Σ_task (Σ_its pairs (d − g))² / n²: that of n independent pairs where each task comes once.
+
+    Raises `ValueError` for lists that aren't of the same episodes."""
+    if not len(policy) == len(reference) == len(tasks):
+        raise ValueError(f"reference: expected the same episodes, found {len(policy)} and {len(reference)}, and "
+                         f"{len(tasks)} names of tasks")  # fmt: skip
+    pairs = [(float(one), float(other), task) for one, other, task in zip(policy, reference, tasks, strict=True)
              if one is not None and other is not None]  # fmt: skip
-    n = len(pairs)
-    if n < 2:
-        return Comparison(n, math.nan, math.nan, 0.0, math.inf, False)
-    ours, theirs = (math.fsum(pair[i] for pair in pairs) / n for i in (0, 1))
+    n, t = len(pairs), len({task for _, _, task in pairs})
+    if t < 2:
+        return Comparison(n, t, math.nan, math.nan, 0.0, math.inf, False)
+    ours, theirs = math.fsum(one for one, _, _ in pairs) / n, math.fsum(other for _, other, _ in pairs) / n
     gain = ours - theirs
-    error = math.sqrt(math.fsum((one - other - gain) ** 2 for one, other in pairs) / (n - 1) / n)
-    follows = n >= config.min_episodes and gain > 0 and gain >= config.margin and gain >= config.standard_errors * error
-    return Comparison(n, ours, theirs, gain, error, follows)
+    residuals: dict[str, float] = defaultdict(float)
+    for one, other, task in pairs:
+        residuals[task] += one - other - gain
+    error = math.sqrt(t / (t - 1) * math.fsum(value**2 for value in residuals.values())) / n
+    enough = n >= config.min_episodes and t >= min(MIN_TASKS, config.min_episodes)
+    follows = enough and gain > 0 and gain >= config.margin and gain >= config.standard_errors * error
+    return Comparison(n, t, ours, theirs, gain, error, follows)
 
 
 def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit: int, seed: int) -> list[Contract]:
@@ -57,7 +71,16 @@ def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit
     return sorted(tasks, key=lambda task: digest(["validation", seed, task.task_id]))[:limit]
 
 
-def validation_jobs(tasks: Sequence[Contract], update: int, slot: str) -> list[Job]:
-    """One greedy episode of each task."""
-    return [Job(task, f"validation-{slot}-{update:06d}-{place:04d}", 0, 0, greedy=True, slot=slot)
-            for place, task in enumerate(tasks)]  # fmt: skip
+def validation_jobs(
+    tasks: Sequence[Contract], update: int, slot: str, *, episodes: int = 0, seed: int = 0
+) -> list[Job]:
+    """One greedy episode of each task, in their order; then sampled ones, task after task, until there are `episodes`,
+    whose seeds depend on the task and on which try it is, never on `update` or `slot`."""
+    jobs = []
+    for number in range(max(episodes, len(tasks)) if tasks else 0):
+        tried, place = divmod(number, len(tasks))
+        task = tasks[place]
+        drawn = rollout_seed(seed, "validation", task.task_id, tried) if tried else 0
+        jobs.append(Job(task, f"validation-{slot}-{update:06d}-{place:04d}", tried, drawn, greedy=not tried, slot=slot,
+                        validation=True))  # fmt: skip
+    return jobs

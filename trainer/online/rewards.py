@@ -25,18 +25,21 @@ def fewest_steps(group: Sequence[Outcome]) -> int | None:
     return min(live) if live else None
 
 
-def trajectory_rewards(group: Sequence[Outcome], config: TrajectoryReward) -> list[float | None]:
-    """R(τ) of each member of a group; None where infrastructure failed.
+def trajectory_scores(group: Sequence[Outcome], config: TrajectoryReward) -> list[dict[str, float] | None]:
+    """R(τ) of each member of a group as `total` = success · r_comp · length_factor + unparsable_penalty, with these
+    terms by name (a failure has no `length_factor`); None where infrastructure failed.
 
     A replayed success stands in groups without a live one: there is no T_min then, and it gets `r_comp` whole.
     """
     least = fewest_steps(group)
-    return [None if one.success is None else _reward(one, least, config) for one in group]
+    return [None if one.success is None else _scores(one, least, config) for one in group]
 
 
-def _reward(one: Outcome, least: int | None, config: TrajectoryReward) -> float:
+def _scores(one: Outcome, least: int | None, config: TrajectoryReward) -> dict[str, float]:
     penalty = max(config.penalty_floor, -config.unparsable_penalty * one.unparsable)
     if not one.success:
-        return penalty
+        return {"success": 0.0, "unparsable_penalty": penalty, "total": penalty}
     excess = 0.0 if least is None else max(0.0, (one.steps - least) / least)
-    return config.r_comp * config.eta**excess + penalty
+    factor = config.eta**excess
+    total = config.r_comp * factor + penalty
+    return {"success": 1.0, "length_factor": factor, "unparsable_penalty": penalty, "total": total}

@@ -51,7 +51,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Job:
-    """A rollout to be made: member `member` of group `group`. `greedy` ones are for validation, `slot` tells whose."""
+    """A rollout to be made: member `member` of group `group`, `greedy` with the likeliest replies. Those for
+    `validation` are never learned from; `slot` tells whose they are."""
 
     contract: Contract
     group: str
@@ -59,6 +60,7 @@ class Job:
     seed: int
     greedy: bool = False
     slot: str = POLICY
+    validation: bool = False
 
     @property
     def key(self) -> str:

@@ -87,6 +87,7 @@ def online(context: Context, folder: Path) -> Made:
                                           "lost_rollouts", "judged", "replayed", "weight_delta", "weight_delta_norm")},
         "success_before": looks[0], "success_after": looks[-1], "success_gain": gain["mean"],
         "success_gain_low": gain["low"], "success_gain_high": gain["high"],
+        "reference_steps": len(found["reference_steps"]),
     }  # fmt: skip
     fell = gain["high"] is not None and gain["high"] < 0
     lost = found["lost_rollouts"] / max(1, found["rollouts"] + found["lost_rollouts"])

@@ -20,8 +20,9 @@ FILE = "online_rl.pt"
 @dataclass
 class Progress:
     """Plain JSON data. `curve` has an event per update, `validations` one per look, `blends` one per step of the
-    reference; `policy`, `reference` and `first`: successes of the last, the reference's and the first look. `replay`
-    and `collected`: what the replay buffer and the collector hold. `picture`: the last one of a rollout, base64."""
+    reference; `policy`, `reference` and `first`: successes of the last, the reference's and the first look, in the
+    order of `validation_jobs`. `replay` and `collected`: what the replay buffer and the collector hold. `picture`: the
+    last one of a rollout, base64."""
 
     update: int = 0
     curve: list[dict[str, Any]] = field(default_factory=list)

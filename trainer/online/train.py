@@ -22,6 +22,7 @@ from generators.environments.evaluators import has_rule
 from generators.generation.execution.devices import DevicePool
 from generators.generation.tasks.contract import Contract
 from schemas.ids import canonical_json, digest
+from trainer.evaluation.statistics import mean_or_none
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.rl_metrics import in_memory, weight_delta
@@ -34,15 +35,16 @@ from trainer.online.learner import OnlineLearner
 from trainer.online.pictures import filmstrip, telling
 from trainer.online.reference import compare, validation_jobs, validation_tasks
 from trainer.online.replay import ReplayBuffer
-from trainer.online.rewards import trajectory_rewards
+from trainer.online.rewards import trajectory_scores
 from trainer.online.rollout_engine import RolloutEngine
-from trainer.online.rollouts import POLICY, REFERENCE, Rollout
+from trainer.online.rollouts import POLICY, REFERENCE, Job, Rollout
 from trainer.online.state import Progress, StateFile
 from trainer.online.strata import StratifiedBatches
 from trainer.online.success import FinalFrameJudge, judge_of
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION
+from trainer.rl.reward_figures import totals
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
@@ -80,18 +82,19 @@ def train_online(
     """Train the checkpoint folder `start` on tasks that devices of `pool` run; save it, with `online_rl.json`, in
     `out`.
 
-    `validation` tasks are apart from `tasks`: the policy does each once, greedily, at the beginning, every
-    `eval_steps` updates and at the end. Under torchrun this is what the first rank does, while the others follow
-    its learner (`trainer.runtime.launch`). With a `state_dir` a killed run goes on. `on_event` receives dicts with a
-    `kind`: start, rollouts, picture, update, validation, reference, saved, resumed, trained, done. `stage` and
-    `parents` go into the lineage. Raises `ValueError` for tasks that can't be used, `RuntimeError` where an update
-    loses all its rollouts, and what keeps devices from ever opening.
+    `validation` tasks are apart from `tasks`: the policy does each once, greedily, at the beginning, every `eval_steps`
+    updates and at the end; and again, sampled, where its reference needs more episodes. Under torchrun this is what the
+    first rank does, while the others follow its learner (`trainer.runtime.launch`). With a `state_dir` a killed run
+    goes on. `on_event` receives dicts with a `kind`: start, rollouts, picture, update, validation, reference, saved,
+    resumed, trained, done. `stage` and `parents` go into the lineage. Raises `ValueError` for tasks that can't be used,
+    `RuntimeError` where an update loses all its rollouts, and what keeps devices from ever opening.
     """
     emit = on_event or (lambda event: None)
     checked = _usable(tasks, validation, pool, config)
     judge = judge_of(config.success_judge)
     batches = StratifiedBatches(tasks, config.edges, config.seed)
     loaded = load_checkpoint(start, device=device)
+    config = _asking(loaded, config)
     state = StateFile(Path(state_dir) if state_dir else None, _identity(start, tasks, checked, config))
     run = _assembled(start, loaded, batches, checked, pool, judge, state, config, emit)
     before = in_memory(loaded.model.named_parameters())
@@ -125,12 +128,28 @@ def _usable(
     return checked
 
 
+def _repeated(validation: Sequence[Contract], config: OnlineConfig) -> bool:
+    """Whether validation tasks are tried more than once."""
+    return config.adaptive and 0 < len(validation) < config.reference.episodes
+
+
+def _asking(loaded: Checkpoint, config: OnlineConfig) -> OnlineConfig:
+    """The settings with `thinking` decided, as the checkpoint was trained where they don't say; its preset then tells
+    how it is trained here."""
+    preset = loaded.processor.preset
+    thinking = preset.thinking if config.thinking is None else config.thinking
+    loaded.processor.preset = replace(preset, thinking=thinking)
+    return replace(config, thinking=thinking)
+
+
 def _identity(
     start: str | Path, tasks: Sequence[Contract], validation: Sequence[Contract], config: OnlineConfig
 ) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [sorted(task.task_id for task in some) for some in (tasks, validation)]
     asked = {name: value for name, value in config.plain().items() if name != "budget_s"}  # one with more time left
+    if _repeated(validation, config):
+        asked["validation"] = "repeated"  # a state of when they weren't holds fewer successes
     return digest([STATE_VERSION, WeightFiles(start).digest(), asked, ids])
 
 
@@ -255,13 +274,13 @@ class _Run:
             raise RuntimeError(f"online RL: every rollout of update {update + 1} was lost to infrastructure: "
                                f"{'; '.join(reasons)[:300]}; look at the devices, then go on")  # fmt: skip
         filled = [self._filled(group, update) for group in groups]
-        rewards = [trajectory_rewards([one.outcome for one in group.rollouts], self.config.reward) for group in filled]
-        event = {"kind": "rollouts", "update": update + 1, **rollout_figures(filled, rewards, update),
+        scores = [trajectory_scores([one.outcome for one in group.rollouts], self.config.reward) for group in filled]
+        event = {"kind": "rollouts", "update": update + 1, **rollout_figures(filled, scores, update),
                  **self.collector.figures()}  # fmt: skip
         self.emit(event)
         self._show(groups)
         outcomes = [[one.success for one in group.rollouts] for group in filled]
-        compared = group_advantages(rewards, self.config.grpo)
+        compared = group_advantages(totals(scores), self.config.grpo)
         advantages = _counting(shrunk_negatives(compared, outcomes, self.config.grpo.negative_floor), filled)
         rollouts = [one for group in filled for one in group.rollouts]
         figures = self.learner.update(rollouts, advantages, update, self._decay())
@@ -294,31 +313,39 @@ class _Run:
         """The policy on the validation tasks; the reference follows if the policy has left it behind."""
         if not self.validation:
             return
-        progress = self.progress
+        progress, tasks = self.progress, len(self.validation)
         progress.policy = self._successes(POLICY)
-        known = [one for one in progress.policy if one is not None]
-        look: Event = {"update": progress.update, "episodes": len(known),
-                       "success": sum(known) / len(known) if known else None}  # fmt: skip
+        greedy, sampled = ([one for one in some if one is not None]
+                           for some in (progress.policy[:tasks], progress.policy[tasks:]))  # fmt: skip
+        look: Event = {"update": progress.update, "episodes": len(greedy), "success": mean_or_none(greedy)}
+        if sampled:
+            look |= {"sampled_episodes": len(sampled), "sampled_success": mean_or_none(sampled)}
         if not progress.validations:
             progress.first = progress.reference = progress.policy  # the reference starts as the policy
         progress.validations.append(look)
         self.emit({"kind": "validation", **look})
         if self.learner.reference is None or progress.update == 0:
             return
-        found = compare(progress.policy, progress.reference, self.config.reference)
+        names = [job.contract.task_id for job in self._jobs(POLICY)]
+        found = compare(progress.policy, progress.reference, names, self.config.reference)
         if found.follows:
             self.learner.blend(self.config.reference.alpha)
             self.engine.publish(self.learner.reference.state_dict(), progress.update, REFERENCE)
             progress.reference = self._successes(REFERENCE)
             self.engine.publish(self.learner.model.state_dict(), progress.update)  # a server has room for one
-            again = [one for one in progress.reference if one is not None]
-            step = {"update": progress.update, **asdict(found), "blended": sum(again) / max(1, len(again))}
+            again = mean_or_none([one for one in progress.reference if one is not None])
+            step = {"update": progress.update, **asdict(found), "blended": again}
             progress.blends.append(step)
             self.emit({"kind": "reference", **step})
 
+    def _jobs(self, slot: str) -> list[Job]:
+        config = self.config
+        episodes = config.reference.episodes if config.adaptive else 0
+        return validation_jobs(self.validation, self.progress.update, slot, episodes=episodes, seed=config.seed)
+
     def _successes(self, slot: str) -> list[bool | None]:
         others: list[Rollout] = []
-        jobs = validation_jobs(self.validation, self.progress.update, slot)
+        jobs = self._jobs(slot)
         by_kind = sorted(jobs, key=lambda job: (self.workers.pool.kind(job.contract), job.key))
         made = {one.key: one.success for one in self.workers.run(by_kind, others)}
         self.collector.taken(others)

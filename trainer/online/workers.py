@@ -40,7 +40,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
 
     def __init__(
         self, checkpoint: Checkpoint, engine: RolloutEngine, pool: DevicePool, limits: Limits, *, workers: int,
-        thinking: bool = False, judge: FinalFrameJudge | None = None,
+        thinking: bool | None = None, judge: FinalFrameJudge | None = None,
     ) -> None:  # fmt: skip
         self.statistics = Statistics()
         super().__init__(pool, limits, self.statistics, engine.cond)
@@ -243,7 +243,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
             worker.rest()  # it can't be given up any more
             if worker.given_up:
                 raise ClaimLost(job.key)
-        if not job.greedy and rollout.success is not None:
+        if not job.validation and rollout.success is not None:
             self.keep(rollout)
         with self.lock:
             worker.job = worker.claim = None

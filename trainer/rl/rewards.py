@@ -327,17 +327,19 @@ def reward(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
     return score(text, truth, config)["total"]
 
 
-def group_rewards(texts: Sequence[str], truth: Truth, config: RewardConfig = DEFAULT) -> list[float]:
-    """R of each of the replies to one question, with what only the group can tell: their agreement, for grounding."""
-    own = [reward(text, truth, config) for text in texts]
+def group_scores(texts: Sequence[str], truth: Truth, config: RewardConfig = DEFAULT) -> list[dict[str, float]]:
+    """The `score` of each of the replies to one question, with what only the group can tell: their agreement, for
+    grounding, as the term `consistency`."""
+    own = [score(text, truth, config) for text in texts]
     if truth.objective != "grounding" or not config.w_consistency:
         return own
     agreed = region_consistency(texts, config.region)
-    return [one + config.w_consistency * more for one, more in zip(own, agreed, strict=True)]
+    return [{**one, "consistency": more, "total": one["total"] + config.w_consistency * more}
+            for one, more in zip(own, agreed, strict=True)]  # fmt: skip
 
 
 def bounds(objective: str, config: RewardConfig = DEFAULT) -> tuple[float, float]:
-    """The range of `reward` for an objective, and of `group_rewards` where agreement counts."""
+    """The range of `reward` for an objective, and of `group_scores` where agreement counts."""
     terms = _asked(objective, config).values()
     low, high = (sum(term.weight(config) * term.bounds(config)[end] for term in terms) for end in (0, 1))
     return low, high + (config.w_consistency if objective == "grounding" else 0.0)

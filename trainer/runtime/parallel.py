@@ -83,8 +83,9 @@ def ranks() -> Ranks:
 
 
 @contextmanager
-def launched() -> Iterator[Ranks]:
-    """Join the ranks that torchrun started; without torchrun it is this process alone.
+def launched(device: str = "") -> Iterator[Ranks]:
+    """Join the ranks that torchrun started; without torchrun it is this process alone. `device`: "cpu" or "cuda", where
+    the ranks compute, each on a GPU of its own ("": on GPUs if there are any).
 
     However the block ends, the process group is taken down. SIGTERM and SIGINT end a rank at once, also one that
     waits for others in a collective (what is saved is saved whole, so nothing is lost), and no rank outlives torchrun.
@@ -96,7 +97,7 @@ def launched() -> Iterator[Ranks]:
         signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    on_gpu = torch.cuda.is_available()
+    on_gpu = device == "cuda" or (not device and torch.cuda.is_available())
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=TIMEOUT)

@@ -31,6 +31,7 @@ RL_NAMES = {
     "grad_norm": "train/grad_norm",
     "learning_rate": "train/learning_rate",
     "reward": "train/reward",
+    "reward_std": "train/reward_std",
     "success": "train/success",
     "kl": "train/kl",
     "entropy": "train/entropy",
@@ -48,9 +49,9 @@ RL_NAMES = {
     "sampling_logp_difference_mean": "train/sampling/sampling_logp_difference/mean",
     "sampling_logp_difference_max": "train/sampling/sampling_logp_difference/max",
 }
-"""Key of an update's event → tag; TRL's where it has one."""
+"""Key of an update's event → tag; TRL's where it has one. Terms of the reward (`rewards/…`) keep their key."""
 LOOKS = ("look", "validation")
-"""Kinds of RL's events that measure on tasks kept for it."""
+"""Kinds of events that measure on what is kept for it."""
 OF_A_LOOK = ("reward", "greedy_reward", "success", "step_success", "trace_success", "sop")
 SHOWN = ("reward", "success", "loss", "kl")
 """What a bar of RL shows of the last update."""
@@ -78,19 +79,15 @@ class Tracker:
 
     def event(self, event: Mapping[str, Any]) -> None:
         """A `step` or `validation` event, as `on_event` gets it; others are passed over."""
-        if event["kind"] == "step":
-            self.scalars({tag: event[key] for key, tag in NAMES.items() if key in event}, event["step"])
-        elif event["kind"] == "validation":
-            losses = {f"eval/{objective}_loss": loss for objective, loss in event["loss"].items()}
-            self.scalars(losses, event["step"], flush=True)
+        if event["kind"] in ("step", "validation"):
+            self.scalars(scalars_of(event), event["step"], flush=event["kind"] == "validation")
 
-    def scalars(self, values: Mapping[str, Any], step: int, *, flush: bool = False) -> None:
-        """Tag → number at a step; what is None is left out. With `flush` they are on the disk when this returns."""
+    def scalars(self, values: Mapping[str, float], step: int, *, flush: bool = False) -> None:
+        """Tag → number at a step. With `flush` they are on the disk when this returns."""
         if self._writer is None:
             return
         for tag, value in values.items():
-            if value is not None:
-                self._writer.add_scalar(tag, value, step)
+            self._writer.add_scalar(tag, value, step)
         if flush:
             self._writer.flush()
 
@@ -142,11 +139,11 @@ class Watch:
         elif kind == "held_out" and event["when"] == "before":
             self._before = event  # whether the run goes on from an update is only told after this
         elif kind == "held_out":
-            self._writer().scalars(_looked(event, "held_out"), self._update, flush=True)
+            self._writer().scalars(scalars_of(event), self._update, flush=True)
         elif kind in LOOKS:
-            self._writer().scalars(_looked(event, "eval"), event["update"], flush=True)
+            self._writer().scalars(scalars_of(event), event["update"], flush=True)
         elif kind == "update":
-            self._writer().scalars(_updated(event), event["update"])
+            self._writer().scalars(scalars_of(event), event["update"])
             self._update = event["update"]
 
     def _writer(self) -> Tracker:
@@ -154,7 +151,7 @@ class Watch:
         if self._tracker is None:
             self._tracker = Tracker(self._state_dir, self._update if self._resumed else -1)
             if self._before is not None and not self._resumed:
-                self._tracker.scalars(_looked(self._before, "held_out"), 0)
+                self._tracker.scalars(scalars_of(self._before), 0)
         return self._tracker
 
     def _show(self, event: Mapping[str, Any]) -> None:
@@ -173,12 +170,18 @@ def kept(state_dir: Path) -> list[Path]:
     return sorted(path for path in (state_dir / FOLDER).glob("events.*") if path.is_file())
 
 
-def _updated(event: Mapping[str, Any]) -> dict[str, Any]:
-    found = {tag: event[key] for key, tag in RL_NAMES.items() if key in event}
-    if event.get("groups"):
-        found["train/frac_reward_zero_std"] = event["zero_variance"] / event["groups"]
-    return found
-
-
-def _looked(event: Mapping[str, Any], place: str) -> dict[str, Any]:
-    return {f"{place}/{key}": event[key] for key in OF_A_LOOK if key in event}
+def scalars_of(event: Mapping[str, Any]) -> dict[str, float]:
+    """What an event measures: tag → number, of a step, an update or a look; {} of any other. None is left out."""
+    kind, found = event.get("kind"), dict[str, Any]()
+    if kind == "step":
+        found = {tag: event.get(key) for key, tag in NAMES.items()}
+    elif kind == "update":
+        found = {tag: event.get(key) for key, tag in RL_NAMES.items()}
+        found |= {f"train/{key}": value for key, value in event.items() if key.startswith("rewards/")}
+        if event.get("groups"):
+            found["train/frac_reward_zero_std"] = event["zero_variance"] / event["groups"]
+    elif kind in (*LOOKS, "held_out"):
+        place = "eval" if kind in LOOKS else "held_out"
+        found = {f"{place}/{key}": event.get(key) for key in OF_A_LOOK}
+        found |= {f"eval/{objective}_loss": loss for objective, loss in event.get("loss", {}).items()}
+    return {tag: value for tag, value in found.items() if value is not None}

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.policies.policy import Decision, PolicyError, View
-from pipelines.prompts import messages, navigation_text
-from schemas.actions import parse_reply, render
+from pipelines.prompts import HistoryForm, history_entry, messages, navigation_text
+from schemas.actions import parse_reply
 
 if TYPE_CHECKING:
     from generators.environments.world import World
@@ -18,28 +18,29 @@ if TYPE_CHECKING:
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
 
-MAX_NEW_TOKENS = 112
-
 
 class CheckpointPolicy:
     """See `Policy`. `temperature` 0 is greedy; above it, replies are drawn with a seed of (seed, goal, turn).
 
-    `thinking` asks for thoughts (as the prompts of sources with thoughts did). `completions` holds the replies of the
-    episode as tokens with the log-probability of each, in the order of turns. Policies that share a model share a
-    `lock`: one reply at a time.
+    What the checkpoint's preset says of its training decides how it is played: the form of its histories, whether it is
+    asked for thoughts (unless `thinking` is given), and how long a reply may be (unless `max_new_tokens` is).
+    `completions` holds the replies of the episode as tokens with the log-probability of each, in the order of turns.
+    Policies that share a model share a `lock`: one reply at a time.
     """
 
     needs_tree = False
 
     def __init__(
-        self, checkpoint: Checkpoint, *, temperature: float = 0.0, thinking: bool = False,
-        max_new_tokens: int = MAX_NEW_TOKENS, name: str = "", lock: threading.Lock | None = None,
+        self, checkpoint: Checkpoint, *, temperature: float = 0.0, thinking: bool | None = None,
+        max_new_tokens: int | None = None, name: str = "", lock: threading.Lock | None = None,
     ) -> None:  # fmt: skip
-        if temperature < 0 or max_new_tokens < 1:
+        if temperature < 0 or (max_new_tokens is not None and max_new_tokens < 1):
             raise ValueError(f"checkpoint policy: expected a temperature of at least 0 and 1 or more new tokens, "
                              f"found {temperature} and {max_new_tokens}")  # fmt: skip
-        self.checkpoint = checkpoint
-        self.temperature, self.thinking, self.max_new_tokens = temperature, thinking, max_new_tokens
+        preset = checkpoint.processor.preset
+        self.checkpoint, self.temperature, self.history = checkpoint, temperature, preset.history
+        self.thinking = preset.thinking if thinking is None else thinking
+        self.max_new_tokens = max_new_tokens or preset.max_answer_tokens
         self.name = name or _name(checkpoint)
         self.completions: list[Completion] = []
         self._lock = lock or threading.Lock()
@@ -83,19 +84,25 @@ class CheckpointPolicy:
         return completion, len(prompt.ids)
 
     def row(self, view: View) -> dict[str, Any]:
-        """A view as a row like those of the shards: goal, the last actions by absolute number, the screenshot."""
-        history = [
-            (number, render(said.action, view.platform))
-            for number, said in enumerate(view.past, 1) if said.action is not None
-        ]  # fmt: skip
-        text = navigation_text(view.goal, history, thinking=self.thinking)
+        """A view as a row like those of the shards: goal, the last steps by absolute number, the screenshot."""
+        text = played_prompt(view, self.history, thinking=self.thinking)
         return {
             "sample_id": "policy", "source": "policy", "objective": "navigation", "platform": view.platform,
             "messages": messages("navigation", text), "images": [view.png], "answer": "",
         }  # fmt: skip
 
 
-def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int = MAX_NEW_TOKENS) -> PolicyMaker:
+def played_prompt(view: View, history: HistoryForm = "action", *, thinking: bool = False) -> str:
+    """The prompt of a turn in the words of training, for whoever plays a checkpoint: the goal, and the last steps by
+    absolute number in the form of its histories (`Preset.history`); turns whose reply couldn't be read are left out."""
+    past = [
+        (number, history_entry(said.action, view.platform, said.thought if history == "think_action" else ""))
+        for number, said in enumerate(view.past, 1) if said.action is not None
+    ]  # fmt: skip
+    return navigation_text(view.goal, past, thinking=thinking)
+
+
+def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int | None = None) -> PolicyMaker:
     """For `generators.policies.registry.build_policy`: greedy policies over one loaded checkpoint folder, one reply at
     a time. Raises `ValueError` for a folder that is no checkpoint."""
     from generators.generation.execution.scheduling import PolicyMaker

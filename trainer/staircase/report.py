@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.storage.whole_files import put_json
 from trainer.staircase.chart import staircase_svg
-from trainer.staircase.figures import course, differences, table
+from trainer.staircase.figures import course, differences, reference_steps, table
 
 REPORT, RECORDS, MARKDOWN, PICTURE = "report.json", "records.json", "report.md", "report.svg"
 SAYS = {
@@ -27,7 +27,7 @@ def write_report(
 ) -> dict[str, Any]:
     """Write `report.json`, `report.md` and `report.svg`; → the report. `head` is what it begins with."""
     report = {**head, "seeds": sorted(seeds), "rows": table(seeds), "differences": differences(seeds),
-              "offline_course": course(looks)}  # fmt: skip
+              "reference_steps": reference_steps(seeds), "offline_course": course(looks)}  # fmt: skip
     put_json(folder / REPORT, report)
     title = f"The staircase on {head['platform']}, training seeds {', '.join(map(str, sorted(seeds)))}"
     (folder / MARKDOWN).write_text(markdown(title, report), encoding="utf-8")
@@ -91,6 +91,10 @@ def markdown(title: str, report: Mapping[str, Any]) -> str:
         lines += ["", f"Offline RL: trace success was highest at update {told['trace_peak']}, step success at update "
                   f"{told['step_peak']}; traces fell from their peak while steps did not: "
                   f"{'yes' if told['traces_fell_steps_did_not'] else 'no'}."]  # fmt: skip
+    moved = [f"at updates {', '.join(str(step['update']) for step in steps)} (seed {seed})" if steps else
+             f"never (seed {seed})" for seed, steps in report["reference_steps"].items()]  # fmt: skip
+    if moved:
+        lines += ["", f"The reference policy of online RL followed the policy {', '.join(moved)}."]
     lines += ["", "| task | blind | oracle |" + "".join(f" {name.replace('_', ' ')} |" for name in report["rows"]),
               "|---|---|---|" + "---|" * len(report["rows"])]  # fmt: skip
     for task in (one for one in report["measured"] if one["chosen"]):

@@ -10,10 +10,10 @@ from generators.environments.world import Observation, Place
 from generators.generation.tasks.contract import Contract
 from generators.judge_bench.recorders.references import references
 from generators.policies.policy import Said, View
-from pipelines.prompts import REFUSAL, grounding_text, messages, navigation_text, point_answer, reply_text
+from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
 from pipelines.training_data.tokens import count_tokens
-from schemas.actions import render
 from schemas.ids import canonical_json, item_step, sample_id
+from trainer.serving.checkpoint_policy import played_prompt
 from trainer.staircase.performing import Moment
 
 SOURCE = "staircase"
@@ -29,16 +29,10 @@ def navigation_rows(contract: Contract, family: str, split: str, moments: Sequen
             view = View(contract.instruction, moment.shot.png, (0, 0), contract.platform, past)
             answer = reply_text(moment.action, contract.platform)
             boxes = [list(moment.box)] if moment.box is not None else []
-            rows.append(_row("navigation", contract.platform, split, name, turn, 0, prompt_of(view), answer, boxes,
+            rows.append(_row("navigation", contract.platform, split, name, turn, 0, played_prompt(view), answer, boxes,
                              moment.shot, {"family": family, "slips": sum(not m.right for m in moments)}))  # fmt: skip
         past = (*past, Said(moment.action))
     return rows
-
-
-def prompt_of(view: View) -> str:
-    """The navigation prompt of a view, word for word as `trainer.serving.checkpoint_policy` asks."""
-    done = [(number, render(said.action, view.platform)) for number, said in enumerate(view.past, 1) if said.action]
-    return navigation_text(view.goal, done)
 
 
 def grounding_rows(

@@ -76,6 +76,7 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
 
     records = {"random": evaluation.row("random", random_policy())}
     records |= {name: evaluation.row(name, stage) for name, stage in stages.items()}
+    records["online"] = {**records["online"], "reference_steps": online.told["metrics"]["reference_steps"]}
     put_json(folder / RECORDS, records)
     told = {
         name: {"seconds": round(stage.seconds, 1), **_brief(stage.told)}

@@ -17,7 +17,7 @@ from trainer.stage_settings import DEFAULTS, weights_folder
 if TYPE_CHECKING:
     from trainer.staircase.config import StaircaseConfig
 
-ASSET, CODE_VERSION = "staircase/web", "1"
+ASSET, CODE_VERSION = "staircase/web", "2"
 
 
 def config_from(plain: Mapping[str, Any]) -> StaircaseConfig:

@@ -168,7 +168,8 @@ class Trainings:
                 looks = found.metrics["looks"]
             except TimeUp:
                 looks = _keep_peak(start.model, state / "offline_rl.pt", folder, name, self._weights(start))
-            return {"looks": looks, "budget_s": budget_s}
+            return {"looks": looks, "budget_s": budget_s, "validation_traces": looks[0]["traces"],
+                    "peak_criterion": looks[0].get("criterion")}  # fmt: skip
 
         key = config.key("episodes", "seed", given=given, domain=domain, budget=round(budget_s, 3),
                          start=self._weights(start), tasks=self.tasks.digest)  # fmt: skip

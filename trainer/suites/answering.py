@@ -13,6 +13,7 @@ from pipelines.prompts import prompt_text
 if TYPE_CHECKING:
     from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.policy import View
+    from pipelines.prompts import HistoryForm
     from trainer.data.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
 
@@ -30,6 +31,9 @@ REPLIES = 64
 """A checkpoint's replies in flight."""
 TIMEOUT_S = 120.0
 """Of a call of an endpoint: others' models may think aloud."""
+SERVED_TOKENS, TRAINED_TOKENS, THINKING_TOKENS = 512, 112, 1024
+"""Most tokens of a served model's reply to a navigation prompt: of one that is told what is wanted; of a checkpoint of
+this project, as the nano preset has it; and as the published presets have it, which may think."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,12 @@ def checkpoint_name(checkpoint: Checkpoint, digest: str = "") -> str:
 
 
 class CheckpointAnswers:
-    """A loaded checkpoint, asked in batches as in training."""
+    """A loaded checkpoint, asked in batches as in training. `max_answer_tokens`: of a navigation reply, as its preset
+    says."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.name = checkpoint_name(checkpoint)
+        self.max_answer_tokens: int = checkpoint.processor.preset.max_answer_tokens
         self._checkpoint = checkpoint
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
@@ -100,12 +106,14 @@ class EndpointAnswers:
     """A model behind `/v1/chat/completions`, asked by several threads at once; temperature 0.
 
     `words` as in `Words`; `agent` makes the messages of a navigation row where the model has to be told the actions.
+    `max_answer_tokens`: of a navigation reply. A model that is told what is wanted may use as many for a point: others'
+    tokenizers write it in more tokens, and some think aloud first.
     Raises `RuntimeError` where none of a call's questions gets a reply: then the server is at fault, not the model.
     """
 
     def __init__(
         self, base_url: str, model: str, *, words: Words = "told", workers: int = 4, attempts: int = 4,
-        agent: Callable[[Row], list[dict[str, Any]]] | None = None,
+        max_answer_tokens: int | None = None, agent: Callable[[Row], list[dict[str, Any]]] | None = None,
     ) -> None:  # fmt: skip
         from generators.policies.chat_endpoint import ChatEndpoint
         from quality.model_client.retry import Retry
@@ -113,6 +121,7 @@ class EndpointAnswers:
         if workers < 1:
             raise ValueError(f"endpoint: expected 1 or more workers, found {workers}")
         self.name = model
+        self.max_answer_tokens = max_answer_tokens or served_tokens(words)
         self._endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=TIMEOUT_S))
         self._words, self._workers, self._agent = words, workers, agent
 
@@ -131,8 +140,8 @@ class EndpointAnswers:
         from generators.policies.chat_endpoint import Sampling
         from generators.policies.policy import PolicyError
 
-        # others' tokenizers write a point in more tokens, and some think aloud first
-        sampling = Sampling(0.0, 1.0, max(max_new_tokens, 64) if self._words == "told" else max_new_tokens)
+        most = max(max_new_tokens, self.max_answer_tokens) if self._words == "told" else max_new_tokens
+        sampling = Sampling(0.0, 1.0, most)
         try:
             return Answer(self._endpoint.ask(self._messages(row), sampling).text)
         except PolicyError as error:
@@ -150,28 +159,39 @@ class EndpointAnswers:
         return [{"role": "user", "content": [{"type": "text", "text": text}, *map(picture, row_images(row))]}]
 
 
+def served_tokens(words: Words, thinking: bool = False) -> int:
+    """Most tokens of a served model's navigation reply, where nobody says how many."""
+    return SERVED_TOKENS if words == "told" else THINKING_TOKENS if thinking else TRAINED_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
 class TrainedPrompt:
-    """The words of the training data for a turn of an episode, as messages (in the place of `AgentPrompt`)."""
+    """The words of the training data for a turn of an episode, as messages (in the place of `AgentPrompt`). `history`
+    and `thinking` as the served checkpoint's preset has them."""
+
+    history: HistoryForm = "action"
+    thinking: bool = False
 
     def messages(self, view: View, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
         """One user turn: goal, history and the screenshot, as in `trainer.serving.checkpoint_policy`."""
         from generators.policies.chat_endpoint import picture
-        from pipelines.prompts import navigation_text
-        from schemas.actions import render
+        from trainer.serving.checkpoint_policy import played_prompt
 
-        history = [(number, render(said.action, view.platform))
-                   for number, said in enumerate(view.past, 1) if said.action is not None]  # fmt: skip
-        text = navigation_text(view.goal, history)
+        text = played_prompt(view, self.history, thinking=self.thinking)
         return [{"role": "user", "content": [{"type": "text", "text": text}, picture(view.png)]}]
 
 
-def trained_agents(base_url: str, model: str, temperature: float = 0.0) -> PolicyMaker:
-    """Policies over a served checkpoint of this project: asked as it was trained."""
+def trained_agents(
+    base_url: str, model: str, temperature: float = 0.0, *, history: HistoryForm = "action", thinking: bool = False,
+    max_new_tokens: int | None = None,
+) -> PolicyMaker:  # fmt: skip
+    """Policies over a served checkpoint of this project: asked as it was trained, in what its preset says of that
+    (`history`, `thinking`). `max_new_tokens`: of a reply (None: see `served_tokens`)."""
     from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
-    from trainer.serving.checkpoint_policy import MAX_NEW_TOKENS
 
-    endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, MAX_NEW_TOKENS)
-    prompt: Any = TrainedPrompt()
+    most = max_new_tokens or served_tokens("trained", thinking)
+    endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, most)
+    prompt: Any = TrainedPrompt(history, thinking)
     return PolicyMaker(model, lambda contract, world: OpenAIAgent(endpoint, prompt, sampling))

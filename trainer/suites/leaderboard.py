@@ -1,10 +1,10 @@
 """`leaderboard/standings`: checkpoints x suites with intervals and controls, and everything that was ever measured.
 
-Rows come from two kinds of assets: `evaluations/<checkpoint>` (the held-out evaluation of each stage) and
-`leaderboard/results/<suite>/<policy>` (suites run by `vesper eval --record`). Every committed version of them gives
-rows, and a new standing starts from the last one's rows, so history outlives versions that were cleared away. `current`
-marks the version that is the newest of its evaluation. Dates are those of the commits; they stand in a table beside,
-which doesn't enter the data version.
+Rows come from three kinds of assets: `evaluations/<checkpoint>` (the held-out evaluation of each stage),
+`suites/<suite>` (the merged agent on a suite, made by the graph) and `leaderboard/results/<suite>/<policy>` (suites run
+by `vesper eval --record`). Every committed version of them gives rows, and a new standing starts from the last one's
+rows, so history outlives versions that were cleared away. `current` marks the version that is the newest of its
+evaluation. Dates are those of the commits; they stand in a table beside, which doesn't enter the data version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import canonical_json, digest
 from schemas.tables import Column, Table
 
-ASSET, RESULTS = "leaderboard/standings", "leaderboard/results"
+ASSET, RESULTS, SUITES_GROUP = "leaderboard/standings", "leaderboard/results", "suites"
 CODE_VERSION = "2"
 REPORT, RECORDS = "report.json", "records.jsonl"
 HELDOUT_MEASURES = {"grounding": "hit", "navigation": "step"}
@@ -65,26 +65,34 @@ def result_asset(suite: str, policy: str) -> str:
 
 def record(store: Store, report: Mapping[str, Any]) -> Manifest:
     """Keep a suite's report (of `trainer.suites.run`) in the store: a version per distinct result."""
-    light = {name: value for name, value in report.items() if name != "records"}
-    records = [canonical_json(_plain(one)) for one in report["records"]]
-    text = canonical_json(_plain(light))
-    spec = PartSpec("result", digest([CODE_VERSION, text, records]))
     asset = result_asset(report["suite"], report["policy"])
-
-    def write(out: PartWriter) -> dict[str, Any]:
-        out.bytes(REPORT, (text + "\n").encode())
-        out.bytes(RECORDS, "".join(f"{line}\n" for line in records).encode())
-        return {"records": len(records)}
-
+    spec = PartSpec("result", digest([CODE_VERSION, *_texts(report)]))
     inputs = dict(report.get("inputs") or {})
     with store.build(
         asset, code_version=CODE_VERSION, config=_plain(report["config"]), inputs=inputs, parts=[spec]
     ) as build:
-        build.run_part(spec, write)
-        most = max((row["n"] for row in _figures(report)), default=0)
-        checks = [Check("something was measured", most > 0, str(most), "1 sample or more")]
-        return build.commit(counts={"suite": report["suite"], "policy": report["policy"], "records": len(records)},
-                            checks=checks)  # fmt: skip
+        build.run_part(spec, lambda out: put_report(out, report))
+        counts = {"suite": report["suite"], "policy": report["policy"], "records": len(report["records"])}
+        return build.commit(counts=counts, checks=[measured(max((row["n"] for row in figures(report)), default=0))])
+
+
+def put_report(out: PartWriter, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a report, and its records one a line; returns how many these are."""
+    text, records = _texts(report)
+    out.bytes(REPORT, (text + "\n").encode())
+    out.bytes(RECORDS, "".join(f"{line}\n" for line in records).encode())
+    return {"records": len(records)}
+
+
+def measured(most: int) -> Check:
+    """The check of a report whose largest figure is over `most` samples."""
+    return Check("something was measured", most > 0, str(most), "1 sample or more")
+
+
+def _texts(report: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """(the report without its records, the records), as canonical JSON."""
+    light = {name: value for name, value in report.items() if name != "records"}
+    return canonical_json(_plain(light)), [canonical_json(_plain(one)) for one in report["records"]]
 
 
 def _plain(value: Any) -> Any:
@@ -92,7 +100,7 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, allow_nan=False, default=str))
 
 
-def _figures(report: Mapping[str, Any]) -> Iterator[Row]:
+def figures(report: Mapping[str, Any]) -> Iterator[Row]:
     """The figures of a report that make a row: its headline, or one a domain of the held-out suite."""
     summary = report["summary"]
     if "headline" in summary:
@@ -117,8 +125,9 @@ def evaluations(store: Store) -> list[str]:
     """Keys of all assets that hold evaluations."""
     root = store.home / "assets"
     staged = [path.parent for path in root.glob("evaluations/*/current.json")]
+    suites = [path.parent for path in root.glob(f"{SUITES_GROUP}/*/current.json")]
     recorded = [path.parent for path in root.glob(f"{RESULTS}/*/*/current.json")]
-    return sorted(path.relative_to(root).as_posix() for path in (*staged, *recorded))
+    return sorted(path.relative_to(root).as_posix() for path in (*staged, *suites, *recorded))
 
 
 def collect(store: Store) -> tuple[list[Row], dict[tuple[str, str], str]]:
@@ -138,7 +147,7 @@ def collect(store: Store) -> tuple[list[Row], dict[tuple[str, str], str]]:
                 "checkpoint_version": _checkpoint_version(manifest),
                 "current": newest is not None and newest.version == manifest.version,
             }  # fmt: skip
-            rows += [{**figure, **named} for figure in _figures(report)]
+            rows += [{**figure, **named} for figure in figures(report)]
             dates[asset, manifest.version] = _date(path)
     return rows, dates
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
     from generators.generation.execution.scheduling import PolicyMaker
+    from pipelines.prompts import HistoryForm
     from pipelines.store import Store
     from trainer.evaluation.controls import BlindTable
-    from trainer.suites.answering import Answerer, Words
+    from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, Words
 
 DEFAULT_EPISODES = 100
 KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world")
@@ -24,13 +26,18 @@ KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is evaluated: a checkpoint folder, or the name of a model behind an OpenAI-protocol endpoint."""
+    """What is evaluated: a checkpoint folder, or the name of a model behind an OpenAI-protocol endpoint.
+
+    `history` and `thinking` are how a served model is asked in worlds (`thinking`, of one that is told what is wanted,
+    everywhere it acts): the form of its past turns, and whether for thoughts. A checkpoint's preset tells its own."""
 
     checkpoint: Path | None = None
     base_url: str = ""
     model: str = ""
     words: Words = "told"
     device: str = "cpu"
+    history: HistoryForm = "action"
+    thinking: bool = False
 
     def __post_init__(self) -> None:
         served = bool(self.base_url and self.model)
@@ -38,6 +45,9 @@ class Subject:
             raise ValueError("a served model needs both --base-url and --model")
         if served == (self.checkpoint is not None):
             raise ValueError("expected a checkpoint folder, or --base-url and --model, and not both")
+        if not served and (self.history != "action" or self.thinking):
+            raise ValueError("--history and --thinking are for served models: a checkpoint is asked as its preset.json "
+                             "says that it was trained; leave them out")  # fmt: skip
         if self.checkpoint is not None and not (self.checkpoint / "config.json").is_file():
             raise ValueError(f"{self.checkpoint}: expected a checkpoint folder with config.json, found none")
 
@@ -46,7 +56,9 @@ class Subject:
 class SuiteOptions:
     """`store`: unified sources, held-out shards, training shards for the blind table; `raw`: native files of the suite.
     `limit`: questions, episodes or steps' episodes at most; `style`: how worlds are drawn (`full`, `nano`; None: by the
-    checkpoint); `before`: the checkpoint to compare a latent space with; `state`: keeps journals of episodes."""
+    checkpoint); `before`: the checkpoint to compare a latent space with; `state`: keeps journals of episodes;
+    `max_new_tokens`: of a reply (None: as a checkpoint's preset has it, of a served model `answering.served_tokens`).
+    """
 
     store: Store | None = None
     raw: Path | None = None
@@ -59,13 +71,21 @@ class SuiteOptions:
     only: tuple[str, ...] = ()
     before: Path | None = None
     state: Path | None = None
+    max_new_tokens: int | None = None
     adb_path: str = "adb"
     console_port: int = 5554
     progress: bool = False
 
+    def __post_init__(self) -> None:
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
+            raise ValueError(f"--max-new-tokens: expected 1 or more, found {self.max_new_tokens}")
 
-def run_suite(name: str, subject: Subject, options: SuiteOptions | None = None) -> dict[str, Any]:
-    """The report of a suite (`suite`, `title`, `policy`, `summary`, `records`, `config`, …).
+
+def run_suite(
+    name: str, subject: Subject, options: SuiteOptions | None = None, on_event: OnEvent | None = None
+) -> dict[str, Any]:
+    """The report of a suite (`suite`, `title`, `policy`, `summary`, `records`, `config`, …). `on_event` gets dicts with
+    a `kind` as it goes.
 
     Raises `ValueError` for an unknown suite or what it lacks, `ImportError` for a harness that isn't installed,
     `RuntimeError` for a server that gives no reply.
@@ -80,16 +100,16 @@ def run_suite(name: str, subject: Subject, options: SuiteOptions | None = None) 
         "heldout": _heldout, "grounding": _grounding, "steps": _steps, "worlds": _worlds,
         "android_world": _android_world, "latent": _latent,
     }  # fmt: skip
-    with _bar(known, options.progress) as told:
+    with _bar(known, options.progress, on_event) as told:
         report = runners[known.kind](known, subject, options, told)
     return {"suite": name, "title": known.title, **report, "suite_kind": known.kind}
 
 
 @contextmanager
-def _bar(known: Suite, progress: bool) -> Iterator[OnEvent | None]:
-    """Who shows a suite's events as a bar; None for kinds of suites that have one of their own."""
+def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnEvent | None]:
+    """Who is told of a suite's events: `on_event`, behind a bar for the kinds of suites that have none of their own."""
     if not progress or known.kind not in ("worlds", "latent"):
-        yield None
+        yield on_event
         return
     from tqdm import tqdm
 
@@ -98,6 +118,8 @@ def _bar(known: Suite, progress: bool) -> Iterator[OnEvent | None]:
         def told(event: dict[str, Any]) -> None:
             bar.total = event.get("of", bar.total)
             bar.update(event.get("done", bar.n) - bar.n)
+            if on_event:
+                on_event(event)
 
         yield told
 
@@ -118,15 +140,16 @@ def blind_table(store: Store | None) -> BlindTable | None:
     return BlindTable(light_rows(shards, ("train",))) if shards is not None else None
 
 
-def _answers(subject: Subject, workers: int) -> Answerer:
-    from trainer.suites.answering import CheckpointAnswers, EndpointAnswers
+def _answers(subject: Subject, options: SuiteOptions) -> CheckpointAnswers | EndpointAnswers:
+    from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, served_tokens
 
     if subject.checkpoint is None:
         from trainer.suites.steps import told_messages
 
-        agent = told_messages if subject.words == "told" else None
-        return EndpointAnswers(subject.base_url, subject.model, words=subject.words, workers=max(workers, 4),
-                               agent=agent)  # fmt: skip
+        agent = partial(told_messages, thinking=subject.thinking) if subject.words == "told" else None
+        most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
+        return EndpointAnswers(subject.base_url, subject.model, words=subject.words, workers=max(options.workers, 4),
+                               max_answer_tokens=most, agent=agent)  # fmt: skip
     from trainer.modeling.checkpoint import load_checkpoint
 
     return CheckpointAnswers(load_checkpoint(subject.checkpoint, device=subject.device))
@@ -139,12 +162,14 @@ def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
 
         return load_checkpoint(subject.checkpoint, device=subject.device)
     from generators.policies.registry import build_policy
+    from trainer.suites.answering import served_tokens, trained_agents
 
+    most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
     if subject.words == "trained":
-        from trainer.suites.answering import trained_agents
-
-        return trained_agents(subject.base_url, subject.model, options.temperature)
-    return build_policy("openai", base_url=subject.base_url, model=subject.model, temperature=options.temperature)
+        return trained_agents(subject.base_url, subject.model, options.temperature, history=subject.history,
+                              thinking=subject.thinking, max_new_tokens=most)  # fmt: skip
+    return build_policy("openai", base_url=subject.base_url, model=subject.model, temperature=options.temperature,
+                        history=subject.history, thinking=subject.thinking, max_tokens=most)  # fmt: skip
 
 
 def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
@@ -157,7 +182,8 @@ def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: On
     from trainer.stages import HELDOUT
     from trainer.suites.answering import checkpoint_name
 
-    store, config = _store(options, known.name), EvalConfig(seed=options.seed)
+    store = _store(options, known.name)
+    config = EvalConfig(seed=options.seed, max_new_tokens=options.max_new_tokens)
     if options.limit is not None:
         config = replace(config, grounding=options.limit, navigation=options.limit)
     heldout = store.require(HELDOUT)
@@ -176,6 +202,7 @@ def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: On
 
 def _grounding(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
     from pipelines.adapter import Raw
+    from trainer.modeling.generation import GROUNDING_TOKENS
     from trainer.suites.grounding import GroundingConfig, evaluate_grounding
 
     folder = options.raw or (options.store.home / "raw" / known.raw if options.store is not None else None)
@@ -183,8 +210,10 @@ def _grounding(known: Suite, subject: Subject, options: SuiteOptions, on_event: 
         raise ValueError(f"suite {known.name}: expected native files of {known.title} in a folder (--raw), found "
                          f"{'none' if folder is None else folder}")  # fmt: skip
     return evaluate_grounding(
-        benchmark(known.name), Raw(folder), _answers(subject, options.workers),
-        GroundingConfig(limit=options.limit, seed=options.seed), blind=blind_table(options.store), on_event=on_event,
+        benchmark(known.name), Raw(folder), _answers(subject, options),
+        GroundingConfig(
+            limit=options.limit, seed=options.seed, max_new_tokens=options.max_new_tokens or GROUNDING_TOKENS
+        ), blind=blind_table(options.store), on_event=on_event,
         progress=options.progress,
     )  # fmt: skip
 
@@ -205,10 +234,12 @@ def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEv
         elif store is None:
             raise ValueError(f"suite {known.name}: expected native files of {known.raw} (--raw), or a store with "
                              f"unified/{known.raw} (--data), found neither")  # fmt: skip
+        answers = _answers(subject, options)
+        most = options.max_new_tokens or answers.max_answer_tokens
         return evaluate_steps(
-            store, known.raw, known.constant, _answers(subject, options.workers),  # type: ignore[arg-type]
-            StepsConfig(limit=options.limit, seed=options.seed), name=known.name, blind=blind_table(options.store),
-            on_event=on_event, progress=options.progress,
+            store, known.raw, known.constant, answers,  # type: ignore[arg-type]
+            StepsConfig(limit=options.limit, seed=options.seed, max_new_tokens=most), name=known.name,
+            blind=blind_table(options.store), on_event=on_event, progress=options.progress,
         )  # fmt: skip
 
 
@@ -223,7 +254,7 @@ def _worlds(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnE
     contracts = world_tasks.contracts(known.name, options.limit or DEFAULT_EPISODES, options.seed, options.only)
     report = world_success(
         policy, contracts, pool, seeds=(options.seed,), attempts=options.attempts, temperature=options.temperature,
-        workers=options.workers, folder=options.state, on_event=on_event,
+        workers=options.workers, folder=options.state, max_new_tokens=options.max_new_tokens, on_event=on_event,
     )  # fmt: skip
     summary = report["summary"]
     return {**report, "policy": report["records"][0]["policy"], "config": {**report["config"], "style": style},
@@ -239,7 +270,8 @@ def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_eve
         from trainer.serving.checkpoint_policy import CheckpointPolicy
         from trainer.suites.answering import checkpoint_name
 
-        policy: Any = CheckpointPolicy(made, temperature=options.temperature, name=checkpoint_name(made))
+        policy: Any = CheckpointPolicy(made, temperature=options.temperature, name=checkpoint_name(made),
+                                       max_new_tokens=options.max_new_tokens)  # fmt: skip
     else:
         policy = made.make(None, None)
     return run_android_world(policy, AndroidWorldConfig(

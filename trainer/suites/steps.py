@@ -50,7 +50,8 @@ _COLUMNS = ["source", "episode_id", "step_index", "split", "platform", "app", "i
 
 @dataclass(frozen=True, slots=True)
 class StepsConfig:
-    """`limit`: at most so many episodes, whole, chosen by hash; `chunk`: steps with pictures in memory at once."""
+    """`limit`: at most so many episodes, whole, chosen by hash; `chunk`: steps with pictures in memory at once.
+    `max_new_tokens`: of a reply; `trainer.suites.run` gives what the checkpoint's preset or the endpoint has."""
 
     limit: int | None = None
     seed: int = 0
@@ -145,14 +146,15 @@ def _with_pictures(store: Store, rows: Sequence[dict[str, Any]], read: Counter[s
     return found
 
 
-def told_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages for a model that has to be told the actions (`generators.policies.agent_prompt`)."""
+def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dict[str, Any]]:
+    """The messages for a model that has to be told the actions (`generators.policies.agent_prompt`); `thinking`: and to
+    think first."""
     from generators.policies.agent_prompt import AgentPrompt
     from generators.policies.policy import Said, View
     from trainer.data.batches import row_images
 
     past = tuple(Said(parse(action) if action else None) for action in row["past"])
-    return AgentPrompt().messages(View(row["goal"], row_images(row)[0], (1, 1), row["platform"], past))
+    return AgentPrompt(thinking=thinking).messages(View(row["goal"], row_images(row)[0], (1, 1), row["platform"], past))
 
 
 def score(text: str, row: Mapping[str, Any]) -> dict[str, float | None]:

@@ -48,7 +48,7 @@ def world_success(
     checkpoint: Any, contracts: Sequence[Contract], pool: DevicePool, *, seeds: Sequence[int] = (0,),
     attempts: int = 1, temperature: float = 0.0, limits: Limits | None = None, workers: int = 1,
     folder: str | Path | None = None, cluster: Callable[[Contract], str] = task_cluster,
-    max_new_tokens: int | None = None, thinking: bool = False, batched: bool | None = None,
+    max_new_tokens: int | None = None, thinking: bool | None = None, batched: bool | None = None,
     on_event: OnEvent | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Try every contract `attempts` times with every seed → `{"summary", "records", "config"}` (see `summarise`).
@@ -56,7 +56,8 @@ def world_success(
     `checkpoint` is a loaded `Checkpoint`, its folder, or a `PolicyMaker` (a served model, a scripted agent); or a list
     of them: training seeds of one recipe, which then enter the intervals. `temperature` 0 is greedy, where a second
     attempt would be the first again; above it replies are drawn by (seed, attempt, turn). `folder` keeps what has
-    ended, so that a run that was killed goes on. Episode seeds of a world are in its contracts' initial state.
+    ended, so that a run that was killed goes on. Episode seeds of a world are in its contracts' initial state. A
+    checkpoint is asked for thoughts, and may write as many tokens, as its preset says unless that is given here.
 
     `batched`: replies of episodes that run side by side are made together (`batched_worlds`): much cheaper, and then
     they depend on `workers` too. By default where a checkpoint is small and `workers` are 2 or more.
@@ -68,7 +69,7 @@ def world_success(
     _check(tested, contracts, seeds, attempts, temperature)
     limits = limits or Limits()
     drawn = [seed * ATTEMPTS + attempt for seed in seeds for attempt in range(attempts)]
-    config = {"temperature": temperature, "seeds": list(seeds), "attempts": attempts, "thinking": thinking,
+    config = {"temperature": temperature, "seeds": list(seeds), "attempts": attempts, "thinking": bool(thinking),
               "max_new_tokens": max_new_tokens, "limits": asdict(limits),
               "contracts": digest(sorted(contract.task_id for contract in contracts))}  # fmt: skip
     records: list[Record] = []
@@ -85,13 +86,15 @@ def world_success(
         home.mkdir(parents=True, exist_ok=True)
         for run, one in enumerate(tested):
             subject = _Subject.of(one, temperature, thinking, max_new_tokens)
+            asked = {"thinking": subject.thinking, "max_new_tokens": subject.max_new_tokens or max_new_tokens}
+            config |= asked
             # replies depend on the weights and on how they are drawn: another of either never goes on with this one's
-            key = digest([subject.identity, run, temperature, thinking, max_new_tokens, asdict(limits)])[:16]
+            key = digest([subject.identity, run, temperature, *asked.values(), asdict(limits)])[:16]
             if subject.checkpoint is not None and _batched(batched, subject.checkpoint, workers):
                 file = home / f"episodes-{digest([key, workers, config])[:16]}.jsonl"
                 records += run_batched(
                     subject.checkpoint, contracts, drawn, pool, file, temperature=temperature, limits=limits,
-                    workers=workers, thinking=thinking, max_new_tokens=subject.max_new_tokens, on_record=told,
+                    workers=workers, thinking=subject.thinking, max_new_tokens=subject.max_new_tokens, on_record=told,
                     record=partial(record_of_rollout, policy=subject.maker.name, run=run, cluster=cluster),
                 )  # fmt: skip
                 continue
@@ -127,32 +130,35 @@ def _check(
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is tried: policies, what tells them from others (for a checkpoint the digest of its weights), and the
-    checkpoint, if it is one."""
+    """What is tried: policies, what tells them from others (for a checkpoint the digest of its weights, and the form of
+    its histories where that isn't actions alone), how it is asked, and the checkpoint, if it is one."""
 
     maker: PolicyMaker
     identity: str
-    checkpoint: Checkpoint | None = None
+    thinking: bool
     max_new_tokens: int = 0
+    checkpoint: Checkpoint | None = None
 
     @classmethod
-    def of(cls, tested: Any, temperature: float, thinking: bool, max_new_tokens: int | None) -> _Subject:
-        if isinstance(tested, PolicyMaker):
-            return cls(tested, tested.name)
+    def of(cls, tested: Any, temperature: float, thinking: bool | None, max_new_tokens: int | None) -> _Subject:
+        if isinstance(tested, PolicyMaker):  # which knows how it asks
+            return cls(tested, tested.name, bool(thinking))
         import threading
 
         from trainer.modeling.checkpoint import load_checkpoint
-        from trainer.serving.checkpoint_policy import MAX_NEW_TOKENS, CheckpointPolicy
+        from trainer.serving.checkpoint_policy import CheckpointPolicy
 
         loaded = load_checkpoint(tested) if isinstance(tested, str | Path) else tested
-        identity, lock, most = parameters_digest(loaded.model), threading.Lock(), max_new_tokens or MAX_NEW_TOKENS
+        identity, lock, preset = parameters_digest(loaded.model), threading.Lock(), loaded.processor.preset
+        most, thinks = max_new_tokens or preset.max_answer_tokens, preset.thinking if thinking is None else thinking
         name = checkpoint_name(loaded, identity)
 
         def make(contract: Contract, world: Any) -> CheckpointPolicy:
-            return CheckpointPolicy(loaded, temperature=temperature, thinking=thinking, lock=lock, name=name,
+            return CheckpointPolicy(loaded, temperature=temperature, thinking=thinks, lock=lock, name=name,
                                     max_new_tokens=most)  # fmt: skip
 
-        return cls(PolicyMaker(name, make), identity, loaded, most)
+        told = identity if preset.history == "action" else f"{identity}-{preset.history}"
+        return cls(PolicyMaker(name, make), told, thinks, most, loaded)
 
 
 def outcome(done: Trajectory) -> tuple[bool | None, str]:

@@ -25,7 +25,9 @@ from pipelines.store import Store
 from schemas.ids import digest, split_json_lines
 
 EVALUATIONS, POLICY = "feedback/evaluations", "feedback/policy"
-AGENT, EVALUATION, RESULTS = "checkpoints/unified", "evaluations/unified", "leaderboard/results"
+AGENT, EVALUATION = "checkpoints/unified", "evaluations/unified"
+PLAYED = ("suites/*", "leaderboard/results/*/*")
+"""Where an agent's attempts are: suites that the graph ran, and those recorded by `vesper eval --record`."""
 LEAST_SHARE = 0.1
 """Of a stratum's own share in the mix, however easy or hopeless its tasks are: its record has to stay fresh."""
 MIDDLE = tuple(
@@ -49,7 +51,7 @@ def evaluations_mark(store: Store) -> str:
 
 
 def _used(store: Store) -> list[Manifest]:
-    """The agent's held-out evaluation, then all recorded results of it; empty while it isn't evaluated."""
+    """The agent's held-out evaluation, then all results of suites of it; empty while it isn't evaluated."""
     found = agent_measured(store)
     return [found[1], *_played(store, found[0])] if found is not None else []
 
@@ -65,11 +67,14 @@ def evaluations_now(store: Store) -> dict[str, Any] | None:
         return None
     evaluation, *played = used
     counts: dict[str, Counter[str]] = {name: Counter() for name in STRATA}
+    attempts = Counter[str]()
     for result in played:
-        for record in _records(result):
-            if record.get("success") is not None and record.get("stratum") in counts:
-                counts[record["stratum"]]["attempts"] += 1
-                counts[record["stratum"]]["successes"] += record["success"] >= 0.5
+        attempts |= _lines(result)  # the same attempts, by the graph and by command, are known once
+    for line, times in attempts.items():
+        record = json.loads(line)
+        if record.get("success") is not None and record.get("stratum") in counts:
+            counts[record["stratum"]]["attempts"] += times
+            counts[record["stratum"]]["successes"] += times * (record["success"] >= 0.5)
     step = float(evaluation.counts.get("navigation step") or 0.0)
     return {
         "digest": _mark(used), "agent": evaluation.inputs[AGENT], "step": step,
@@ -133,17 +138,18 @@ def promote_policy(store: Store) -> dict[str, Any]:
 
 
 def _played(store: Store, agent: Manifest) -> list[Manifest]:
-    """Recorded results (`vesper eval --record`) of this very agent, whose reports name it by stage and lineage."""
+    """Results of suites of this very agent, whose reports name it by stage and lineage."""
     name = f"vesper-{AGENT.rpartition('/')[2]}-{digest(json.loads(agent.file('lineage.json').read_text('utf-8')))[:8]}"
-    root = store.home / "assets" / RESULTS
-    keys = sorted(path.parent.relative_to(store.home / "assets").as_posix() for path in root.glob("*/*/current.json"))
+    root = store.home / "assets"
+    paths = sorted(path for kind in PLAYED for path in root.glob(f"{kind}/current.json"))
+    keys = [path.parent.relative_to(root).as_posix() for path in paths]
     found = [manifest for key in keys if (manifest := store.current(key)) is not None]
     return [one for one in found if str(one.counts.get("policy", "")).startswith(name)]
 
 
-def _records(result: Manifest) -> list[dict[str, Any]]:
-    lines = split_json_lines(result.file("records.jsonl").read_text(encoding="utf-8"))
-    return [json.loads(line) for line in lines]
+def _lines(result: Manifest) -> Counter[str]:
+    """Records of a result, as JSON → how often each is in it."""
+    return Counter(split_json_lines(result.file("records.jsonl").read_text(encoding="utf-8")))
 
 
 # --- steering ---------------------------------------------------------------------------------------------------------

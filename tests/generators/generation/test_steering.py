@@ -91,6 +91,23 @@ def test_success_is_what_was_played_else_what_steps_come_to(tmp_path: Path) -> N
             read_frozen(store.home, EVALUATIONS, bad)
 
 
+def test_what_the_graph_played_counts_like_what_was_recorded_and_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    agent(store, "a", 0.9)
+    lineage = digest({"stage": "unified", "name": "a"})[:8]
+
+    def put(asset: str, tasks: Sequence[int], policy: str = f"vesper-unified-{lineage}") -> None:
+        lines = "".join(json.dumps({"task_id": task, "stratum": "easy", "success": 1.0}) + "\n" for task in tasks)
+        _commit(store, asset, {"records.jsonl": lines}, {}, {"policy": policy})
+
+    put("suites/fsm", [1, 2, 3])
+    put("suites/phone", [7], "vesper-unified-ffffffff")
+    assert steering.promote_evaluations(store)["attempts"]["easy"] == 3
+    put("leaderboard/results/fsm/a", [2, 3, 4])
+    made = steering.promote_evaluations(store)
+    assert made["attempts"]["easy"] == 4 and {"suites/fsm", "leaderboard/results/fsm/a"} <= set(made["inputs"])
+
+
 @given(
     st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
     st.lists(st.floats(0, 1), min_size=3, max_size=3),

@@ -102,6 +102,18 @@ class TestFolders:
         # int(0.5*35) + int(0.5*11) + at least one of 1 = 17 + 5 + 1 elements of 47
         assert report.total.kept[0] == pytest.approx(23 / 47)
 
+    def test_it_is_played_as_those_experts_that_learned_from_thoughts(self, folder: Folders, tmp_path: Path) -> None:
+        base = random_tensors(0)
+        start, one, other = folder("base", base), folder("e", moved(base, 1)), folder("f", moved(base, 2))
+        for path in (start, one, other):
+            (path / "preset.json").write_text('{"name": "8b"}')
+        merge("linear", start, [one, other], tmp_path / "plain")
+        assert (tmp_path / "plain/preset.json").read_text() == '{"name": "8b"}'
+        (one / "preset.json").write_text('{"history": "think_action", "name": "8b", "thinking": true}')
+        merge("linear", start, [one, other], tmp_path / "out")
+        told = json.loads((tmp_path / "out/preset.json").read_text())
+        assert told == {"history": "think_action", "name": "8b", "thinking": True}
+
     def test_shards_and_index_are_those_of_the_base(self, folder: Folders, tmp_path: Path) -> None:
         base = random_tensors(0)
         models = [folder("a", moved(base, 1)), folder("b", moved(base, 2), shards=2)]

@@ -13,11 +13,11 @@ from drawn import draw
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from schemas.actions import Finished, Scroll, render
 from trainer.midtrain import ListSource, MidtrainConfig, train
-from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.checkpoint import lineage, load_checkpoint, read_preset, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.alignment import AlignmentConfig
 from trainer.offline.config import OfflineConfig, config_from
-from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
+from trainer.offline.epoch_alignment import aligned_rows, as_trained, wanted, with_aligned
 from trainer.offline.held_out import tasks_of
 from trainer.offline.train import train_offline
 from trainer.presets import preset
@@ -98,8 +98,11 @@ def test_epochs_after_the_first_are_aligned_told_and_the_same_after_a_kill(start
         assert [event["update"] for event in told if event["kind"] == "resumed"] == [update]
         assert again == whole
         assert WeightFiles(tmp_path / "out").digest() == WeightFiles(tmp_path / "whole").digest()
+    preset = read_preset(tmp_path / "out")
+    assert (preset.history, preset.thinking) == ("think_action", False)  # thoughts stood there unasked
     plain = run(start, tmp_path / "plain", replace(CONFIG, align=False))
     assert plain["alignments"] == []
+    assert (tmp_path / "plain" / "preset.json").read_bytes() == (start / "preset.json").read_bytes()
     assert WeightFiles(tmp_path / "plain").digest() != WeightFiles(tmp_path / "whole").digest()
 
 
@@ -116,7 +119,8 @@ def test_tasks_get_their_forms_in_order_and_what_can_not_be_laid_out_is_counted(
     assert all(task.truth == truth_of_the_last(tasks) and task.row["images"] for task in of_last)
     broken = [{**row, "messages": "[]"} for row in made]
     kept, used = with_aligned(tasks, broken, loaded.processor)
-    assert kept == tasks and used == {"tasks": 6, "changed": 0, "added": 0, "bad_prompt": len(made)}
+    assert kept == tasks
+    assert used == {"tasks": 6, "changed": 0, "thinking": 0, "added": 0, "bad_prompt": len(made)}
 
 
 def truth_of_the_last(tasks: Any) -> Any:
@@ -129,3 +133,17 @@ def test_published_presets_align_and_nano_and_grounding_do_not() -> None:
     assert not wanted(False, "mobile", preset("8b")) and not wanted(True, "grounding", preset("8b"))
     made = config_from("web", {"align": True, "alignment": {"variants": 5}})
     assert made.align and made.alignment == AlignmentConfig(variants=5)
+
+
+def test_a_checkpoint_remembers_thoughts_in_histories_that_came_before_its_peak() -> None:
+    start = preset("8b")
+    aligned = [(10, 40, 30), (20, 0, 0), (30, 20, 0)]  # updates before, prompts with thoughts, asking for them
+    assert as_trained(start, [], 50) == as_trained(start, aligned, 10) == start
+    told = as_trained(start, aligned, 11)
+    assert (told.history, told.thinking) == ("think_action", True) and as_trained(start, aligned, 50) == told
+    asked = as_trained(start, [(0, 40, 10)], 1)
+    assert (asked.history, asked.thinking) == ("think_action", False)
+    assert as_trained(told, [], 50) == told  # what its start learned isn't forgotten
+    assert {"history", "thinking"} <= told.plain().keys() and not {"history", "thinking"} & start.plain().keys()
+    with pytest.raises(ValueError, match="expected a history of action, think_action, found 'thoughts'"):
+        replace(start, history="thoughts")  # type: ignore[arg-type]

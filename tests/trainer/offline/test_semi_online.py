@@ -28,6 +28,7 @@ from trainer.offline.semi_online import (
     Played,
     Rollout,
     SemiOnlineConfig,
+    prompts_with_thoughts,
     roll,
     sop_progress,
     step_returns,
@@ -87,6 +88,19 @@ def test_the_history_is_the_policys_own_while_it_is_right() -> None:
     assert histories(found)[1] == ["1. Click(box=(100,520))"]
 
 
+def test_prompts_that_show_the_policys_thoughts_are_counted() -> None:
+    def thinking(rows: Sequence[Row]) -> list[Completion]:
+        return [said(row, 2 if row["step"] == 1 else 1, "so" if row["step"] < 2 else "") for row in rows]
+
+    rollouts = roll([clicks(6)], thinking, rewards=REWARDS)
+    # the thought of the first step stands in the next three prompts, that of the second, which was wrong, in none
+    assert prompts_with_thoughts(rollouts, SemiOnlineConfig()) == (3, 0)
+    assert prompts_with_thoughts(rollouts, SemiOnlineConfig(thoughts=False)) == (0, 0)
+    asking = [replace(one, row={**one.row, "messages": one.row["messages"].replace("\\nThinking: off", "")})
+              for one in clicks(6)]  # fmt: skip
+    assert prompts_with_thoughts(roll([asking], thinking, rewards=REWARDS), SemiOnlineConfig()) == (3, 3)
+
+
 def test_a_wrong_action_is_patched_by_the_stored_one_and_then_ends_it() -> None:
     stored = clicks(4)
     for patches, ways, reached in ((0, (1, 2, 1, 1), 2), (1, (1, 2, 1, 2), 4), (1, (2, 2, 1, 1), 2)):
@@ -130,7 +144,7 @@ def test_returns_worked_by_hand() -> None:
 def rollout(number: int, member: int, *worth: float) -> Rollout:
     """A rollout by its rewards; 1 is right."""
     task = clicks(1)[0]
-    return Rollout(number, member, tuple(Played(task, said(task.row, 0), one, one == 1.0) for one in worth))
+    return Rollout(number, member, tuple(Played(task, said(task.row, 0), {"total": one}, one == 1.0) for one in worth))
 
 
 def test_two_levels_worked_by_hand() -> None:
@@ -166,7 +180,7 @@ def test_an_update_is_flat_its_weights_sum_to_one_and_its_advantages_to_zero(
     level = two_level_advantages(found, GRPO, SemiOnlineConfig(gamma=gamma, step_weight=0.0)).values
     firsts = [sum(len(one.steps) for one in found[:i]) for i in range(len(found))]
     assert sum(level[first] for first in firsts) == pytest.approx(0.0, abs=1e-9)  # a value a rollout, none in sum
-    assert got.reward == pytest.approx(sum(map(sum, right)) / count)
+    assert sum(one["total"] for one in got.scores) == sum(map(sum, right))
 
 
 @given(st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=5), st.integers(0, 3))

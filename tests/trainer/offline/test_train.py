@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import torch
 from drawn import draw, make_rows
 from forked import kill_myself, run_until_killed
 
+from pipelines.prompts import prompt_text
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
@@ -145,6 +148,11 @@ class TestTraining:
         assert len(updates) == metrics["updates"]
         share = sum(event["zero_variance"] for event in updates) / sum(event["groups"] for event in updates)
         assert metrics["zero_variance_share"] == pytest.approx(share)
+        for event in updates:
+            terms = 0.1 * event["rewards/format/mean"] + 0.9 * event["rewards/action/mean"]
+            assert event["reward"] == pytest.approx(terms) and event["rewards/action/std"] >= 0
+        assert any(event["reward_std"] > 0 for event in updates)
+        assert [row["rewards/action/mean"] for row in metrics["curve"]] == [e["rewards/action/mean"] for e in updates]
         # on-policy with one iteration: the ratio is 1 up to the float error between cached and whole passes
         assert all(abs(event["ratio"] - 1) < 1e-3 for event in updates if "ratio" in event)
 
@@ -174,16 +182,21 @@ class TestRepeatable:
         assert WeightFiles(tmp_path / "c").digest() != WeightFiles(tmp_path / "a").digest()
 
     def test_a_run_killed_with_9_goes_on_to_the_same_bytes(self, start: Path, tmp_path: Path) -> None:
+        """Killed after a random update: what follows and the weights are those of an unbroken run."""
+        at = random.Random(os.urandom(8)).randint(1, CONFIG.updates)
+        saved = (at - 1) // CONFIG.save_steps * CONFIG.save_steps  # an update is saved after its event
+        told = f"killed after update {at}"
         whole = run(start, tmp_path / "whole", CONFIG)
-        run_until_killed(train_until, start, tmp_path / "out", tmp_path / "state", 3)  # saved after 2
-        assert not (tmp_path / "out" / "lineage.json").exists()
+        run_until_killed(train_until, start, tmp_path / "out", tmp_path / "state", at)
+        assert not (tmp_path / "out" / "lineage.json").exists(), told
         events: list[dict[str, Any]] = []
         resumed = run(start, tmp_path / "out", CONFIG, state_dir=tmp_path / "state", on_event=events.append)
-        assert [event["update"] for event in events if event["kind"] == "resumed"] == [2]
-        assert [event["update"] for event in events if event["kind"] == "update"] == [3, 4]
-        assert resumed == whole
-        assert WeightFiles(tmp_path / "out").digest() == WeightFiles(tmp_path / "whole").digest()
-        assert not list((tmp_path / "state").iterdir())
+        assert [event["update"] for event in events if event["kind"] == "resumed"] == ([saved] if saved else []), told
+        updates = [event["update"] for event in events if event["kind"] == "update"]
+        assert updates == list(range(saved + 1, CONFIG.updates + 1)), told
+        assert resumed == whole, told
+        assert WeightFiles(tmp_path / "out").digest() == WeightFiles(tmp_path / "whole").digest(), told
+        assert not list((tmp_path / "state").iterdir()), told
 
     def test_a_state_of_another_run_is_not_gone_on_from(self, start: Path, tmp_path: Path) -> None:
         config = replace(CONFIG, updates=2, save_steps=1)
@@ -204,6 +217,18 @@ class TestRepeatable:
 
 
 class TestStopping:
+    def test_the_peak_is_that_of_traces_where_there_are_enough(self, start: Path, tmp_path: Path) -> None:
+        config = replace(CONFIG, updates=1, validation_limit=6, keep="peak", min_traces=4)
+        enough = run(start, tmp_path / "a", config, validation_rows=navigation_rows(6, 4))
+        assert (enough["peak_criterion"], enough["validation_traces"]) == ("trace_success", 4)
+        assert enough["tasks"]["validation"] == 12 and enough["looks"][0]["traces"] == 4
+        few = run(start, tmp_path / "b", config, validation_rows=navigation_rows(3, 4))
+        assert (few["peak_criterion"], few["validation_traces"], few["tasks"]["validation"]) == ("reward", 2, 6)
+        # a look whose traces are as many and whose reward is higher is a peak by either; one with fewer traces by none
+        for found, word in ((enough, "trace_success"), (few, "reward")):
+            peak = next(look for look in found["looks"] if look["update"] == found["peak_update"])
+            assert peak[word] == max(look[word] for look in found["looks"])
+
     def test_a_ruinous_learning_rate_is_stopped_and_undone(self, start: Path, tmp_path: Path) -> None:
         config = replace(CONFIG, updates=20, eval_steps=1, patience=2, learning_rate=3.0, keep="peak")
         metrics = run(start, tmp_path / "out", config)
@@ -289,6 +314,19 @@ class TestTasks:
         rows = [{**row, "platform": "desktop"} for row in navigation_rows(2, 2)]
         assert [len(tasks_of(rows, domain, processor)[0]) for domain in ("grounding", "mobile", "web")] == [0, 0, 6]
 
+    def test_questions_ask_for_what_is_rewarded(self, processor: Any) -> None:
+        rows = make_rows(8)
+        for rewards, words in (
+            (RewardConfig(), ""), (RewardConfig(w_iou=0.5), "its box"), (RewardConfig(w_confidence=1.0), "how sure"),
+        ):  # fmt: skip
+            tasks, _ = tasks_of(rows, "grounding", processor, rewards)
+            asked = {str(row["sample_id"]): prompt_text(row["messages"]) for row in rows}
+            for task in tasks:
+                text, before = prompt_text(task.row["messages"]), asked[str(task.row["sample_id"])]
+                assert text == before if not words else text.startswith(before) and words in text
+            steps, _ = tasks_of(rows, "web", processor, rewards)
+            assert steps == tasks_of(rows, "web", processor)[0]
+
     def test_unusable_rows_are_counted_by_reason(self, processor: Any) -> None:
         good = make_rows(1)[0]
         rows = [good, {**good, "target_boxes": []}, {**good, "images": [b"no picture"]}]
@@ -310,6 +348,23 @@ class TestTasks:
         assert len(taken) == 9 and len({task.cluster for task in taken}) == 3
         assert choose(list(reversed(tasks)), 10, seed=0)[0].cluster == taken[0].cluster
         assert len(choose(tasks, 2, seed=0)) == 2
+
+    def test_whole_episodes_come_first_where_traces_are_wanted(self, processor: Any) -> None:
+        rows = navigation_rows(10, 2)
+        broken = {row["sample_id"] for row in rows[: 6 * 3 : 3]}  # six episodes of ten lost their first step
+        rows = [row for row in rows if row["sample_id"] not in broken]
+        tasks, _ = tasks_of(rows, "web", processor)
+        for seed in range(5):
+            taken = choose(tasks, 6, seed, traces=3)
+            assert len(complete_episodes(taken)) == 3 and len(taken) == 9, "three of them, though 6 was the limit"
+            taken = choose(tasks, 17, seed, traces=3)
+            assert len(complete_episodes(taken)) == 4 and len(taken) == 16, "then others that fit"
+            assert len(complete_episodes(choose(tasks, 1, seed, traces=9))) == 4, "all that there are"
+        light = [{name: value for name, value in row.items() if name != "images"} for row in rows]
+        unseen, _ = tasks_of(light, "web", None)
+        assert [(task.cluster, task.episode, task.step) for task in unseen] == [
+            (task.cluster, task.episode, task.step) for task in tasks
+        ]
 
     def test_only_whole_episodes_count_as_traces(self, processor: Any) -> None:
         tasks, _ = tasks_of(navigation_rows(3, 2), "web", processor)

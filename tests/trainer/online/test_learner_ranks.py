@@ -27,7 +27,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "several iterations": {"micro_batch": 1, "num_iterations": 2, "mode": "async", "gradient_checkpointing": True},
 }
 RUN = {"updates": 2, "tasks_per_update": 2, "num_generations": 4, "workers": 2, "eval_steps": 1, "save_steps": 1,
-       "grpo": {"max_completion_length": 24}}  # fmt: skip
+       "grpo": {"max_completion_length": 24}, "reference": {"episodes": 4}}  # fmt: skip
 
 
 def settings(form: str) -> OnlineConfig:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.online.config import TrajectoryReward
-from trainer.online.rewards import Outcome, fewest_steps, trajectory_rewards
+from trainer.online.rewards import Outcome, fewest_steps, trajectory_scores
+from trainer.rl.reward_figures import totals
 
 DEFAULT = TrajectoryReward()
 GOLDEN = [
@@ -25,8 +26,15 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("group", "expected"), GOLDEN)
 def test_golden(group: list[Outcome], expected: list[float | None]) -> None:
-    found = trajectory_rewards(group, DEFAULT)
+    [found] = totals([trajectory_scores(group, DEFAULT)])
     assert found == [one if one is None else pytest.approx(one) for one in expected]
+
+
+def test_the_terms_tell_what_a_reward_is_made_of() -> None:
+    group = [Outcome(True, 8, 1), Outcome(False, 9, 12), Outcome(None, 1), Outcome(True, 4)]
+    slow, failed, lost, _ = trajectory_scores(group, DEFAULT)
+    assert slow == {"success": 1.0, "length_factor": 0.9, "unparsable_penalty": -0.1, "total": pytest.approx(0.8)}
+    assert failed == {"success": 0.0, "unparsable_penalty": -0.5, "total": -0.5} and lost is None
 
 
 def test_fewest_steps_are_those_of_live_successes() -> None:
@@ -40,7 +48,7 @@ settings = st.builds(TrajectoryReward, st.floats(0.1, 5), st.floats(0.01, 1), st
 
 @given(st.lists(outcomes, min_size=1, max_size=8), settings)
 def test_bounds_and_order(group: list[Outcome], config: TrajectoryReward) -> None:
-    found = trajectory_rewards(group, config)
+    [found] = totals([trajectory_scores(group, config)])
     least = fewest_steps(group)
     for one, value in zip(group, found, strict=True):
         assert (value is None) == (one.success is None)

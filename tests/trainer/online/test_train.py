@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from choice_world import ChoiceWorld, pool, task
 from online_runs import killed, settings, train
 from PIL import Image
 
-from trainer.modeling.checkpoint import load_checkpoint, read_lineage
+from trainer.modeling.checkpoint import load_checkpoint, read_lineage, read_preset
 from trainer.online.rollout_files import SUFFIX, RolloutFiles
 from trainer.online.train import METRICS, train_online
 from trainer.presets import NORMS
@@ -39,6 +40,9 @@ def test_it_learns_what_pays(start: Path, tmp_path: Path) -> None:
     pictures = [e["picture"] for e in events if e["kind"] == "picture"]
     assert pictures and all(Image.open(io.BytesIO(picture)).height == 160 for picture in pictures)
     assert all(row["kl"] >= 0 and 0 <= row["clip_high"] <= 1 for row in curve if row["with_signal"])
+    for row in curve:
+        paid = row["success"] * row.get("rewards/length_factor/mean", 0.0) + row["rewards/unparsable_penalty/mean"]
+        assert row["reward"] == pytest.approx(paid) and row["success"] == row["rewards/success/mean"]
     assert json.loads((tmp_path / "out" / METRICS).read_text()) == json.loads(json.dumps(made.metrics))
     lineage = read_lineage(tmp_path / "out")
     assert lineage["stage"] == "online" and lineage["seeds"] == {"online_rl": 0}
@@ -65,9 +69,25 @@ def test_what_isnt_to_learn_stays_as_it_is(start: Path, tmp_path: Path) -> None:
         train(start, tmp_path / "none", settings(trainable="["))
 
 
+def test_it_goes_on_asking_for_thoughts_as_its_start_was_trained(start: Path, tmp_path: Path) -> None:
+    thinks = tmp_path / "thinks"
+    shutil.copytree(start, thinks)
+    plain = {**json.loads((start / "preset.json").read_text()), "history": "think_action", "thinking": True}
+    (thinks / "preset.json").write_text(json.dumps(plain))
+    for folder, thinking in ((start, False), (thinks, True)):
+        out = tmp_path / f"of-{folder.name}"
+        train(folder, out, settings(updates=1, eval_steps=0), validation=0)
+        assert read_lineage(out)["config"]["thinking"] is thinking
+        assert read_preset(out) == read_preset(folder)
+    train(start, tmp_path / "asked", settings(updates=1, eval_steps=0, thinking=True), validation=0)
+    assert read_preset(tmp_path / "asked").thinking and read_preset(tmp_path / "asked").history == "action"
+
+
 def test_a_killed_run_goes_on_bit_for_bit(start: Path, tmp_path: Path) -> None:
     config = settings(save_steps=2)
     whole = train(start, tmp_path / "whole", config)
+    looks = [(look["episodes"], look["sampled_episodes"]) for look in whole.metrics["validation"]]
+    assert looks == [(2, 2)] * 3, "two tasks, each once more for the reference's four episodes"
     at = random.Random().randrange(1, 44)  # 4 updates of 2 tasks, 1 or 2 actions each, and the validation
     killed(start, tmp_path / "cut", config, tmp_path / "state", at)
     events: list[dict[str, Any]] = []

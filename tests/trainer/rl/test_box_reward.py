@@ -18,7 +18,8 @@ from trainer.modeling.generation import GROUNDING_TOKENS, reply_limit
 from trainer.offline.config import OfflineConfig
 from trainer.rl.box_reward import area, best_iou, box_of, difficulty_weights, floored_iou, size_agreement
 from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss, scaled_groups
-from trainer.rl.rewards import RewardConfig, Truth, bounds, group_rewards, point_hit, reward, score
+from trainer.rl.reward_figures import totals
+from trainer.rl.rewards import RewardConfig, Truth, bounds, group_scores, point_hit, reward, score
 
 BOX = (100.0, 200.0, 300.0, 300.0)
 GROUND = Truth("grounding", boxes=(BOX,))
@@ -142,8 +143,8 @@ def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
     for _ in range(UPDATES):
         size, truths, suspected = _screens(PROMPTS, draws)
         texts, log_p = _replies(reach, size, suspected, draws)
-        rewards = [group_rewards(some, truth, config) for some, truth in zip(texts, truths, strict=True)]
-        advantages, flat = group_advantages(rewards, grpo), log_p.reshape(-1, 1)
+        scores = [group_scores(some, truth, config) for some, truth in zip(texts, truths, strict=True)]
+        advantages, flat = group_advantages(totals(scores), grpo), log_p.reshape(-1, 1)
         part = grpo_loss(flat, flat.detach(), torch.ones_like(flat, dtype=torch.bool), range(len(flat)), advantages,
                          [1] * len(flat), grpo)  # fmt: skip
         optimiser.zero_grad()

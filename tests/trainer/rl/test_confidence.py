@@ -24,7 +24,8 @@ from trainer.rl.confidence import (
 )
 from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency
-from trainer.rl.rewards import RewardConfig, Truth, bounds, group_rewards, point_hit, reward, score
+from trainer.rl.reward_figures import totals
+from trainer.rl.rewards import RewardConfig, Truth, bounds, group_scores, point_hit, reward, score
 
 BOX = (100.0, 200.0, 300.0, 300.0)
 GROUND, REFUSE = Truth("grounding", boxes=(BOX,)), Truth("grounding", refusal=True)
@@ -147,8 +148,8 @@ def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
         kinds = torch.randint(len(SHAKE), (PROMPTS,), generator=draws)
         size = 60 + 100 * torch.rand(PROMPTS, 2, generator=draws)
         texts, log_p = _replies(logits, aim, kinds, size, GROUP, draws)
-        rewards = [group_rewards(some, truth, config) for some, truth in zip(texts, _truths(size), strict=True)]
-        advantages, flat = group_advantages(rewards, grpo), log_p.reshape(-1, 1)
+        scores = [group_scores(some, truth, config) for some, truth in zip(texts, _truths(size), strict=True)]
+        advantages, flat = group_advantages(totals(scores), grpo), log_p.reshape(-1, 1)
         part = grpo_loss(flat, flat.detach(), torch.ones_like(flat, dtype=torch.bool), range(len(flat)), advantages,
                          [1] * len(flat), grpo)  # fmt: skip
         optimiser.zero_grad()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from schemas.actions import parse_reply
 from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
 from trainer.rl.region_consistency import SIDE, region_consistency
-from trainer.rl.rewards import RewardConfig, Truth, bounds, group_rewards, point_hit, reward
+from trainer.rl.rewards import DEFAULT, RewardConfig, Truth, bounds, group_scores, point_hit, reward
 
 Judge = Callable[[list[str], Truth], list[float]]
 """Rewards of the replies to one question."""
@@ -73,15 +73,21 @@ def test_bounded_and_the_same_in_any_order(points: list[tuple[int, int]], rng: r
     assert region_consistency(_say(*(points[i] for i in order))) == pytest.approx([found[i] for i in order])
 
 
+def _rewards(texts: list[str], truth: Truth, config: RewardConfig = DEFAULT) -> list[float]:
+    return [one["total"] for one in group_scores(texts, truth, config)]
+
+
 def test_as_a_reward_it_reads_no_truth_and_adds_by_its_weight() -> None:
     texts = ["[100,100]", "[100,100]", "[800,800]", "no point"]
     blind = RewardConfig(w_format=0.1, w_answer=0.0, w_consistency=0.9)
     truths = [Truth("grounding", boxes=((90.0, 90.0, 110.0, 110.0),)), Truth("grounding", refusal=True)]
-    first, other = (group_rewards(texts, truth, blind) for truth in truths)
+    first, other = (_rewards(texts, truth, blind) for truth in truths)
     assert first == other == pytest.approx([0.1 + 0.9 * 0.5] * 2 + [0.1 + 0.9 * 0.25, 0.0])
     assert bounds("grounding", blind) == (0.0, pytest.approx(1.0)) and bounds("navigation", blind)[1] == 0.1
     plain = RewardConfig()
-    assert group_rewards(texts, truths[0], plain) == [reward(text, truths[0], plain) for text in texts]
+    assert _rewards(texts, truths[0], plain) == [reward(text, truths[0], plain) for text in texts]
+    assert [one["consistency"] for one in group_scores(texts, truths[0], blind)] == [0.5, 0.5, 0.25, 0.0]
+    assert "consistency" not in group_scores(texts, truths[0], plain)[0]
     with pytest.raises(ValueError, match="region"):
         RewardConfig(region=0)
 
@@ -155,7 +161,7 @@ def _trained(judge: Judge, start: tuple[float, float], seed: int) -> tuple[float
 
 
 def _blind(config: RewardConfig) -> Judge:
-    return lambda texts, _: group_rewards(texts, UNKNOWN, config)
+    return lambda texts, _: _rewards(texts, UNKNOWN, config)
 
 
 def _chance(seed: int) -> Judge:
@@ -169,7 +175,7 @@ def test_agreement_teaches_what_labels_would_where_most_votes_are_right(seed: in
     assert agreed[0] > before[0] + 0.15 and agreed[1] > before[1] + 0.1 and agreed[2] > before[2] + 0.07
     assert agreed[0] > before[1]  # one reply is now worth more than the vote of eight was
     assert agreed[0] > _trained(_chance(seed), RIGHT, seed)[0] + 0.1
-    assert agreed[0] > _trained(group_rewards, RIGHT, seed)[0] - 0.03  # the default reward reads the labels
+    assert agreed[0] > _trained(_rewards, RIGHT, seed)[0] - 0.03  # the default reward reads the labels
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -69,8 +69,9 @@ def test_events_of_reinforcement_learning_are_one_curve_and_a_bar(
     look = {"kind": "look", "reward": 0.25, "trace_success": None, "traces": 0}
     seen: list[dict[str, Any]] = []
     killed = [start, before, {**look, "update": 0}, _update(1), _update(2), {"kind": "saved", "update": 2}, _update(3)]
-    goes_on = [start, before, {"kind": "resumed", "update": 2}, _update(3, success=0.75), _update(4),
-               {**look, "update": 4}, {"kind": "trained", "update": 4},
+    terms = {"reward_std": 0.125, "rewards/format/mean": 0.875, "rewards/format/std": 0.25}
+    goes_on = [start, before, {"kind": "resumed", "update": 2}, _update(3, success=0.75), _update(4, **terms),
+               {**look, "step_success": 0.625, "update": 4}, {"kind": "trained", "update": 4},
                {**before, "when": "after", "reward": 0.5}]  # fmt: skip
     for number, events in enumerate((killed, goes_on)):
         time.sleep(1.1 * number)  # event files are read in the order of their names, which begin with the second
@@ -82,7 +83,8 @@ def test_events_of_reinforcement_learning_are_one_curve_and_a_bar(
     assert scalars["train/loss"] == [(1, 0.125), (2, 0.25), (3, 0.375), (4, 0.5)]
     assert scalars["train/frac_reward_zero_std"] == [(step, 0.25) for step in (1, 2, 3, 4)]
     assert scalars["train/success"] == [(3, 0.75)] and scalars["eval/reward"] == [(0, 0.25), (4, 0.25)]
-    assert scalars["held_out/reward"] == [(0, 0.125), (4, 0.5)]
+    assert scalars["held_out/reward"] == [(0, 0.125), (4, 0.5)] and scalars["eval/step_success"] == [(4, 0.625)]
+    assert {tag: scalars[f"train/{tag}"] for tag in terms} == {tag: [(4, value)] for tag, value in terms.items()}
     assert {"train/reward", "train/kl", "train/entropy"} <= set(scalars) and "eval/trace_success" not in scalars
     assert len(kept(tmp_path)) == 2
     told = capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pipelines.derivers.navigation import navigation
 from pipelines.prompts import prompt_text
 from schemas.action_types import Click, Scroll, Type
 from schemas.actions import format, parse_reply
+from trainer.data.batches import Processor
 from trainer.modeling.checkpoint import Checkpoint, lineage, save_checkpoint
 from trainer.serving.checkpoint_policy import CheckpointPolicy, checkpoint_policies
 
@@ -115,3 +117,11 @@ def test_what_cant_be_put_to_the_model_is_told(checkpoint: Checkpoint) -> None:
         policy.decide(view(b"no picture"))
     with pytest.raises(ValueError, match="temperature"):
         CheckpointPolicy(checkpoint, temperature=-1)
+
+
+def test_a_reply_may_be_as_long_as_the_preset_says(checkpoint: Checkpoint) -> None:
+    assert CheckpointPolicy(checkpoint).max_new_tokens == checkpoint.processor.preset.max_answer_tokens == 112
+    longer = Processor(checkpoint.processor.tokenizer, checkpoint.processor.images,
+                       replace(checkpoint.processor.preset, max_answer_tokens=1024))  # fmt: skip
+    assert CheckpointPolicy(replace(checkpoint, processor=longer)).max_new_tokens == 1024
+    assert CheckpointPolicy(checkpoint, max_new_tokens=7).max_new_tokens == 7

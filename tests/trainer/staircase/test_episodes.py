@@ -42,7 +42,7 @@ def test_slips_stand_in_the_history_and_are_never_answers() -> None:
         assert answered == [m.action for m in moments if m.right]
         # word for word what a checkpoint is asked with when it acts
         policy, past = CheckpointPolicy.__new__(CheckpointPolicy), tuple(Said(m.action) for m in moments)
-        policy.thinking = False
+        policy.thinking, policy.history = False, "action"
         turns = [turn for turn, moment in enumerate(moments) if moment.right]
         for turn, row in zip(turns, rows, strict=True):
             asked = policy.row(View(contract.instruction, b"", (1, 1), contract.platform, past[:turn]))

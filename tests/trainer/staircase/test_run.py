@@ -59,6 +59,7 @@ def test_every_row_stands_and_a_killed_run_goes_on(tmp_path: Path, tiny: Stairca
     for row in report["rows"].values():
         assert row["greedy"]["n"] == 4 and row["sampled"]["n"] == 4 and row["k"] == 2 and row["not_counted"] == 0
     assert report["rows"]["random"]["grounding"] is None
+    assert report["stages"]["offline"]["peak_criterion"] == "reward", "as few traces as so few episodes have"
     asked = report["rows"]["mid"]["grounding"]
     assert asked["hit"]["n"] > 0 and asked["swapped"]["n"] > 0 and asked["random_element"]["mean"] > 0
 
@@ -71,7 +72,10 @@ def test_every_row_stands_and_a_killed_run_goes_on(tmp_path: Path, tiny: Stairca
     assert run_staircase(tmp_path, tiny, again.append) == report
     assert again == []
     folder = seed_folder(tmp_path, tiny)
-    assert (folder / "report.svg").read_text().startswith("<svg") and "| ties |" in (folder / "report.md").read_text()
+    told = (folder / "report.md").read_text()
+    assert (folder / "report.svg").read_text().startswith("<svg") and "| ties |" in told
+    assert report["reference_steps"] == {"0": []} and "followed the policy never (seed 0)" in told
+    assert json.loads((folder / "records.json").read_text())["online"]["reference_steps"] == []
 
 
 def test_online_rl_that_was_killed_goes_on_in_the_time_that_is_left(tmp_path: Path, tiny: StaircaseConfig) -> None:
@@ -119,6 +123,8 @@ def test_seeds_are_combined(tmp_path: Path) -> None:
                    for n, hit in enumerate(hits)]  # fmt: skip
         rows = {"offline": {"greedy": records, "sampled": records, "grounding": []}}
         rows["online"] = {**rows["offline"], "greedy": [{**record, "success": 1.0} for record in records]}
+        if number:  # the other's records are of before they told it
+            rows["online"]["reference_steps"] = [{"update": 40, "gain": 0.5}, {"update": 80, "gain": 0.2}]
         (folder / "records.json").write_text(json.dumps(rows))
         head = {"platform": "web", "seed": number, "tasks_digest": "d", "measured": [], "stages": {},
                 "offline_course": {"looks": []}}  # fmt: skip
@@ -128,6 +134,10 @@ def test_seeds_are_combined(tmp_path: Path) -> None:
     folders = [seed(0, [0.0, 1.0, 0.0, 1.0]), seed(1, [0.0, 0.0, 0.0, 1.0])]
     report = combine(folders, tmp_path / "all")
     assert report["seeds"] == [0, 1]
+    assert {seed: [step["update"] for step in steps] for seed, steps in report["reference_steps"].items()} == {
+        "1": [40, 80]
+    }
+    assert "followed the policy at updates 40, 80 (seed 1)." in (tmp_path / "all" / "report.md").read_text()
     assert report["rows"]["offline"]["greedy"]["mean"] == pytest.approx(3 / 8)
     assert report["differences"]["online - offline"]["greedy"]["mean"] == pytest.approx(5 / 8)
     assert "2 training seeds" in report["rows"]["offline"]["greedy"]["method"]

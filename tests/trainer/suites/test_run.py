@@ -161,6 +161,33 @@ def test_a_served_checkpoint_is_asked_as_it_was_trained(tmp_path: Path) -> None:
     assert "1. Click(box=(10,20))" in texts[1] and found["summary"]["success"]["mean"] == 0.0
 
 
+def test_a_served_model_that_thinks_is_not_cut(tmp_path: Path) -> None:
+    native.screenspot_v2(tmp_path)
+
+    def limits(suite: str, *, most: int | None = None, **asked: Any) -> set[int]:
+        with ReplyServer(served) as server:
+            subject = Subject(base_url=server.url, model="m", **asked)
+            run_suite(suite, subject, SuiteOptions(raw=tmp_path, limit=1, max_new_tokens=most))
+            return {body["max_tokens"] for body in server.bodies}
+
+    assert limits("screenspot_v2") == {512} and limits("screenspot_v2", most=2000) == {2000}
+    assert limits("screenspot_v2", words="trained") == {16}
+    assert limits("fsm", words="trained", thinking=True) == {1024} and limits("fsm", most=33) == {33}
+
+
+def test_a_served_checkpoint_is_shown_its_thoughts_where_it_was_trained_so() -> None:
+    def thinking(body: dict[str, Any]) -> str:
+        return reply_text(Click((10, 20)), "web", "I see")
+
+    with ReplyServer(thinking) as server:
+        subject = Subject(base_url=server.url, model="m", words="trained", history="think_action", thinking=True)
+        run_suite("fsm", subject, SuiteOptions(limit=1))
+        texts = [text_of(body) for body in server.bodies]
+    assert "\n1. Click(box=(10,20)) (I see)" in texts[1] and not any("Thinking: off" in text for text in texts)
+    with pytest.raises(ValueError, match="--history and --thinking are for served models"):
+        Subject(Path(__file__).parent, history="think_action")
+
+
 def test_a_server_that_is_gone_is_one_line(tmp_path: Path) -> None:
     native.screenspot_v2(tmp_path)
     with ReplyServer(served) as server:
@@ -237,5 +264,6 @@ def test_steps_from_native_files(folder: Path, tmp_path: Path, capsys: pytest.Ca
     given = ["eval", str(folder), "--suite", "android_control_low", "--raw", str(tmp_path / "raw"), "--out", str(out)]
     assert main(given) == 0
     report = json.loads(out.read_text())
+    assert report["config"]["max_new_tokens"] == 112  # as its preset says
     assert report["suite"] == "android_control_low" and len(report["records"]) == 2
     assert "commonest_type" in capsys.readouterr().out

@@ -1,0 +1,107 @@
+"""What a player writes is what was trained: prompts of aligned rows against those of everyone who plays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from drawn import draw
+
+from generators.policies.policy import Said, View
+from pipelines.derivers.navigation import navigation
+from pipelines.prompts import MOST_THOUGHT, messages, prompt_text, reply_text
+from schemas.action_types import Action, Click, Finished, Scroll, Type
+from schemas.actions import format, parse_reply
+from trainer.data.batches import Processor
+from trainer.modeling.checkpoint import Checkpoint, lineage
+from trainer.offline.alignment import AlignmentConfig, align
+from trainer.online.engine import RolloutPolicy
+from trainer.online.rollouts import Recorder, RolloutClaim
+from trainer.serving.checkpoint_policy import CheckpointPolicy
+from trainer.suites.answering import TrainedPrompt
+
+GOAL = "Buy the red lamp"
+TURNS: tuple[tuple[Action, str], ...] = (
+    (Click((500, 400)), "The  menu\nis behind this."), (Type("red (lamp)"), ""),
+    (Scroll(direction="down"), "It is below"), (Click((80, 90)), "x" * (MOST_THOUGHT + 1)),
+    (Click((10, 20)), "y" * MOST_THOUGHT), (Finished(), "Done."),
+)  # fmt: skip
+"""What the policy does and thinks at each step of the episode, all of it right."""
+
+
+class Looks:
+    sizes = {"s": (224, 160)}
+
+
+def trained_rows(thought: str = "as recorded") -> list[dict[str, Any]]:
+    """The episode's samples as the corpus has them; `thought` is the source's own, which no history shows."""
+    steps = [
+        {"step_index": n, "action_text": format(action), "provenance": "{}", "platform": "web", "thought": thought,
+         "screenshot_sha256": "s", "conclusion": None, "instruction": GOAL, "step_instruction": "", "split": "train",
+         "source": "x", "episode_id": "e", "target_box": None}
+        for n, (action, _) in enumerate(TURNS)
+    ]  # fmt: skip
+    return [
+        {"sample_id": str(made.step_index), "source": made.source, "platform": made.platform, "target_boxes": [],
+         "objective": made.objective, "messages": messages("navigation", made.text), "answer": made.answer,
+         "provenance": json.dumps({"episode": made.episode_id, "step": made.step_index})}
+        for made in navigation(steps, Looks())  # type: ignore[arg-type]
+    ]  # fmt: skip
+
+
+def answers(rows: Sequence[Any], group: int, seed: int) -> list[list[str]]:
+    """The policy's replies when its training steps are put to it."""
+    turns = [TURNS[json.loads(row["provenance"])["step"]] for row in rows]
+    return [[reply_text(action, "web", thought)] * group for action, thought in turns]
+
+
+def aligned() -> dict[int, str]:
+    """Step → the prompt of its row in an aligned epoch: the new one, or the recorded one where there is none."""
+    rows = trained_rows()
+    made = align(rows, answers, AlignmentConfig(num_generations=1, variants=1)).rows
+    return {json.loads(row["provenance"])["step"]: prompt_text(row["messages"]) for row in (*rows, *made)}
+
+
+@pytest.fixture
+def thinks(model: Any, processor: Any, tiny_preset: Any) -> Checkpoint:
+    """A checkpoint whose preset says that it was trained so."""
+    preset = replace(tiny_preset, history="think_action", thinking=True)
+    own = Processor(processor.tokenizer, processor.images, preset)
+    return Checkpoint(model.eval(), own, asdict(lineage("tiny", preset)))
+
+
+def views() -> Iterator[View]:
+    """Every turn of the same episode when the policy plays it, its past as `parse_reply` reads its replies."""
+    past: tuple[Said, ...] = ()
+    for action, thought in TURNS:
+        yield View(GOAL, draw({"red": (10, 10, 60, 60)}), (224, 160), "web", past)
+        reply = parse_reply(reply_text(action, "web", thought))
+        past = (*past, Said(reply.action, reply.thought, reply.conclusion))
+
+
+def test_every_player_writes_the_prompt_of_the_aligned_row_of_its_step(thinks: Checkpoint) -> None:
+    trained = aligned()
+    unused: Any = None
+    job: Any = SimpleNamespace(greedy=True)
+    rollout = RolloutPolicy(thinks, unused, job, Recorder(), RolloutClaim.__new__(RolloutClaim), thinking=None)
+    for step, view in enumerate(views()):
+        played = CheckpointPolicy(thinks).row(view)
+        assert prompt_text(played["messages"]) == trained[step], step
+        assert rollout.row(view) == played, "online RL asks with the same, whichever engine replies"
+        [turn] = TrainedPrompt("think_action", thinking=True).messages(view)
+        assert turn["content"][0]["text"] == trained[step]
+    assert "1. Click(box=(500,400)) (The menu is behind this.)\n2. Type(content='red (lamp)')\n" in trained[3]
+    assert "4. Click(box=(80,90))\n5. Click(box=(10,20)) (yyy" in trained[5]  # one is too long to be shown
+    assert all("Thinking: off" not in text for text in trained.values())
+
+
+def test_a_checkpoint_that_says_nothing_plays_actions_alone(model: Any, processor: Any, tiny_preset: Any) -> None:
+    plain = Checkpoint(model.eval(), processor, asdict(lineage("tiny", tiny_preset)))
+    recorded = [prompt_text(row["messages"]) for row in trained_rows(thought="")]
+    for text, view in zip(recorded, views(), strict=True):
+        assert prompt_text(CheckpointPolicy(plain).row(view)["messages"]) == text
+        assert TrainedPrompt().messages(view)[0]["content"][0]["text"] == text and text.endswith("Thinking: off")
