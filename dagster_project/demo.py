@@ -22,13 +22,15 @@ from typing import Any
 
 from dagster_project import deployment, graph, instance, report
 from dagster_project.assets import sources
-from dagster_project.run_stage import own_group
+from dagster_project.run_stage import output_lock, own_group
 from pipelines.store import Store
 from trainer.staircase.stage import ASSET as STAIRCASE
 
 JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
 """One after the other; rounds of the generation loop come before those that use them."""
 ROUNDS = 2
+MARK = "vesper/demo"
+"""Tag of a demo's runs."""
 
 
 class Progress:
@@ -77,7 +79,9 @@ def run(report_path: Path) -> int:
     runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
     progress = Progress(runs)
-    _execute(progress)
+    with output_lock(home, "demo"):
+        end_killed()
+        _execute(progress)
     names = sources.enabled(settings)
     made = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
     made["failed"] = progress.failed
@@ -100,6 +104,18 @@ def quiet() -> None:
     """Libraries say what went wrong, and nothing else."""
     logging.getLogger().setLevel(logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failed stage has its own line
+
+
+def end_killed() -> None:
+    """End the runs of a demo that was killed, and give their places in pools back: what comes next would wait for them
+    for ever, for only a daemon frees them otherwise. The caller holds the demo's lock, so none of them lives."""
+    import dagster as dg
+
+    left = dg.RunsFilter(tags={MARK: ""}, statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
+    with dg.DagsterInstance.get() as history:
+        for run in history.get_runs(left):
+            history.report_run_canceled(run, "the demo that made it was killed")
+            history.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
 def _execute(progress: Progress) -> None:
@@ -187,7 +203,7 @@ class Runs:
         keys = job.asset_layer.executable_asset_keys
         done = job.execute_in_process(
             instance=self.history, raise_on_error=False, partition_key=partition,
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            tags={MARK: ""}, run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             asset_selection=[key for key in keys if (key.to_user_string() in self.apart) == self.beside],
         )  # fmt: skip
         return bool(done.success)

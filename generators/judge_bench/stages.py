@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ def build_bench(store: Store, config: BenchConfig = SMALL, pages: Path | None = 
 
     def run(out: PartWriter) -> dict[str, Any]:
         folder = out.path(f"{FOLDER}/{FILES[0]}").parent
+        shutil.rmtree(folder)  # a killed run's screens, which `build` wouldn't take for a bench
         report = build(folder, config, pages)
         for name in FILES[1:]:
             out.path(f"{FOLDER}/{name}")
