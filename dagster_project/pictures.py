@@ -152,8 +152,8 @@ def _chart(draw: Callable[[Any], None], title: str, width: float = 6.0, height: 
     return buffer.getvalue()
 
 
-def _bars(title: str, values: Mapping[str, float], colour: str = INK) -> bytes:
-    return _chart(lambda axes: axes.bar(list(values), list(values.values()), color=colour), title)
+def _bars(title: str, values: Mapping[str, float]) -> bytes:
+    return _chart(lambda axes: axes.bar(list(values), list(values.values()), color=INK), title)
 
 
 def _scores(manifest: Manifest, store: Store) -> dict[str, str]:

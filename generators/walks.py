@@ -27,22 +27,20 @@ MOST_STEPS = 40
 
 @dataclass(frozen=True)
 class Step:
-    """What was visible before and after an action; `place` is what it worked, where that could be seen; `state` the
-    truth after it; `lasting` whether something changed in it that doesn't pass by itself."""
+    """What was visible before and after an action; `place` is what it worked, where that could be seen; `lasting`
+    whether something changed in the truth that doesn't pass by itself."""
 
     before: tuple[Place, ...]
     action: Action
     after: tuple[Place, ...]
     place: Place | None
-    state: Mapping[str, Any]
     lasting: bool = True
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Actions that were carried out from `start`, with the world's state at both ends."""
+    """Actions that were carried out, with the world's state at both ends."""
 
-    start: Mapping[str, Any]
     steps: tuple[Step, ...]
     first_state: Mapping[str, Any]
     last_state: Mapping[str, Any]
@@ -68,9 +66,9 @@ def record(world: World, start: Mapping[str, Any], actions: Sequence[Action], pa
         after = tuple(look())
         now = world.state()
         lasting = bool(changes(state, now, passing or history_passes))
-        steps.append(Step(seen, action, after, place if isinstance(action, Click | Type) else None, now, lasting))
+        steps.append(Step(seen, action, after, place if isinstance(action, Click | Type) else None, lasting))
         seen, state = after, now
-    return Walk(dict(start), tuple(steps), first, world.state(), fingerprint(seen, sorted(set(typed))))
+    return Walk(tuple(steps), first, world.state(), fingerprint(seen, sorted(set(typed))))
 
 
 def without_loops(walk: Walk) -> list[Action]:

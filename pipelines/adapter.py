@@ -247,27 +247,24 @@ class Screen:
         return cls(width, height, data if info else None, info, tuple(elements), problem)
 
     @classmethod
-    def of_pixels(
-        cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = (), *, frame: tuple[int, int] | None = None
-    ) -> Screen:
+    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = ()) -> Screen:
         """A screen of raw pixels, uint8 [height, width, 3], kept as PNG. Pixels whose PNG is in the store already are
-        not encoded again: then `data` is None, and `info` tells all. `frame` (width, height) as in `load`."""
+        not encoded again: then `data` is None, and `info` tells all."""
         height, width = pixels.shape[:2]
-        frame = frame or (width, height)
         known = known_pictures()
         hashed = hashlib.sha256(f"{width}x{height}:".encode())
         hashed.update(np.ascontiguousarray(pixels).data)
         key = hashed.hexdigest()
         info = known.of_pixels(key) if known else None
         if info is not None:
-            return cls(*frame, None, info, tuple(elements), None)
+            return cls(width, height, None, info, tuple(elements), None)
         try:
             data, info = read_pixels(pixels)
         except ImageError as error:
-            return cls(*frame, None, None, tuple(elements), error.reason)
+            return cls(width, height, None, None, tuple(elements), error.reason)
         if known:
             known.add_pixels(key, info)
-        return cls(*frame, data, info, tuple(elements), None)
+        return cls(width, height, data, info, tuple(elements), None)
 
 
 def _verified(data: bytes) -> ImageInfo:

@@ -49,20 +49,20 @@ _FOLDER = Path(__file__).parent / "prompt_templates"
 
 
 @cache
-def template(name: str, version: str = PROMPT_VERSION) -> str:
+def template(name: str) -> str:
     """Text of one template. Raises `ValueError` naming the templates that exist."""
-    folder = _FOLDER / version
+    folder = _FOLDER / PROMPT_VERSION
     known = sorted(path.stem for path in folder.glob("*.txt"))
     if name not in known:
-        raise ValueError(f"prompt template {name!r} of version {version!r}: not found; known are {known}")
+        raise ValueError(f"prompt template {name!r} of version {PROMPT_VERSION!r}: not found; known are {known}")
     return (folder / f"{name}.txt").read_text(encoding="utf-8")
 
 
 @cache
-def template_digest(version: str = PROMPT_VERSION) -> str:
-    """sha256 over all templates of a version: goes into lineage, so an edited wording is seen."""
-    names = sorted(path.name for path in (_FOLDER / version).glob("*.txt"))
-    whole = [[name, (_FOLDER / version / name).read_text(encoding="utf-8")] for name in names]
+def template_digest() -> str:
+    """sha256 over all templates: goes into lineage, so an edited wording is seen."""
+    names = sorted(path.name for path in (_FOLDER / PROMPT_VERSION).glob("*.txt"))
+    whole = [[name, (_FOLDER / PROMPT_VERSION / name).read_text(encoding="utf-8")] for name in names]
     return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
 
 

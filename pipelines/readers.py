@@ -84,9 +84,7 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
         yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0)
 
 
-def csv_rows(
-    raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_id, count: ItemCount = one_item
-) -> Iterator[Record | Broken]:
+def csv_rows(raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
     """Rows of a CSV file with a header as dicts of text. A header that lacks one of `columns` breaks the file; a row of
     another width, or not in UTF-8, breaks on its own."""
     with raw.path(file).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
@@ -98,13 +96,13 @@ def csv_rows(
                 yield Broken(file, "header", "missing_field", detail, 0, header)
                 return
             for number, cells in enumerate(reader, 1):
-                yield _csv_row(file, f"row {number}", header, cells, of_id, count)
+                yield _csv_row(file, f"row {number}", header, cells, of_id)
         except csv.Error as error:
             yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1)
 
 
-def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id, items: int = 1) -> Iterator[Record | Broken]:
-    """Rows of a parquet file as plain dicts, a few at a time (pictures are bytes); `items` native items a row."""
+def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
+    """Rows of a parquet file as plain dicts, a few at a time (pictures are bytes)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -118,7 +116,7 @@ def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id, items: int = 1) ->
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         lost = _parquet_rows_left(raw, file, number)
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        yield Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost * items)
+        yield Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost)
 
 
 def _parquet_rows_left(raw: Raw, file: str, read: int) -> int:
@@ -147,15 +145,13 @@ def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count
     return Record(file, locator, payload, of_id(payload))
 
 
-def _csv_row(
-    file: str, locator: str, header: list[str], cells: list[str], of_id: IdOf, count: ItemCount
-) -> Record | Broken:
+def _csv_row(file: str, locator: str, header: list[str], cells: list[str], of_id: IdOf) -> Record | Broken:
     whole = ",".join(cells)
     shown = whole.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:SHOWN_CHARS]
     if any("\ud800" <= char <= "\udfff" for char in whole):
-        return Broken(file, locator, "bad_value", "not UTF-8", count(shown), shown)
+        return Broken(file, locator, "bad_value", "not UTF-8", one_item(shown), shown)
     if len(cells) != len(header):
         detail = f"{len(cells)} cells in a table of {len(header)}"
-        return Broken(file, locator, "truncated_record", detail, count(whole), shown)
+        return Broken(file, locator, "truncated_record", detail, one_item(whole), shown)
     row = dict(zip(header, cells, strict=True))
     return Record(file, locator, row, of_id(row))

@@ -35,7 +35,6 @@ def unify_source(
     source: str,
     raw: Raw,
     *,
-    asset: str | None = None,
     inputs: Mapping[str, str] | None = None,
     beam_options: Sequence[str] = (),
 ) -> Manifest:
@@ -47,7 +46,7 @@ def unify_source(
     Raises `ValueError` if the source is unknown or the folder has none of its files.
     """
     adapter = sources.get(source)
-    asset = asset or f"unified/{source}"
+    asset = f"unified/{source}"
     groups = adapter.parts(raw)
     if not groups:
         raise ValueError(f"{source}: no native files of it in {raw.root.name!r}; see `vesper sources list`")

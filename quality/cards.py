@@ -33,6 +33,9 @@ from schemas.ids import digest
 CODE_VERSION = f"2.{DRAWING_VERSION}"
 PICTURES = 12
 SIDE_PX = 480
+SHEET_COLUMNS = 6
+SHEET_CELL_PX = 220
+MOST_BARS = 30
 STAGES = ("raw", "unified", "verdicts", "gold")
 Row = dict[str, Any]
 
@@ -233,8 +236,8 @@ def _write(out: PartWriter, title: str, facts: Row, sections: list[Section]) -> 
     out.bytes("card.html", page(title, shown).encode())
 
 
-def _most(bars: Mapping[str, float], count: int = 30) -> dict[str, float]:
-    return dict(sorted(bars.items(), key=lambda item: (-item[1], item[0]))[:count])
+def _most(bars: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(bars.items(), key=lambda item: (-item[1], item[0]))[:MOST_BARS])
 
 
 def _tally(manifest: Manifest, table: str, column: str, instead: str = "") -> dict[str, int]:
@@ -352,7 +355,8 @@ def _picture(store: Store, row: Row) -> tuple[Image.Image, str]:
     return image, f"{prompt_text(row['messages'])[:140]} → {row['answer'][:120]}"
 
 
-def _sheet(images: Sequence[Image.Image], columns: int = 6, cell: int = 220) -> Image.Image:
+def _sheet(images: Sequence[Image.Image]) -> Image.Image:
+    columns, cell = SHEET_COLUMNS, SHEET_CELL_PX
     rows = -(-len(images) // columns)
     sheet = Image.new("RGB", (min(columns, len(images)) * cell, rows * cell), "white")
     for place, image in enumerate(images):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from quality.review.queue import OpenQueue
     from quality.review.verdict_store import VerdictStore
 
+QUEUE_POLL_S = 5.0
 EXAMPLES = """examples:
   vesper review serve                            the queue of $VESPER_HOME; open the address it prints
   vesper review serve --from out/aitw-gold       what `vesper refine` or `vesper unify` wrote
@@ -46,9 +47,10 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         sub = action(name, told)
         sub.add_argument("--from", dest="folder", type=Path, metavar="DIR",
                          help="review what `vesper unify` or `vesper refine` wrote there, without a store")  # fmt: skip
-        sub.add_argument("--annotators", type=int, default=2, help="people who answer each item (2)")
         sub.add_argument("--size", type=int, default=200, help="with --from: how many items are drawn (200)")
         sub.add_argument("--seed", type=int, default=0, help="with --from: of the draw (0)")
+        if name in ("serve", "status"):
+            sub.add_argument("--annotators", type=int, default=2, help="people who answer each item (2)")
         if name == "serve":
             sub.add_argument("--port", type=int, default=0, help="default: a free one")
             sub.add_argument("--wait", action="store_true", help="where nothing is queued yet, wait until something is")
@@ -82,8 +84,6 @@ def _opened(options: argparse.Namespace) -> tuple[OpenQueue, VerdictStore]:
     from quality.review.sampling import QueueConfig
     from quality.review.verdict_store import VerdictStore, answers_path
 
-    if options.annotators < 1:
-        raise ValueError(f"--annotators: expected at least 1, found {options.annotators}")
     if options.folder is not None:
         if not options.folder.is_dir():
             raise ValueError(f"--from {options.folder}: expected a folder of `vesper unify` or `vesper refine`")
@@ -93,7 +93,7 @@ def _opened(options: argparse.Namespace) -> tuple[OpenQueue, VerdictStore]:
     return open_queue(store), VerdictStore(answers_path(store.home))
 
 
-def _wait_for_queue(home: Path, every_s: float = 5.0) -> None:
+def _wait_for_queue(home: Path) -> None:
     """Until the store has a queue that passed its checks: a service starts before the first corpus is built."""
     from pipelines.store import Store, has_store
     from quality.review.queue import ASSET
@@ -103,7 +103,7 @@ def _wait_for_queue(home: Path, every_s: float = 5.0) -> None:
         if not told:
             print(f"nothing is queued in {home} yet: waiting for {ASSET}", flush=True)
             told = True
-        time.sleep(every_s)
+        time.sleep(QUEUE_POLL_S)
 
 
 def serve(options: argparse.Namespace) -> int:

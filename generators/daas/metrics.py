@@ -8,12 +8,12 @@ from collections.abc import Callable
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def _labels(names: tuple[str, ...], values: tuple[str, ...], more: str = "") -> str:
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     pairs = [
         '{}="{}"'.format(name, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
         for name, value in zip(names, values, strict=True)
     ]
-    inside = ",".join([*pairs, *([more] if more else [])])
+    inside = ",".join(pairs)
     return f"{{{inside}}}" if inside else ""
 
 

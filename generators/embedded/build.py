@@ -98,8 +98,7 @@ def _episodes(source: str, platform: str, families: tuple[str, ...], config: Raw
 def _aitw(root: Path, config: RawConfig) -> Made:
     from generators.embedded.native import aitw
 
-    kinds = tuple(k for k in defects.LOW_ITEM)
-    episodes, made = _episodes("aitw", "phone", PHONE, config, 1_000_000, aitw.without_waits, aitw.uid, kinds=kinds)
+    episodes, made = _episodes("aitw", "phone", PHONE, config, 1_000_000, aitw.without_waits, aitw.uid)
     aitw.write(root, episodes)
     return made
 
@@ -250,9 +249,7 @@ def _truth(raw_dir: Path) -> Path:
     return raw_dir.parent / "_truth" / f"{raw_dir.name}.jsonl"
 
 
-def build_raw(
-    store: Store, source: str, raw_dir: Path, *, size: Size = "demo", seed: int = 0, rates: DefectRates | None = None
-) -> Manifest:
+def build_raw(store: Store, source: str, raw_dir: Path, *, size: Size = "demo", seed: int = 0) -> Manifest:
     """Make sure that `raw_dir` holds the embedded data of `source`, and commit `raw/<source>`.
 
     Files already there for this config (checked by sha256) are left alone. The truth about planted defects goes to
@@ -262,7 +259,7 @@ def build_raw(
     raw_dir = Path(raw_dir)
     if source not in MAKERS:
         raise ValueError(f"embedded data: expected one of {', '.join(SOURCES)}, found {source!r}")
-    config = RawConfig(source, size, seed, rates or DefectRates())
+    config = RawConfig(source, size, seed, DefectRates())
     wanted = digest({**asdict(config), "counts": COUNTS[size]})
     receipt = _is_there(raw_dir, wanted)
     if receipt is None:

@@ -21,7 +21,6 @@ LOW_ITEM = ("shifted_point", "wrong_element", "off_by_one_screenshot", "flipped_
 LOW_RECORD = ("near_miss_instruction", "premature_finish")
 UNREADABLE = ("off_screen", "unknown_action", "empty_text", "corrupt_picture")
 COPY_SEEDS = 50_000_000  # far from every seed that is recorded
-COPIES = ("duplicate_record", "paraphrased_duplicate")
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,6 @@ class DefectRates:
     def __post_init__(self) -> None:
         if not 0 <= self.near_miss + self.premature <= self.low < 1:
             raise ValueError(f"expected 0 <= near_miss + premature <= low < 1, found {self}")
-
-
-CLEAN = DefectRates(0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -253,7 +249,7 @@ def _whole(kind: str, marked: Marked, rng: Random) -> bool:
         return False
     keep = rng.randint(max(1, body - 2), body - 1)
     last = replace(episode.steps[keep], act=DONE, instruction=episode.steps[-1].instruction)
-    marked.episode = replace(episode, steps=(*episode.steps[:keep], last), success=False)
+    marked.episode = replace(episode, steps=(*episode.steps[:keep], last))
     cut = [act_json(step.act) for step in episode.steps[keep:-1]]
     marked.whole = (kind, {"goal": episode.goal, "steps_cut": len(cut), "cut": cut})
     return True
@@ -261,11 +257,11 @@ def _whole(kind: str, marked: Marked, rng: Random) -> bool:
 
 def plant(
     episodes: Sequence[Episode], rates: DefectRates, seed: int, *, kinds: Sequence[str] = LOW_ITEM,
-    unreadable: Sequence[str] = UNREADABLE, done_is_item: bool = True, uid_of: Callable[[int], str] = str,
+    done_is_item: bool = True, uid_of: Callable[[int], str] = str,
 ) -> tuple[list[Episode], list[Truth]]:  # fmt: skip
     """Damaged episodes (copies stand after the rest) and the truth about them, a pure function of the arguments.
 
-    `kinds` and `unreadable` name what the source's native form can carry; `done_is_item` says whether its closing
+    `kinds` names what low-fidelity items the source's native form can carry; `done_is_item` says whether its closing
     step is a native item (it is in AITW, it isn't in AndroidControl).
     """
     rng = Random(f"defects/{seed}")
@@ -274,7 +270,7 @@ def plant(
     _plant_whole(open_to, rates, rng)
     tail = 0 if done_is_item else 1
     _plant_items(open_to, rates, rng, kinds, tail)
-    _plant_unreadable(open_to, rates, rng, unreadable, tail)
+    _plant_unreadable(open_to, rates, rng, tail)
     copies = _copies(open_to, rates, rng, uid_of)
     truths = [truth for m in marked for truth in m.truths()]
     return [m.episode for m in marked] + [c for c, _ in copies], truths + [t for _, t in copies]
@@ -322,7 +318,7 @@ def _interleave(places: list[tuple[Marked, int]], rng: Random) -> list[tuple[Mar
     return [by_episode[key].pop(0) for key in order]
 
 
-def _plant_unreadable(marked: list[Marked], rates: DefectRates, rng: Random, kinds: Sequence[str], tail: int) -> None:
+def _plant_unreadable(marked: list[Marked], rates: DefectRates, rng: Random, tail: int) -> None:
     total = sum(len(m.episode.steps) - tail for m in marked)
     wanted = round(rates.unreadable * total)
     places = [(m, i) for m in marked if not m.whole for i in range(len(m.episode.steps) - 1)]
@@ -333,7 +329,7 @@ def _plant_unreadable(marked: list[Marked], rates: DefectRates, rng: Random, kin
             return
         if any(at in m.marks for at in (i, i + 1)):
             continue
-        if _unreadable(kinds[turn % len(kinds)], m, i):
+        if _unreadable(UNREADABLE[turn % len(UNREADABLE)], m, i):
             wanted -= 1
             turn += 1
 

@@ -83,12 +83,10 @@ class Episode:
     uid: str
     task: Task
     goal: str
-    platform: str
     width: int
     height: int
     app: str
     steps: tuple[Step, ...]
-    success: bool
     seed: int
     split: str = "train"
 
@@ -295,7 +293,6 @@ class Plan:
     count: int
     first_seed: int
     by_name: bool = False  # open apps by a system call, as AndroidControl does
-    entry_share: float = 0.6
 
 
 @dataclass
@@ -310,6 +307,7 @@ class Tally:
         return 1 - len(self.failed) / self.tried if self.tried else 1.0
 
 
+ENTRY_SHARE = 0.6  # of the other tasks: they start outside the app as well
 SHORT = ("mail.star", "settings.switch", "settings.slider")  # one step inside the app, so they start outside it
 
 
@@ -317,7 +315,7 @@ def record_one(world: OwnPages, family: str, seed: int, plan: Plan) -> Episode:
     """One task of `family` on the screen of `seed`. Raises OracleError if the plan can't be carried out."""
     rng = Random(f"{family}/{seed}")
     app = app_of(family)
-    entry = plan.platform != "web" and (family in SHORT or rng.random() < plan.entry_share)
+    entry = plan.platform != "web" and (family in SHORT or rng.random() < ENTRY_SHARE)
     if entry and plan.platform == "desktop":
         world.start(rng.choice([a for a in APPS if a != app]), seed)
     else:
@@ -327,13 +325,12 @@ def record_one(world: OwnPages, family: str, seed: int, plan: Plan) -> Episode:
         raise OracleError(f"{family}: screen {seed} can't carry the task")
     task = replace(task, entry=entry)
     recorder = Recorder(world, rng)
-    success = recorder.run(task, by_name=plan.by_name and entry)
-    if not success:
+    if not recorder.run(task, by_name=plan.by_name and entry):
         raise OracleError(f"{family}: seed {seed}: the final state doesn't hold {task.checks}")
     size = world.viewport
     return Episode(
-        uid=str(seed), task=task, goal=task.goal, platform=plan.platform, width=size.width, height=size.height,
-        app=app, steps=tuple(recorder.steps), success=success, seed=seed,
+        uid=str(seed), task=task, goal=task.goal, width=size.width, height=size.height,
+        app=app, steps=tuple(recorder.steps), seed=seed,
     )  # fmt: skip
 
 
@@ -355,14 +352,14 @@ def record(world: OwnPages, plan: Plan, tally: Tally | None = None) -> list[Epis
     return episodes
 
 
-def split_of(index: int, count: int, validation: bool = True) -> str:
+def split_of(index: int, count: int) -> str:
     """The last 15 % of the episodes are test, the 10 % before them validation: whole episodes, screens stay apart."""
     test = max(1, round(count * 0.15))
-    held = test + (max(1, round(count * 0.1)) if validation and count > 3 else 0)
+    held = test + (max(1, round(count * 0.1)) if count > 3 else 0)
     if index >= count - test:
         return "test"
     return "validation" if index >= count - held else "train"
 
 
-def with_splits(episodes: Sequence[Episode], validation: bool = True) -> list[Episode]:
-    return [replace(e, split=split_of(i, len(episodes), validation)) for i, e in enumerate(episodes)]
+def with_splits(episodes: Sequence[Episode]) -> list[Episode]:
+    return [replace(e, split=split_of(i, len(episodes))) for i, e in enumerate(episodes)]

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 FSM = Path(__file__).parent / "fsm"
+HOST = "127.0.0.1"
 SITE_PATH = "/fsm/device.html"
 HARNESS = """<script>
 'use strict';
@@ -70,14 +71,14 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serve_sites(host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serve_sites(port: int = 0) -> Iterator[str]:
     """Address of the page of FSM sites while the block lasts. Raises `OSError` for a port that is taken."""
     handler = type("Handler", (_Handler,), {"files": _files()})
-    server = _Server((host, port), handler)
+    server = _Server((HOST, port), handler)
     thread = threading.Thread(target=server.serve_forever, name="sites", daemon=True)
     thread.start()
     try:
-        yield f"http://{host}:{server.server_address[1]}{SITE_PATH}"
+        yield f"http://{HOST}:{server.server_address[1]}{SITE_PATH}"
     finally:
         server.shutdown()
         server.server_close()

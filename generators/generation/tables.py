@@ -31,21 +31,19 @@ OUTCOMES = {"completed": "success", "infeasible": "infeasible", "partial": "fail
 """`episode_outcome` of the `steps` table by a verdict's outcome."""
 
 
-def step_rows(done: Trajectory, outcome: str | None = None, split: str = "train") -> list[dict[str, Any]]:
+def step_rows(done: Trajectory, outcome: str | None = None) -> list[dict[str, Any]]:
     """Rows of `steps`. `outcome` is `episode_outcome`: never what the policy claims."""
     kept = [(at, turn) for at, turn in enumerate(done.turns) if turn.action is not None and not turn.error]
     ended = kept and isinstance(kept[-1][1].action, Finished | CallUser)
     if done.end is not None and not ended:
         kept.append((len(done.turns), done.end))
-    return [_step_row(done, index, at, turn, outcome, split) for index, (at, turn) in enumerate(kept)]
+    return [_step_row(done, index, at, turn, outcome) for index, (at, turn) in enumerate(kept)]
 
 
-def _step_row(
-    done: Trajectory, index: int, at: int, turn: Turn, outcome: str | None, split: str
-) -> dict[str, Any]:  # fmt: skip
+def _step_row(done: Trajectory, index: int, at: int, turn: Turn, outcome: str | None) -> dict[str, Any]:
     contract, action = done.contract, turn.action
     return {
-        "source": SOURCE, "episode_id": done.trajectory_id, "step_index": index, "split": split,
+        "source": SOURCE, "episode_id": done.trajectory_id, "step_index": index, "split": "train",
         "platform": contract.platform, "app": contract.target, "instruction": contract.instruction,
         "screenshot_sha256": turn.screenshot_sha256, "width_px": turn.size_px[0], "height_px": turn.size_px[1],
         "action_type": type(action).__name__ if action is not None else None,
@@ -123,7 +121,7 @@ def run_row(done: Trajectory) -> dict[str, Any]:
 
 
 def trajectory_tables(
-    trajectories: Sequence[Trajectory], verdicts: Sequence[Verdict], source: ScreenSource, split: str = "train"
+    trajectories: Sequence[Trajectory], verdicts: Sequence[Verdict], source: ScreenSource
 ) -> dict[str, pa.Table]:
     """Tables `steps`, `screens`, `trajectories` and, to be kept out of every hash, `trajectory_runs`; all ordered by
     trajectory id. `verdicts` are those of the trajectories, one each. Raises `ValueError` where they don't fit."""
@@ -134,7 +132,7 @@ def trajectory_tables(
     steps = [
         row
         for done, verdict in pairs
-        for row in step_rows(done, OUTCOMES[verdict.outcome] if verdict.decided and verdict.outcome else None, split)
+        for row in step_rows(done, OUTCOMES[verdict.outcome] if verdict.decided and verdict.outcome else None)
     ]
     return {
         "steps": Steps.table(steps),

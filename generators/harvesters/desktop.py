@@ -125,7 +125,7 @@ class DesktopHarvester:
         self.report = HarvestReport()
         (out / "images").mkdir(parents=True, exist_ok=True)
 
-    def harvest(self, name: str, start: Mapping[str, Any], max_screens: int, depth: int = DEPTH) -> int:
+    def harvest(self, name: str, start: Mapping[str, Any], max_screens: int) -> int:
         """Explore a program, the nearest screens first; gives how many were written."""
         todo: deque[Route] = deque([()])
         known: set[Step] = set()
@@ -144,7 +144,7 @@ class DesktopHarvester:
                 self.report.repeated_screens += 1
                 continue
             self._seen.add(screen)
-            if len(route) < depth:
+            if len(route) < DEPTH:
                 new = [step for step in openers(elements, route) if step not in known]
                 known.update(new)
                 todo.extend((*route, step) for step in new)

@@ -65,10 +65,10 @@ def _cache(store: Store) -> Path:
     return store.home / "cache" / "judge"
 
 
-def train_judge(store: Store, config: NanoConfig | None = None, read: bool = False) -> Manifest:
+def train_judge(store: Store, read: bool = False) -> Manifest:
     """Train the nano judge on what of the bench isn't held out; with `read` also on what is read on its screens."""
     bench = store.require(BENCH)
-    config = config or NanoConfig()
+    config = NanoConfig()
     reader = reader_beside(_cache(store)) if read else None
     settings = {**asdict(config), "read": reader.version if reader else None}
     spec = PartSpec("nano", digest([NANO_VERSION, settings, bench.data_version]))

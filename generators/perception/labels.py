@@ -53,20 +53,20 @@ class ImageLabel:
 
 
 def image_labels(
-    screen: PastedScreen, rng: Random, *, grounding: bool, asked: Pasted | None = None, token_px: int = TOKEN_PX
+    screen: PastedScreen, rng: Random, *, grounding: bool, asked: Pasted | None = None
 ) -> list[ImageLabel]:
-    """A label for each square of `token_px` pixels, row by row.
+    """A label for each square of `TOKEN_PX` pixels, row by row.
 
     With `grounding`: whether the square shows the element that was `asked` for (None: it isn't there). Else its name:
     of a shape its colour or its form, of a text the part that stands in the square.
     """
-    columns, rows = screen.size_px[0] // token_px, screen.size_px[1] // token_px
+    columns, rows = screen.size_px[0] // TOKEN_PX, screen.size_px[1] // TOKEN_PX
     found: dict[int, tuple[str, float]] = {}
     for one in screen.elements if grounding else screen.written or screen.elements:
         if grounding and one is not asked:
             continue
-        for column, row in _squares(one.box, token_px, columns, rows):
-            share = _share(one, (column + 0.5) * token_px, rng)
+        for column, row in _squares(one.box, TOKEN_PX, columns, rows):
+            share = _share(one, (column + 0.5) * TOKEN_PX, rng)
             found[row * columns + column] = (ASKED if grounding else _name(one), share)
     shown = FOREGROUND / max(1, len(found))
     blank = BACKGROUND / max(1, columns * rows - len(found))

@@ -38,9 +38,10 @@ def template(name: str, version: str = AGENT_PROMPT_VERSION) -> str:
 
 
 @cache
-def template_digest(version: str = AGENT_PROMPT_VERSION) -> str:
-    """sha256 over all templates of a version."""
-    whole = [[path.name, path.read_text(encoding="utf-8")] for path in sorted((_FOLDER / version).glob("*.txt"))]
+def template_digest() -> str:
+    """sha256 over all templates of `AGENT_PROMPT_VERSION`."""
+    folder = _FOLDER / AGENT_PROMPT_VERSION
+    whole = [[path.name, path.read_text(encoding="utf-8")] for path in sorted(folder.glob("*.txt"))]
     return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
 
 

@@ -21,9 +21,8 @@ MOST_UNREADABLE = 3
 
 @dataclass(frozen=True)
 class Step:
-    """A turn: the screen before it, the reply, and why its action did nothing ("" = it was carried out)."""
+    """A turn: the reply, and why its action did nothing ("" = it was carried out)."""
 
-    observation: Observation
     decision: Decision
     error: str = ""
 
@@ -77,7 +76,7 @@ def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[St
             except WorldError as failed:
                 error = str(failed)
         past = (*past, Said(action, decision.thought, decision.conclusion))
-        yield Step(seen, decision, error)
+        yield Step(decision, error)
         if isinstance(action, Finished | CallUser):
             return
 

@@ -28,12 +28,11 @@ class Screen:
 
 @dataclass(frozen=True)
 class Way:
-    """An action that was taken: from one screen to another. `element` and `role` tell what was worked."""
+    """An action that was taken: from one screen to another. `role` is that of what was worked."""
 
     source: int
     action: str
     target: int
-    element: str = ""
     role: str = ""
 
 

@@ -12,7 +12,6 @@ from itertools import permutations
 from typing import Any
 
 from generators.environments.fsm.evaluate import RULE, holds
-from generators.environments.fsm.interpreted import Resolve
 from generators.environments.fsm.layout import lay_out
 from generators.environments.fsm.machine import Moment
 from generators.environments.fsm.plan import Act, NoPlan, Planner, Situation
@@ -31,20 +30,14 @@ Part = tuple[tuple[Atom, ...], str]
 
 
 class FsmGuide:
-    """See `Guide`. `resolve` gives the site of a kind and seed."""
-
-    def __init__(self, resolve: Resolve = make_site) -> None:
-        self._resolve = resolve
+    """See `Guide`."""
 
     def begin(self, contract: Contract) -> None:
         """Raises `ValueError` for another evaluator than conditions on a site's state."""
         start = contract.initial_state
         if "kind" not in start or "seed" not in start:
             raise ValueError(f"fsm guide: expected a start with kind and seed, found {sorted(start)}")
-        known = self._resolve is make_site
-        self.planner = (
-            _planner(start["kind"], start["seed"]) if known else Planner(self._resolve(start["kind"], start["seed"]))
-        )
+        self.planner = _planner(start["kind"], start["seed"])
         self._rule = contract.evaluator
         self._atoms, self._page, self._foreign = _conditions(contract, self.planner)
         self._parts = self._divide()

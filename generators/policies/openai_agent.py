@@ -22,9 +22,9 @@ class OpenAIAgent:
 
     def __init__(
         self, endpoint: ChatEndpoint, prompt: AgentPrompt | None = None, sampling: Sampling | None = None, *,
-        append_enter_after_type: bool = False, name: str = "",
+        append_enter_after_type: bool = False,
     ) -> None:  # fmt: skip
-        self.name = name or endpoint.model
+        self.name = endpoint.model
         self.endpoint = endpoint
         self.prompt = prompt or AgentPrompt()
         self.sampling = sampling or Sampling()

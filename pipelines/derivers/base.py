@@ -14,6 +14,8 @@ from schemas.ids import sample_id
 
 Box = tuple[float, float, float, float]
 """left, top, right, bottom in 0..1000."""
+TRIES = 64
+"""Names of the pool that are looked at for one that a screen lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +243,12 @@ class NamePool:
     def _ring(self) -> list[tuple[float, str]]:
         return sorted((unit_hash(0, key), name) for key, name in self.names.items())
 
-    def absent(self, screen: ScreenView, draw: float, tries: int = 64) -> str | None:
+    def absent(self, screen: ScreenView, draw: float) -> str | None:
         """The first name clockwise of `draw` that is part of no name or text on the screen; None if none is near."""
         if not self._ring:
             return None
         start = bisect_left(self._ring, (draw, ""))
-        for step in range(min(tries, len(self._ring))):
+        for step in range(min(TRIES, len(self._ring))):
             name = self._ring[(start + step) % len(self._ring)][1]
             if not any(name.casefold() in label for label in screen.all_labels):
                 return name

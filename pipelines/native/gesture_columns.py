@@ -213,7 +213,7 @@ def _level(made: Actions, elements: Elements) -> np.ndarray:
 
 def map_gestures(
     card: Descriptor, batch: Batch, found: Gestures, episodes: Episodes, pictures: Pictures, elements: Elements,
-    natives_of: Callable[[list[int]], list[Any]], words: Mapping[str, pa.Array] | None = None, platform: str = "mobile",
+    natives_of: Callable[[list[int]], list[Any]], words: Mapping[str, pa.Array] | None = None,
 ) -> MappedBatch:  # fmt: skip
     """The step rows of a batch, and its rejects. `natives_of` gives the native actions of some rows as plain values;
     `words` are further columns of `Steps` (thought, …)."""
@@ -238,7 +238,7 @@ def map_gestures(
     places[rows] = np.arange(len(rows))
     columns: dict[str, pa.Array | str | None] = {
         "source": card.id, "episode_id": ids, "step_index": pa.array(index, pa.int32()),
-        "split": episodes.split.take(record), "platform": platform, "language": card.language,
+        "split": episodes.split.take(record), "platform": "mobile", "language": card.language,
         "app": episodes.app.take(record), "instruction": episodes.instruction.take(record),
         "screenshot_sha256": picked(pictures.sha256, rows), "width_px": picked(pictures.width_px, rows),
         "height_px": picked(pictures.height_px, rows),

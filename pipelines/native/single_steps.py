@@ -34,7 +34,7 @@ def goal_of(text: str) -> tuple[str, bool]:
 def one_step(
     descriptor: Descriptor, record: Record, place: int, *, episode_id: str, goal: str, code: str, screen: Screen,
     vocabulary: Vocabulary, platform: str, native: Any, follows: bool = False, thought: str | None = None,
-    step_instruction: str | None = None, rules: tuple[str, ...] = (),
+    step_instruction: str | None = None,
 ) -> Mapped:  # fmt: skip
     """One native step → the rows of an episode of its own (several where it holds several calls), or a reject.
 
@@ -52,7 +52,7 @@ def one_step(
     if follows:
         builder.gap("steps_before_are_rows_of_their_own")
     builder.add(list(made.actions), native=native, native_index=place, word=made.word, screen=screen,
-                status="lossy" if made.lossy else "kept", rules=[*made.rules, *rules],
+                status="lossy" if made.lossy else "kept", rules=made.rules,
                 thought=thought, step_instruction=step_instruction)  # fmt: skip
     return builder.finish()
 

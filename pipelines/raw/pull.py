@@ -18,16 +18,15 @@ BLOCK_BYTES = 4 << 20
 
 
 def pull_source(
-    download: Download, target: Path, *, revision: str | None = None, update: bool = False, endpoint: str | None = None,
-    first_wait_s: float = FIRST_WAIT_S,
-) -> str:  # fmt: skip
+    download: Download, target: Path, *, revision: str | None = None, update: bool = False, endpoint: str | None = None
+) -> str:
     """Pull what a descriptor names into `target`; what was done, in one line. Raises `PullError`, `ArchiveError`."""
     if not download.repo:
-        copied, there = copy_tree(download.url, target, first_wait_s=first_wait_s)
+        copied, there = copy_tree(download.url, target)
         return f"{copied} files copied, {there} there already"
     done = hub.pull(
         download.repo, target, revision=revision, files=download.files, unpack=download.unpack, update=update,
-        endpoint=endpoint, first_wait_s=first_wait_s,
+        endpoint=endpoint,
     )  # fmt: skip
     told = [f"{len(done.fetched)} files fetched", f"{len(done.kept)} there already"]
     told += [f"{len(done.renamed)} renamed"] * bool(done.renamed) + [f"{len(done.removed)} gone"] * bool(done.removed)
@@ -65,7 +64,7 @@ def first_rows(repo: str, rows: int, target: Path, *, revision: str | None = Non
     return made
 
 
-def copy_tree(origin: str, target: Path, *, first_wait_s: float = FIRST_WAIT_S) -> tuple[int, int]:
+def copy_tree(origin: str, target: Path) -> tuple[int, int]:
     """Copy a folder (or one file) of any fsspec file system; (copied, already there).
 
     A copy that was cut goes on where it stopped, as long as the file at the origin is still the same; a checksum that
@@ -90,19 +89,19 @@ def copy_tree(origin: str, target: Path, *, first_wait_s: float = FIRST_WAIT_S) 
         if place.exists() and place.stat().st_size == info.get("size"):
             there += 1
             continue
-        _copy(system, name, info, place, first_wait_s)
+        _copy(system, name, info, place)
         copied += 1
     return copied, there
 
 
-def _copy(system: Any, name: str, info: dict[str, Any], place: Path, first_wait_s: float) -> None:
+def _copy(system: Any, name: str, info: dict[str, Any], place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     partial, stamp = place.with_name(f".{place.name}.part"), place.with_name(f".{place.name}.part.json")
     identity = json.dumps([info.get("size"), *(str(info.get(key)) for key in ("ETag", "etag", "mtime", "md5Hash"))])
     if not (stamp.exists() and partial.exists() and stamp.read_text() == identity):
         partial.write_bytes(b"")
         stamp.write_text(identity)
-    wait, last = first_wait_s, ""
+    wait, last = FIRST_WAIT_S, ""
     for attempt in range(ATTEMPTS):
         try:
             with system.open(name, "rb", block_size=BLOCK_BYTES) as remote, partial.open("ab") as out:

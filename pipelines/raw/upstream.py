@@ -22,15 +22,9 @@ def files_version(home: Path, source: str, folder: Path) -> str:
     return f"files {digest(found)[:16]}" if found else ""
 
 
-def hub_version(
-    download: Download, revision: str | None = None, *, endpoint: str | None = None,
-    first_wait_s: float | None = None,
-) -> str:  # fmt: skip
+def hub_version(download: Download, revision: str | None = None, *, endpoint: str | None = None) -> str:
     """The commit that a repository's revision (None: its main branch) stands at. Raises `hub.PullError`."""
-    listing = hub.list_repository(
-        download.repo, revision, endpoint=endpoint, first_wait_s=first_wait_s or hub.FIRST_WAIT_S
-    )
-    return f"commit {listing.commit}"
+    return f"commit {hub.list_repository(download.repo, revision, endpoint=endpoint).commit}"
 
 
 def pulled_before(folder: Path) -> bool:

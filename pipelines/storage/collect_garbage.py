@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,21 +84,15 @@ def survey(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Plan:
     return plan
 
 
-def collect(
-    store: Store, keep: int, *, min_age_s: float = MIN_AGE_S, progress: Callable[[int, int], None] | None = None
-) -> Plan:
-    """Delete; returns what went. `progress` gets (files done, files in all)."""
+def collect(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Plan:
+    """Delete; returns what went."""
     with gate(store.home, exclusive=True):
         plan = survey(store, keep, min_age_s=min_age_s)
-        done = 0
         for batch in _batches(plan):
             if store.copies is not None:
                 store.copies.delete(batch)
             for path in batch:
                 path.unlink(missing_ok=True)
-            done += len(batch)
-            if progress is not None:
-                progress(done, plan.files)
         for asset in plan.assets:
             if asset.files:
                 _remove_empty(store.root(asset.key))

@@ -64,18 +64,16 @@ class PartWriter:
         self._entries: list[tuple[str, str | None, int | None, bool]] = []
         (root / version).mkdir(parents=True, exist_ok=True)
 
-    def table(
-        self, name: str, table: pa.Table, *, hashed: bool = True, row_group_rows: int = ROW_GROUP_ROWS, chunk: int = 0
-    ) -> None:
+    def table(self, name: str, table: pa.Table, *, hashed: bool = True, chunk: int = 0) -> None:
         """Write a table as `part-<key>.<name>.parquet`. A part too large for one file writes several: those of chunk n
         are named `part-<key>.<n>.<name>.parquet`, and stand for a part of their own to whoever reads the asset."""
         number = f".{chunk:04d}" if chunk else ""
         relative = f"{self._version}/part-{self._stem}{number}.{name}.parquet"
         repeating = [column for column in table.column_names if column not in _UNIQUE]
         pq.write_table(
-            table, self._root / relative, compression="zstd", row_group_size=row_group_rows,
+            table, self._root / relative, compression="zstd", row_group_size=ROW_GROUP_ROWS,
             use_dictionary=repeating, write_statistics=[name for name in table.column_names if name in _ORDERED],
-            write_batch_size=row_group_rows,
+            write_batch_size=ROW_GROUP_ROWS,
         )  # fmt: skip
         self._entries.append((relative, name, table.num_rows, hashed))
 

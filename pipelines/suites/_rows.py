@@ -23,6 +23,8 @@ Row = Mapping[str, Any]
 Convention = Literal["xyxy", "xywh", "fraction"]
 Box = tuple[float, float, float, float]
 MAX_MEMBER_BYTES = 200 * 2**20
+_SIZES = ("img_size", "image_size", "resolution")
+"""Fields that may hold a picture's width and height."""
 _ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
@@ -100,12 +102,10 @@ class Form:
     wordings: tuple[tuple[str, tuple[str, ...], str | None], ...] = (("", ("instruction", "prompt_to_evaluate"), "en"),)
     """(suffix of the id, fields of which the first is taken, language)."""
     picture: tuple[str, ...] = ("img_filename", "image_path", "img_path", "file_name", "img_url", "image")
-    size: tuple[str, ...] = ("img_size", "image_size", "resolution")
     identity: tuple[str, ...] = ("id", "index")
     app: tuple[str, ...] = ("application", "app_name")
-    box: str = "bbox"
     box_of: Callable[[Row, tuple[int, int] | None], tuple[Box | None, tuple[tuple[float, float], ...]]] | None = None
-    """Replaces `box` and `convention` where a suite has more than boxes. Raises `ValueError` on a bad one."""
+    """Replaces field `bbox` and `convention` where a suite has more than boxes. Raises `ValueError` on a bad one."""
     picture_names: Callable[[Row, str], str] | None = None
     """(row, picture) → a longer name, where a file's folder stands in another field."""
 
@@ -117,7 +117,7 @@ class Form:
                 return self.box_of(row, size)
             except TypeError as error:
                 raise ValueError(f"no box: {error}") from error
-        found = row.get(self.box)
+        found = row.get("bbox")
         return (None if found is None else thousandths(found, self.convention(row), size)), ()
 
 
@@ -181,7 +181,7 @@ def _items(record: Record, row: Row, form: Form, pictures: Pictures) -> Iterator
         return
     name, data, wrong = _picture(row, form, pictures)
     notes = [wrong] if wrong else []
-    size = _size(row, form, data)
+    size = _size(row, data)
     box: Box | None = None
     points: tuple[tuple[float, float], ...] = ()
     try:
@@ -224,9 +224,9 @@ def _picture(row: Row, form: Form, pictures: Pictures) -> tuple[str | None, byte
     return pictures.find(form.picture_names(row, name) if form.picture_names else name)
 
 
-def _size(row: Row, form: Form, data: bytes | None) -> tuple[int, int] | None:
+def _size(row: Row, data: bytes | None) -> tuple[int, int] | None:
     """Width and height in pixels, as the row says, else by the picture's header."""
-    for key in form.size:
+    for key in _SIZES:
         value = row.get(key)
         if not isinstance(value, list | tuple) or len(value) != 2:
             continue

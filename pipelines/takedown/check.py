@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,11 +39,8 @@ class Left:
     what: str
 
 
-def verify(
-    home: Path, taken: Taken, raws: Mapping[str, Raw], progress: Callable[[int], None] | None = None
-) -> list[Left]:
-    """All that is left, in order of its place. `raws` are the native files of the sources that the list touches.
-    `progress` gets the number of files looked at."""
+def verify(home: Path, taken: Taken, raws: Mapping[str, Raw]) -> list[Left]:
+    """All that is left, in order of its place. `raws` are the native files of the sources that the list touches."""
     needles = Needles.of(taken, shown=True)
     found = []
     if (copies := copies_at(home)) is not None:
@@ -51,11 +48,9 @@ def verify(
         found += [Left(copies.name(path), "a picture") for path in remote_screens(copies, sorted(taken.screens))
                   if not path.exists()]  # fmt: skip
     inside = {path.resolve() for raw in raws.values() for path in (raw.root, *raw.companions.values())}
-    for number, path in enumerate(_files(home, inside), 1):
+    for path in _files(home, inside):
         if (what := _look(path, taken, needles)) is not None:
             found.append(Left(path.relative_to(home).as_posix(), what))
-        if progress is not None and number % 1000 == 0:
-            progress(number)
     for source, raw in sorted(raws.items()):
         found += [Left(f"raw/{source}: {file}", "a native record or picture") for file in remaining(source, raw, taken)]
     return found

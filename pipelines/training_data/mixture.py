@@ -110,32 +110,23 @@ def choose(index: pa.Table, config: MixtureConfig) -> tuple[np.ndarray, dict[str
     return repeats, rates
 
 
-def build_mixture(
-    store: Store,
-    shares: Mapping[str, float] | None = None,
-    seed: int = 0,
-    *,
-    config: MixtureConfig | None = None,
-    shards: str = SHARDS,
-    asset: str = ASSET,
-    duplicates: bool = True,
-) -> Manifest:
-    """`shards` asset → a mixture manifest with tables `mixture` (what the reader applies) and `shares` (the report).
+def build_mixture(store: Store, *, config: MixtureConfig | None = None, duplicates: bool = True) -> Manifest:
+    """The shards → a mixture manifest with tables `mixture` (what the reader applies) and `shares` (the report).
 
     With `duplicates`, samples that `hygiene/duplicates` displaced are left out (nothing is, while that asset has no
     version). Shares that can't be reached because data is short are reported in counts and table, never padded.
     Where the store holds fingerprints of evaluation suites, exactly these shards must have passed `hygiene/shard_scan`.
-    Raises `StoreError` without shards or without that pass, `ValueError` for shares that don't sum to 1.
+    Raises `StoreError` without shards or without that pass.
     """
-    config = config or MixtureConfig(shares=dict(shares or TARGET_SHARES), seed=seed)
-    source = store.require(shards)
+    config = config or MixtureConfig()
+    source = store.require(SHARDS)
     hygiene = store.current(DUPLICATES) if duplicates else None
     scan = require_scan(store, source)
     inputs = {m.asset: m.version for m in (source, hygiene, scan) if m is not None}
     data = {m.asset: m.data_version for m in (source, hygiene) if m is not None}
     plain = {**asdict(config), "shares": dict(config.shares), "duplicates": duplicates}
     spec = PartSpec("all", digest([CODE_VERSION, plain, data]))
-    with store.build(asset, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
+    with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         result = build.run_part(spec, lambda out: _make(out, source, hygiene, config))
         return build.commit(counts=result.counts, checks=_checks(result.counts, config))
 

@@ -43,9 +43,8 @@ from pipelines.store import Build, Check, Manifest, PartResult, PartSpec, PartWr
 from pipelines.training_data.removed import CONTAMINATION
 from quality.contamination.fingerprints import subject
 from quality.contamination.pair_pictures import draw_pairs
-from quality.contamination.suite_index import KINDS, Asked, Match, MatchConfig, SuiteIndex
+from quality.contamination.suite_index import KINDS, Asked, Match, SuiteIndex, settings
 from quality.contamination.text_prints import text_print
-from quality.duplicates.embedding import Embedder
 from quality.duplicates.looks import LookBook
 from quality.items import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
@@ -79,20 +78,15 @@ _STEPS = ["source", "episode_id", "step_index", "split", "app", "instruction", "
 _SAMPLES = ["sample_id", "source", "split", "objective", "images", "messages", "answer", "target_boxes", "parents"]
 
 
-def find_contamination(
-    store: Store, sources: Sequence[str], suites: Sequence[str], config: MatchConfig | None = None, *,
-    max_pairs: int = MAX_PAIRS,
-) -> Manifest:  # fmt: skip
+def find_contamination(store: Store, sources: Sequence[str], suites: Sequence[str]) -> Manifest:
     """Gold of all `sources` against the fingerprints of all `suites` → tables hits, quarantine, pairs; `pairs/*.png`.
 
     Suites without fingerprints are passed over and listed in the counts (`absent`); one that has some is searched for
     even if `suites` doesn't name it. Raises `StoreError` if a source has no gold.
     """
-    config = config or MatchConfig()
     manifests = {source: store.require(f"gold/{source}") for source in sources}
-    embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
-    index = SuiteIndex(store, suites, config, embedder)
-    plain = {**config.plain(), "max_pairs": max_pairs}
+    index = SuiteIndex(store, suites)
+    plain = {**settings(), "max_pairs": MAX_PAIRS}
     base = [CODE_VERSION, index.identity]
     specs = {
         (source, key): PartSpec(f"{source}-{key}", digest([base, files.get("steps"), files.get("samples")]))
@@ -106,7 +100,7 @@ def find_contamination(
             build.run_part(spec, lambda out, source=source, key=key: scan.part(out, manifests[source], key))  # type: ignore[misc]
         parts = list(build.results)
         hits = _read(build, parts, "hits", Hits.schema)
-        _draw(build, store, index, hits, _read(build, parts, "quarantine", QUARANTINE), max_pairs)
+        _draw(build, store, index, hits, _read(build, parts, "quarantine", QUARANTINE))
         return _commit(build, parts, index, hits)
 
 
@@ -307,13 +301,13 @@ def _step(row: Mapping[str, Any]) -> str:
     return item_step(row["source"], row["episode_id"], row["step_index"])
 
 
-def _draw(build: Build, store: Store, index: SuiteIndex, hits: pa.Table, quarantine: pa.Table, max_pairs: int) -> None:
-    """The part `pairs`: pictures of the first hits of each (suite, kind) in turn, `max_pairs` at most."""
+def _draw(build: Build, store: Store, index: SuiteIndex, hits: pa.Table, quarantine: pa.Table) -> None:
+    """The part `pairs`: pictures of the first hits of each (suite, kind) in turn, `MAX_PAIRS` at most."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in hits.sort_by([(name, "ascending") for name in ("suite", "kind", "item_id")]).to_pylist():
         groups.setdefault((row["suite"], row["kind"]), []).append(row)
-    turns = [row for turn in range(max_pairs) for group in groups.values() for row in group[turn : turn + 1]]
-    chosen = turns[:max_pairs]
+    turns = [row for turn in range(MAX_PAIRS) for group in groups.values() for row in group[turn : turn + 1]]
+    chosen = turns[:MAX_PAIRS]
     wanted = pa.array(sorted({row["item_id"] for row in chosen}), pa.string())
     drawn = quarantine.filter(pc.is_in(quarantine["item_id"], wanted)).to_pylist()
     shown = {row["item_id"]: row for row in drawn}

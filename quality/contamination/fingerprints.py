@@ -86,11 +86,11 @@ def split_name(source: str) -> str:
     return f"{source}_test"
 
 
-def suite_names(sources: Iterable[str] = SPLIT_SOURCES) -> list[str]:
+def suite_names() -> list[str]:
     """All suites that training data is held against: the registered ones, then test splits."""
     from pipelines.suites import registry
 
-    return [*registry(), *(split_name(source) for source in sources)]
+    return [*registry(), *(split_name(source) for source in SPLIT_SOURCES)]
 
 
 def build_fingerprints(store: Store, suite: str, raw: Raw) -> Manifest:

@@ -22,8 +22,7 @@ from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.mixture import SCAN
 from pipelines.training_data.shards import ASSET as SHARDS
 from quality.contamination.contamination import Hits, asked_of
-from quality.contamination.suite_index import Match, MatchConfig, SuiteIndex
-from quality.duplicates.embedding import Embedder
+from quality.contamination.suite_index import Match, SuiteIndex, settings
 from quality.duplicates.looks import Look, look
 from schemas.ids import digest, item_sample
 from schemas.tables import Column
@@ -41,22 +40,19 @@ class Leaks(Hits, version=1):
 _COLUMNS = ["sample_id", "source", "objective", "images", "messages", "answer", "target_boxes"]
 
 
-def scan_shards(
-    store: Store, suites: Sequence[str], config: MatchConfig | None = None, *, shards: str = SHARDS
-) -> Manifest:
+def scan_shards(store: Store, suites: Sequence[str]) -> Manifest:
     """Every packed row against the fingerprints of `suites` → table `leaks`, which must be empty to pass.
 
     Suites without fingerprints are passed over and listed in the counts. Raises `StoreError` without shards.
     """
-    config = config or MatchConfig()
-    source = store.require(shards)
-    index = SuiteIndex(store, suites, config, Embedder(config.model, cache=store.home / "cache" / "embeddings"))
+    source = store.require(SHARDS)
+    index = SuiteIndex(store, suites)
     entries = {entry.path.rpartition("/")[2]: entry for entry in source.files if entry.table == "shard"}
     base = [CODE_VERSION, index.identity]
     specs = {name: PartSpec(name.removesuffix(".parquet"), digest([base, entry.sha256]))
              for name, entry in entries.items()}  # fmt: skip
     inputs = {m.asset: m.version for m in (source, *index.manifests.values())}
-    with store.build(ASSET, code_version=CODE_VERSION, config=config.plain(), inputs=inputs,
+    with store.build(ASSET, code_version=CODE_VERSION, config=settings(), inputs=inputs,
                      parts=list(specs.values())) as build:  # fmt: skip
         counts: Counter[str] = Counter(rows=0, pictures=0, leaks=0, leaked_pictures=0, leaked_texts=0, unreadable=0)
         for name, spec in specs.items():

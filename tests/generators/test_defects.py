@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.embedded import defects
-from generators.embedded.defects import CLEAN, LOW_ITEM, UNREADABLE, DefectRates, Marked, Truth, plant, shift_point
+from generators.embedded.defects import LOW_ITEM, UNREADABLE, DefectRates, Marked, Truth, plant, shift_point
 from generators.embedded.recording import Episode, Tally
 from generators.environments.pages import Element
 
 Recorded = tuple[list[Episode], Tally]
+COPIES = {"duplicate_record", "paraphrased_duplicate"}
 
 
 def _hit(elements: Sequence[Element], point: tuple[int, int]) -> set[str]:
@@ -146,7 +147,7 @@ def test_about_30_percent_of_the_items_are_low_fidelity(recordings: Recorded) ->
     low = sum(items[uid] for uid in whole) + len([t for t in truths if t.low_fidelity and t.item is not None])
     assert 0.27 <= low / sum(items.values()) <= 0.33
     assert {t.defect for t in truths if t.low_fidelity} == {*defects.LOW_ITEM, *defects.LOW_RECORD}
-    assert {t.defect for t in truths if not t.low_fidelity} == {*UNREADABLE, *defects.COPIES}
+    assert {t.defect for t in truths if not t.low_fidelity} == {*UNREADABLE, *COPIES}
 
 
 def test_what_has_no_truth_line_is_as_it_was_recorded(recordings: Recorded) -> None:
@@ -157,7 +158,7 @@ def test_what_has_no_truth_line_is_as_it_was_recorded(recordings: Recorded) -> N
     for truth in truths:
         named.setdefault(truth.record, []).append(truth)
     for episode in damaged[: len(episodes)]:
-        mine = [t for t in named.get(episode.uid, []) if t.defect not in defects.COPIES]
+        mine = [t for t in named.get(episode.uid, []) if t.defect not in COPIES]
         if not mine:
             assert episode == clean[episode.uid]
         elif all(t.item is not None for t in mine):
@@ -179,7 +180,7 @@ def test_planting_is_a_function_of_its_seed(recordings: Recorded) -> None:
 
 
 def test_without_rates_nothing_is_planted(recordings: Recorded) -> None:
-    assert plant(recordings[0], CLEAN, 0) == (list(recordings[0]), [])
+    assert plant(recordings[0], DefectRates(0, 0, 0, 0, 0, 0), 0) == (list(recordings[0]), [])
 
 
 def test_copies_are_exact_or_have_the_goal_in_other_words(recordings: Recorded) -> None:

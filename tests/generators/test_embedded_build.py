@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from generators.embedded import SOURCES, build_raw
-from generators.embedded.defects import CLEAN
 from pipelines.native import accessibility, tf_example, tfrecord
 from pipelines.storage.images import read_image
 from pipelines.store import Store
@@ -248,4 +247,3 @@ def test_all_sources_have_a_maker_and_counts() -> None:
     from generators.embedded.build import COUNTS, MAKERS
 
     assert set(MAKERS) == set(SOURCES) == set(COUNTS["tiny"])
-    assert CLEAN.low == 0

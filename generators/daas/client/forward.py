@@ -15,12 +15,13 @@ from generators.daas.device import DeviceError
 
 log = logging.getLogger(__name__)
 CHUNK = 65_536
+HOST = "127.0.0.1"
 
 
 @contextlib.asynccontextmanager
-async def forward(session: Session, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[int]:
-    """Listens while it is open; gives the port. Every connection is tunnelled to the session's device; all end with the
-    lease. A connection that finds no way to the device is closed, and the log says why."""
+async def forward(session: Session, port: int = 0) -> AsyncIterator[int]:
+    """Listens on loopback while it is open; gives the port. Every connection is tunnelled to the session's device; all
+    end with the lease. A connection that finds no way to the device is closed, and the log says why."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -35,7 +36,7 @@ async def forward(session: Session, port: int = 0, host: str = "127.0.0.1") -> A
             tasks.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(serve, host, port)
+    server = await asyncio.start_server(serve, HOST, port)
 
     def stop() -> None:
         for task in tuple(tasks):
@@ -88,12 +89,9 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, touc
         writer.write_eof()
 
 
-async def hold_forward(
-    authority_url: str, api_key: str, protocol: str, device: str = "", port: int = 0, priority: int = 0,
-    ttl_s: float | None = None, on_ready: Callable[[str, int], None] | None = None,
-) -> str:  # fmt: skip
+async def hold_forward(authority_url: str, api_key: str, protocol: str, device: str, port: int, priority: int) -> str:
     """Lease a device and keep its local port open until SIGINT, SIGTERM or the loss of the lease; says which ended it.
-    `on_ready(device, port)` is called once it stands. Raises what `Client.lease` raises."""
+    Raises what `Client.lease` raises."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     lost: list[str] = []
@@ -104,24 +102,17 @@ async def hold_forward(
 
     async with (
         Client(authority_url, api_key) as client,
-        client.lease(protocol, device=device, priority=priority, ttl_s=ttl_s) as session,
+        client.lease(protocol, device=device, priority=priority) as session,
         forward(session, port) as local,
     ):
         session.on_lost.append(lose)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, ended.set)
-        (on_ready or _say)(session.device, local)
+        print(f"device {session.device} on {HOST}:{local}", flush=True)
         await ended.wait()
         return lost[0] if lost else "stopped"
 
 
-def _say(device: str, port: int) -> None:
-    print(f"device {device} on 127.0.0.1:{port}", flush=True)
-
-
-def serve_forward(
-    authority_url: str, api_key: str, protocol: str, device: str = "", port: int = 0, priority: int = 0,
-    ttl_s: float | None = None, on_ready: Callable[[str, int], None] | None = None,
-) -> str:  # fmt: skip
+def serve_forward(authority_url: str, api_key: str, protocol: str, device: str, port: int, priority: int) -> str:
     """`hold_forward` for a command line."""
-    return asyncio.run(hold_forward(authority_url, api_key, protocol, device, port, priority, ttl_s, on_ready))
+    return asyncio.run(hold_forward(authority_url, api_key, protocol, device, port, priority))

@@ -113,10 +113,6 @@ class CdpDevice:
     def dialogs(self) -> list[tuple[str, str]]:
         return [dialog for page in self._pages for dialog in page.dialogs]
 
-    async def evaluate(self, script: str) -> Any:
-        """An expression in the page, for worlds; see `CdpPage.evaluate`."""
-        return await self.page.evaluate(script)
-
     # -- AsyncDevice ------------------------------------------------------------------------------------------------
 
     async def observe(self) -> Observation:

@@ -242,7 +242,7 @@ class Node:
 
     async def _relay(self, reader: HeadReader, upstream: Still, access: Access, forwarded: bool = False) -> None:
         loop = asyncio.get_running_loop()
-        relay = Relay(access.device, access.protocol, access.fence, access.expires_at, forwarded,
+        relay = Relay(access.protocol, access.fence, access.expires_at, forwarded,
                       loop.create_future(), self.metrics.count)  # fmt: skip
         try:
             self._admit(access)  # it may have been cut off while the upstream was being reached
@@ -338,7 +338,7 @@ def _credentials(head: Head) -> tuple[str, str, str]:
     return token, prefix, path
 
 
-def serve_node(config: NodeConfig, on_ready: Callable[[NodeRecord], None] | None = None) -> None:
+def serve_node(config: NodeConfig) -> None:
     """Run a node until SIGTERM or SIGINT, then drain. Prints where it listens. uvloop is used if it is installed."""
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
@@ -353,8 +353,6 @@ def serve_node(config: NodeConfig, on_ready: Callable[[NodeRecord], None] | None
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         print(f"gateway node {me.id} on {me.host}:{me.port}", flush=True)
-        if on_ready is not None:
-            on_ready(me)
         await stop.wait()
         await node.drain()
 

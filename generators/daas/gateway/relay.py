@@ -19,7 +19,6 @@ class Relay:
     """A running relay. `last` = loop time of the last byte; `done` gets how it ended: closed, reset, or the reason
     given to `cut`. `count(bytes, up)` is told of all that passes."""
 
-    device: str
     protocol: str
     fence: int
     expires_at: float

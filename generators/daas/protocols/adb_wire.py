@@ -15,7 +15,6 @@ CNXN, AUTH, OPEN, OKAY, WRTE, CLSE, STLS = (
     int.from_bytes(word, "little") for word in (b"CNXN", b"AUTH", b"OPEN", b"OKAY", b"WRTE", b"CLSE", b"STLS")
 )
 COMMANDS = frozenset((CNXN, AUTH, OPEN, OKAY, WRTE, CLSE, STLS))
-VERSION_CHECKSUMS = 0x01000000
 VERSION = 0x01000001
 """From this version on nobody computes or checks the sum of the payload."""
 HANDSHAKE_PAYLOAD = 4096
@@ -305,8 +304,3 @@ class ShellPackets:
             found.append((kind, bytes(self._buffer[5 : 5 + length])))
             del self._buffer[: 5 + length]
         return found
-
-    @property
-    def pending(self) -> int:
-        """Bytes of a packet that has not ended."""
-        return len(self._buffer)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 MAX_MESSAGE = 128 << 20
+DISCOVERY = "/json/version"
 MAX_DISCOVERY = 1 << 20
 Event = Callable[[str, str, dict[str, Any]], None]
 """Called with session ("" = the browser's own), method and parameters; it must return at once."""
@@ -114,8 +115,8 @@ class CdpConnection:
             answer.set_result(dict(message.get("result", {})))
 
 
-async def discover(endpoint: Endpoint, name: str, path: str = "/json/version") -> Any:
-    """JSON of a discovery address of the browser or the gateway. The caller limits its time.
+async def discover(endpoint: Endpoint, name: str) -> Any:
+    """JSON of `DISCOVERY` of the browser or the gateway. The caller limits its time.
 
     A browser serves only hosts that are local by name, so straight to it the head says localhost.
     """
@@ -123,16 +124,20 @@ async def discover(endpoint: Endpoint, name: str, path: str = "/json/version") -
     reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
     try:
         headers = {"Host": f"{host}:{endpoint.port}", "Connection": "close", **authorization(endpoint)}
-        writer.write(write_head(f"GET {path} HTTP/1.1", headers.items()))
+        writer.write(write_head(f"GET {DISCOVERY} HTTP/1.1", headers.items()))
         head = read_head(await reader.readuntil(END))
         status, length = head.start[1], head.get("Content-Length")
         if status in ("401", "403"):
             raise LeaseLost(f"{name}: the gateway refuses the token (status {status}); take a new lease")
         if status != "200" or not length.isdecimal() or int(length) > MAX_DISCOVERY:
-            raise DeviceError(f"{name}: {path}: expected status 200 and a length, found {' '.join(head.start)[:80]!r}")
+            raise DeviceError(
+                f"{name}: {DISCOVERY}: expected status 200 and a length, found {' '.join(head.start)[:80]!r}"
+            )
         return json.loads(await reader.readexactly(int(length)))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
-        raise DeviceError(f"{name}: {path}: expected a DevTools endpoint, found something else ({error})") from error
+        raise DeviceError(
+            f"{name}: {DISCOVERY}: expected a DevTools endpoint, found something else ({error})"
+        ) from error
     finally:
         writer.close()
 
@@ -149,7 +154,7 @@ async def open_connection(endpoint: Endpoint, name: str, on_event: Event, limit_
             version = await discover(endpoint, name)
             address = version.get("webSocketDebuggerUrl") if isinstance(version, dict) else None
             if not isinstance(address, str):
-                raise DeviceError(f"{name}: /json/version: expected webSocketDebuggerUrl, found {version!r:.120}")
+                raise DeviceError(f"{name}: {DISCOVERY}: expected webSocketDebuggerUrl, found {version!r:.120}")
             # only the path is the browser's: where it is reached, we know better than it does
             host = "localhost" if endpoint.token is None else endpoint.host
             host = f"[{host}]" if ":" in host else host

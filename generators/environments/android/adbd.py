@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 FEATURES = "shell_v2,stat_v2,fixed_push_mkdir"
 MIN_PAYLOAD = 256
+HOST = "127.0.0.1"
 MAX_CONNECTIONS = 64
 MAX_LINE = 1 << 20
 PACKET = 32 << 10
@@ -234,12 +235,12 @@ def _packets(kind: int, data: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def serve_adb(phone: EmulatedPhone, *, host: str = "127.0.0.1", port: int = 0, keys: HostKeys | None = None,
+async def serve_adb(phone: EmulatedPhone, *, port: int = 0, keys: HostKeys | None = None,
                     limits: Limits | None = None) -> AsyncIterator[Adbd]:  # fmt: skip
-    """A listening phone; `port` 0 takes a free one, `Adbd.port` tells which. Without `keys` any host may connect, as
-    on an emulator: listen on loopback only."""
+    """A phone that listens on loopback; `port` 0 takes a free one, `Adbd.port` tells which. Without `keys` any host may
+    connect, as on an emulator."""
     adbd = Adbd(phone, keys, limits)
-    server = await asyncio.start_server(adbd.serve, host, port)
+    server = await asyncio.start_server(adbd.serve, HOST, port)
     sockets: Sequence = server.sockets
     adbd.port = sockets[0].getsockname()[1]
     try:

@@ -11,18 +11,18 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from generators.environments.android.adbd import HostKeys, serve_adb
+from generators.environments.android.adbd import HOST, serve_adb
 from generators.environments.android.phone import EmulatedPhone
 from generators.environments.android.phone_screen import open_phone_screen
 
 
-async def serve_phone(port: int, *, host: str = "127.0.0.1", keys: HostKeys | None = None) -> None:
+async def serve_phone(port: int) -> None:
     """Serve a phone until SIGTERM or SIGINT; prints where it listens when it is ready. Port 0 takes a free one."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_phone_screen() as screen, serve_adb(EmulatedPhone(screen), host=host, port=port, keys=keys) as adbd:
-        print(f"phone on {host}:{adbd.port}", flush=True)
+    async with open_phone_screen() as screen, serve_adb(EmulatedPhone(screen), port=port) as adbd:
+        print(f"phone on {HOST}:{adbd.port}", flush=True)
         await stop.wait()
 
 

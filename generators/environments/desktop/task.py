@@ -44,10 +44,6 @@ class DesktopTask:
     def expected_steps(self) -> int:
         return len(self.plan)
 
-    @property
-    def stratum(self) -> str:
-        return self.contract().stratum
-
     def evaluator(self) -> dict[str, Any]:
         """Plain JSON data; `failed_checks` reads it."""
         return {"rule": "desktop_state", "checks": list(self.checks)}
@@ -56,10 +52,6 @@ class DesktopTask:
         target = f"desktop/{self.start['program']}"
         return Contract(self.goal, "desktop", target, self.start, self.evaluator(), self.expected_steps,
                         self.capabilities)  # fmt: skip
-
-    def as_row(self) -> dict[str, Any]:
-        """The columns of `schemas.tables.Tasks`."""
-        return self.contract().as_row()
 
 
 def sha256_of(text: str) -> str:

@@ -69,8 +69,8 @@ class PageDraft:
         self.add("notice", text, shown=shown, style=style)
         return self
 
-    def link(self, text: str, to: str, *effects: Effect, shown: Atoms = ()) -> PageDraft:
-        self.add("link", text, edges=(Edge((), effects, to),), shown=shown)
+    def link(self, text: str, to: str, *effects: Effect) -> PageDraft:
+        self.add("link", text, edges=(Edge((), effects, to),))
         return self
 
     def tab(self, text: str, to: str) -> PageDraft:
@@ -133,17 +133,16 @@ class PageDraft:
             self.needs.append(Need((name, "ne", ""), f"Please choose: {label}"))
         return self
 
-    def submit(self, text: str, *effects: Effect, to: str = "", enter: bool = True) -> PageDraft:
+    def submit(self, text: str, *effects: Effect, to: str = "") -> PageDraft:
         """The button of the form above it; Enter in the form's fields works it too."""
         needs, self.needs = self.needs, []
         atoms = tuple(need.atom for need in needs)
         edges = [Edge(atoms, effects, to)]
         edges += [Edge(atoms[:n], fail(needs[n].error)) for n in reversed(range(len(needs)))]
         name = self.add("button", text, edges=tuple(edges), style="main")
-        if enter:
-            fields = [n for n, e in enumerate(self.elements) if e.kind == "field" and not e.enter]
-            for n in fields:
-                self.elements[n] = replace(self.elements[n], enter=name)
+        fields = [n for n, e in enumerate(self.elements) if e.kind == "field" and not e.enter]
+        for n in fields:
+            self.elements[n] = replace(self.elements[n], enter=name)
         return self
 
 
@@ -164,8 +163,8 @@ class Draft:
         self._goals: list[Goal] = []
 
     # --- variables
-    def flag(self, name: str, initial: bool = False, scope: str = "site") -> None:
-        self._variables.setdefault(name, Variable(name, "flag", initial, (), scope))
+    def flag(self, name: str, scope: str = "site") -> None:
+        self._variables.setdefault(name, Variable(name, "flag", False, (), scope))
 
     def number(self, name: str, lowest: int, highest: int, initial: int = 0) -> None:
         self._variables.setdefault(name, Variable(name, "number", initial, (lowest, highest)))
@@ -192,8 +191,8 @@ class Draft:
     def menu(self, text: str, to: str, *, shown: Atoms = ()) -> None:
         self._menu.append(Element(f"nav-{to}", "nav", text, edges=(Edge((), (), to),), shown=shown))
 
-    def goal(self, id: str, when: Sequence[Atom], *texts: str, page: str = "", alone: bool = False) -> None:
-        self._goals.append(Goal(id, tuple(when), texts, page, alone))
+    def goal(self, id: str, when: Sequence[Atom], *texts: str, alone: bool = False) -> None:
+        self._goals.append(Goal(id, tuple(when), texts, alone=alone))
 
     def site(self) -> Site:
         """The whole spec. Notices that a page never shows are left out; `error` and `done` get all their values."""
@@ -205,10 +204,8 @@ class Draft:
             values = dict.fromkeys(str(value) for variable, _, value in effects if variable == name)
             if values:
                 self._variables[name] = Variable(name, "choice", "", tuple(dict.fromkeys(("", *values))), "page")
-        kinds = {e.kind for p in pages for e in p.elements}
-        capable = tuple(sorted(kinds & {"field", "check", "radio", "combobox", "button", "tab", "link"}))
         return Site(self.kind, self.seed, self.name, host, self.theme, tuple(self._variables.values()),
-                    (brand, *self._menu), pages, tuple(self._goals), capable)  # fmt: skip
+                    (brand, *self._menu), pages, tuple(self._goals))  # fmt: skip
 
 
 def _used(elements: Sequence[Element]) -> tuple[Element, ...]:

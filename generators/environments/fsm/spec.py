@@ -8,7 +8,7 @@ fires; so the machine is deterministic. `check.py` proves a site sound.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -128,7 +128,6 @@ class Site:
     menu: tuple[Element, ...]
     pages: tuple[Page, ...]
     goals: tuple[Goal, ...] = ()
-    capabilities: tuple[str, ...] = field(default=())
 
     @property
     def target(self) -> str:
@@ -174,5 +173,5 @@ class Site:
     def plain(self) -> dict[str, Any]:
         """Plain JSON data, all that the browser needs (goals stay here: no page knows what is asked)."""
         plain = asdict(self)
-        del plain["goals"], plain["capabilities"]
+        del plain["goals"]
         return plain | {"forms": FORMS, "roles": KINDS}

@@ -20,7 +20,6 @@ from generators.environments.fsm.plan import Act, NoPlan, Planner, perform
 from generators.environments.fsm.spec import Atom, Goal, Site
 from generators.environments.world import WorldError
 from generators.generation.tasks.contract import Contract
-from generators.task_pool import stratum
 from schemas.actions import Action, format
 from schemas.ids import canonical_json
 
@@ -46,10 +45,6 @@ class FsmTask:
     @property
     def expected_steps(self) -> int:
         return len(self.path)
-
-    @property
-    def stratum(self) -> str:
-        return stratum(self.expected_steps)
 
     def contract(self) -> Contract:
         """What the generation loop executes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
-from generators.environments.fsm.interpreted import Resolve, chord_of, direction_of, one_line, site_of
+from generators.environments.fsm.interpreted import chord_of, direction_of, one_line, site_of
 from generators.environments.fsm.layout import SCROLL_PX
 from generators.environments.fsm.machine import Fired, Machine
 from generators.environments.fsm.sites import make_site
@@ -57,12 +57,11 @@ class FsmWorld:
     name = "fsm"
     platform = "web"
 
-    def __init__(self, page: Page, resolve: Resolve = make_site, viewport: Viewport = DESKTOP) -> None:
+    def __init__(self, page: Page, viewport: Viewport) -> None:
         self.page = page
         self.size_px = (viewport.width, viewport.height)
         self.stroke_px = NANO_SCROLL_PX if viewport == NANO else SCROLL_PX
         self.camera = Camera(page, viewport)
-        self._resolve = resolve
         self._fired: list[Fired] = []
         self._open = False
 
@@ -76,7 +75,7 @@ class FsmWorld:
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """Raises `WorldError` for a page, variable or value that the site doesn't have."""
-        site = site_of(start, self._resolve)
+        site = site_of(start, make_site)
         machine = Machine(site)
         machine.start(start.get("page", ""), start.get("variables"))
         if self._open:
@@ -146,7 +145,7 @@ _ACTS: dict[type, Callable[[FsmWorld, Any], object]] = {
 
 
 @contextmanager
-def open_fsm(resolve: Resolve = make_site, *, nano: bool = False) -> Iterator[FsmWorld]:
+def open_fsm(*, nano: bool = False) -> Iterator[FsmWorld]:
     """A browser of its own that shows any site. Raises `BrowserMissing` without a Chromium.
 
     `nano`: the same sites on a screen of 320 x 448 pixels (`nano.css`, `nano.js`): less shows at once, text is nano's
@@ -161,4 +160,4 @@ def open_fsm(resolve: Resolve = make_site, *, nano: bool = False) -> Iterator[Fs
             page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
             page.add_style_tag(content=nano_text_css(but=SIGNS))
             page.add_script_tag(content=(FOLDER / "nano.js").read_text(encoding="utf-8"))
-        yield FsmWorld(page, resolve, viewport)
+        yield FsmWorld(page, viewport)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from generators.browser import MINIWOB, Camera, open_browser
+from generators.browser import MINIWOB, open_browser
 from generators.environments.miniwob.html import NO_LIMIT_MS, html_folder, page_of
 from generators.environments.pages import FOLDER, Element, read_elements
 
@@ -35,7 +35,6 @@ class Miniwob:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.camera = Camera(page, MINIWOB)
         self._recorder = (html_folder() / "core" / "record.js").read_text(encoding="utf-8")
 
     def start(self, task: str, seed: int | str) -> None:
@@ -56,9 +55,6 @@ class Miniwob:
 
     def elements(self) -> list[Element]:
         return [e for e in read_elements(self.page) if e.box[1] < MINIWOB.height and e.box[0] < MINIWOB.width]
-
-    def screenshot(self) -> bytes:
-        return self.camera.shoot()
 
     def advance(self, ms: int) -> None:
         """Let time pass on the page's clock."""

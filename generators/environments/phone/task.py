@@ -20,7 +20,6 @@ from typing import Any
 from generators.environments.pages.task import lookup
 from generators.environments.phone.snapshot import APPS, Snapshot
 from generators.generation.tasks.contract import Contract
-from generators.task_pool import stratum
 from schemas.ids import canonical_json, digest
 
 Intent = tuple[Any, ...]
@@ -64,10 +63,6 @@ class PhoneTask:
     def expected_steps(self) -> int:
         """Actions of the plan; scrolling that a screen may need comes on top (`plan.perform` counts it)."""
         return len(self.plan)
-
-    @property
-    def stratum(self) -> str:
-        return stratum(self.expected_steps)
 
     def evaluator(self) -> dict[str, Any]:
         """{"rule", "checks", "feasible"}, plain JSON data; `evaluate` reads it."""

@@ -23,9 +23,9 @@ from generators.environments.phone.tasks_time import (
 Start = dict[str, Any]
 
 
-def _said(start: Start, s: Snapshot, rng: Random, text: str, name: str = "") -> tuple[Start, Snapshot, dict[str, Any]]:
-    """A start in which a conversation (with `name`, or any) ends with this text, and the conversation."""
-    t = rng.choice([t for t in s["data"]["messages"]["threads"] if not t["archived"] and name in ("", t["name"])])
+def _said(start: Start, s: Snapshot, rng: Random, text: str) -> tuple[Start, Snapshot, dict[str, Any]]:
+    """A start in which a conversation ends with this text, and the conversation."""
+    t = rng.choice([t for t in s["data"]["messages"]["threads"] if not t["archived"]])
     start = {
         **start,
         "extras": [["messages.texts", {"id": "x1", "thread": t["id"], "me": False, "text": text, "starred": False}]],

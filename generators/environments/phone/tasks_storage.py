@@ -181,11 +181,9 @@ def folder_add(s: Snapshot, rng: Random) -> Part:
     )
 
 
-def _product(s: Snapshot, rng: Random, stock: bool = True) -> dict[str, Any]:
+def _product(s: Snapshot, rng: Random) -> dict[str, Any]:
     used = {c["product"] for c in s["data"]["shop"]["cart"]}
-    found: dict[str, Any] = rng.choice(
-        [p for p in s["data"]["shop"]["products"] if bool(p["stock"]) == stock and p["id"] not in used]
-    )
+    found: dict[str, Any] = rng.choice([p for p in s["data"]["shop"]["products"] if p["stock"] and p["id"] not in used])
     return found
 
 

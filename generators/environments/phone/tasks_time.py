@@ -117,9 +117,9 @@ def day_words(day: str) -> str:
     return f"{int(day[8:])} {MONTHS[int(day[5:7]) - 1]} {day[:4]}"
 
 
-def later(s: Snapshot, rng: Random, most: int = 40) -> str:
-    """A day from tomorrow on."""
-    return (date.fromisoformat(s["now"]["day"]) + timedelta(days=rng.randint(1, most))).isoformat()
+def later(s: Snapshot, rng: Random) -> str:
+    """A day from tomorrow on, at most 40 days away."""
+    return (date.fromisoformat(s["now"]["day"]) + timedelta(days=rng.randint(1, 40))).isoformat()
 
 
 def pick_day(s: Snapshot, old: str, new: str) -> list[Intent]:

@@ -204,12 +204,12 @@ def unscrolled(state: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def open_phone(viewport: Viewport = PHONE, *, nano: bool = False) -> Iterator[PhoneWorld]:
+def open_phone(*, nano: bool = False) -> Iterator[PhoneWorld]:
     """A phone of seed 0 in a Chromium of its own; it needs no network. Raises `BrowserMissing` without a Chromium.
 
-    `nano`: the same phone with a screen of 320 x 448 pixels (`nano.css`) in place of `viewport`: less shows at once,
-    text is nano's (`generators.nano_text`). Snapshots, tasks and truth are the same."""
-    viewport = NANO if nano else viewport
+    `nano`: the same phone with a screen of 320 x 448 pixels (`nano.css`): less shows at once, text is nano's
+    (`generators.nano_text`). Snapshots, tasks and truth are the same."""
+    viewport = NANO if nano else PHONE
     with open_browser(viewport) as context:
         page = context.new_page()
         page.goto((FOLDER / "index.html").as_uri())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from generators.daas.device import DeviceError
-from generators.environments.fsm.interpreted import Resolve, site_of
+from generators.environments.fsm.interpreted import site_of
 from generators.environments.fsm.layout import HEIGHT, WIDTH
 from generators.environments.fsm.machine import Machine
 from generators.environments.fsm.sites import make_site
@@ -82,13 +82,13 @@ class LeasedSite(LeasedWorld):
 
     name = "fsm"
 
-    def __init__(self, session: SyncSession, site_url: str, resolve: Resolve = make_site) -> None:
+    def __init__(self, session: SyncSession, site_url: str) -> None:
         super().__init__(session)
-        self._url, self._resolve = site_url, resolve
+        self._url = site_url
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """As `FsmWorld.reset`."""
-        site = site_of(start, self._resolve)
+        site = site_of(start, make_site)
         page, variables = start.get("page", ""), dict(start.get("variables") or {})
         Machine(site).start(page, variables)  # says what is wrong with a start
         snapshot = {"page": page, "variables": variables}

@@ -21,7 +21,7 @@ SHORTEST = 8
 
 
 class TaskBank:
-    """Instructions with their vectors; grows by `admit`."""
+    """Instructions with their vectors; grows by `admit_all`."""
 
     def __init__(self, embedder: Embedder, epsilon: float, texts: Sequence[str] = ()) -> None:
         if not 0 < epsilon <= 1:
@@ -31,11 +31,8 @@ class TaskBank:
         self.texts = list(texts)
         self._vectors = embedder.encode(self.texts) if self.texts else np.zeros((0, 0), np.float32)
 
-    def nearest(self, text: str) -> tuple[float, str]:
-        """Largest cosine similarity to a text of the bank, and that text; (-1, "") for an empty bank."""
-        return self._nearest(self._embedder.encode([text]))
-
     def _nearest(self, vector: np.ndarray) -> tuple[float, str]:
+        """Largest cosine similarity to a text of the bank, and that text; (-1, "") for an empty bank."""
         if not self.texts:
             return -1.0, ""
         likely = int(np.argmax(self._vectors @ vector[0]))  # float32 finds it, float64 decides
@@ -52,10 +49,6 @@ class TaskBank:
                 self.texts.append(text)
             found.append((value < self.epsilon, value, other))
         return found
-
-    def admit(self, text: str) -> tuple[bool, float, str]:
-        """`admit_all` of one text."""
-        return self.admit_all([text])[0]
 
     def closest_pair(self, first: int = 0) -> float:
         """Largest cosine similarity of any two tasks, one of them at least from place `first` on, by brute force; -1

@@ -213,8 +213,7 @@ def _add_walk(exploration: Exploration, run: Trajectory) -> None:
         assert turn.action is not None
         place = next((p for p in exploration.screens[numbers[number]].places if _holds(p, turn.action)), None)
         exploration.ways.append(
-            Way(numbers[number], format(turn.action), numbers[number + 1], place.name if place else "",
-                place.role if place else "")
+            Way(numbers[number], format(turn.action), numbers[number + 1], place.role if place else "")
         )  # fmt: skip
 
 

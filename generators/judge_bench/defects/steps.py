@@ -7,7 +7,7 @@ again, by the elements under the point, or by pixels): such a copy isn't made. M
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -57,7 +57,6 @@ class Operator:
     make: Make
     held_out: str = ""
     """"" (seen), "operator", or "magnitude"."""
-    needs: Callable[[Trace], bool] = field(default=lambda trace: True)
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------

@@ -266,12 +266,12 @@ def _words(text: str) -> set[str]:
 
 
 # --- policies from outside --------------------------------------------------------------------------------------------
-def follow(world: World, trace: Trace, policy: Policy, seed: int = 0, most: int = 0) -> Run:
-    """Let a policy act from the trace's start until it ends, the world has no such action, or `most` actions are done
-    (default: twice those of the trace and two more)."""
+def follow(world: World, trace: Trace, policy: Policy, seed: int = 0) -> Run:
+    """Let a policy act from the trace's start until it ends, the world has no such action, or twice the trace's actions
+    and two more are done."""
     run = Run(world, trace, policy.name)
     policy.begin(trace.goal, trace.platform, seed)
-    for _ in range(most or 2 * len(trace.moves) + 2):
+    for _ in range(2 * len(trace.moves) + 2):
         past = tuple(Said(move.action) for move in run.moves)
         places = run.now.places if policy.needs_tree else ()
         action = policy.decide(View(trace.goal, run.now.png, trace.size_px, trace.platform, past, places)).action

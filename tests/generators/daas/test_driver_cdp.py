@@ -125,14 +125,14 @@ async def until(device: CdpDevice, title: str) -> None:
     """Until the page in front has a title: opening and closing pages is the browser's own doing, in its own time."""
     for _ in range(100):
         await device.observe()
-        if await device.evaluate("document.title") == title:
+        if await device.page.evaluate("document.title") == title:
             return
         await asyncio.sleep(0.02)
     raise AssertionError(f"no page called {title} came to the front")
 
 
 async def log(device: CdpDevice, kind: str) -> list[list[Any]]:
-    return [entry for entry in await device.evaluate("log") if entry[0] == kind]
+    return [entry for entry in await device.page.evaluate("log") if entry[0] == kind]
 
 
 def test_every_action_where_it_exists(chromium: int, site: str) -> None:
@@ -151,24 +151,26 @@ def test_every_action_where_it_exists(chromium: int, site: str) -> None:
             await device.act(Drag(await at(device, "thing"), await at_point(device, "place")))
             assert [entry[2] for entry in await log(device, "drop")] == ["carried"]
             await device.act(Scroll(direction="down"))
-            assert await device.evaluate("scrollY") == pytest.approx(0.4 * await device.evaluate("innerHeight"), abs=2)
+            assert await device.page.evaluate("scrollY") == pytest.approx(
+                0.4 * await device.page.evaluate("innerHeight"), abs=2
+            )
             await device.act(Scroll((500, 300), (500, 700)))
-            assert await device.evaluate("scrollY") == 0
+            assert await device.page.evaluate("scrollY") == 0
             await device.act(Click(await at(device, "box")))
             await device.act(Type("ab"))
             await device.act(PressEnter())
             await device.act(Type("c"))
-            assert (await device.evaluate("box.value")) == "ab\nc"
+            assert (await device.page.evaluate("box.value")) == "ab\nc"
             await device.act(Hotkey(("ctrl", "a")))
             await device.act(Hotkey(("Delete",)))
-            assert (await device.evaluate("box.value")) == ""
+            assert (await device.page.evaluate("box.value")) == ""
             await device.act(Click(await at(device, "other")))
-            assert await device.evaluate("document.title") == "second"
+            assert await device.page.evaluate("document.title") == "second"
             await device.act(PressBack())
-            assert await device.evaluate("document.title") == "t"
+            assert await device.page.evaluate("document.title") == "t"
             await device.act(PressBack())  # about:blank was before
             await device.act(Launch(url=f"{site}/second.html"))
-            assert await device.evaluate("document.title") == "second"
+            assert await device.page.evaluate("document.title") == "second"
             before = (await device.observe()).sha256
             for quiet in (Wait(), Finished("x"), CallUser("y")):
                 await device.act(quiet)
@@ -182,23 +184,23 @@ def test_every_action_where_it_exists(chromium: int, site: str) -> None:
 
 async def at_point(device: CdpDevice, element: str) -> tuple[int, int]:
     """The centre of an element that the reader does not name (it has no text), from the page itself."""
-    box = await device.evaluate(f"(b => [b.left, b.top, b.right, b.bottom])({element}.getBoundingClientRect())")
-    width, height = await device.evaluate("[innerWidth, innerHeight]")
+    box = await device.page.evaluate(f"(b => [b.left, b.top, b.right, b.bottom])({element}.getBoundingClientRect())")
+    width, height = await device.page.evaluate("[innerWidth, innerHeight]")
     return int((box[0] + box[2]) / 2 * 1000 / width), int((box[1] + box[3]) / 2 * 1000 / height)
 
 
 def test_text_arrives_as_it_is(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site, tree=False) as device:
-            await device.evaluate("box.focus()")
+            await device.page.evaluate("box.focus()")
             for text in NASTY:
-                await device.evaluate("box.value = ''")
+                await device.page.evaluate("box.value = ''")
                 await device.act(Type(text))
-                assert await device.evaluate("box.value") == text
+                assert await device.page.evaluate("box.value") == text
             # a text field of HTML keeps every line end as \\n: a pair is one end, also where parts meet
-            await device.evaluate("box.value = ''")
+            await device.page.evaluate("box.value = ''")
             await device.act(Type("x" * 4095 + "\r\ny"))
-            assert await device.evaluate("box.value") == "x" * 4095 + "\ny"
+            assert await device.page.evaluate("box.value") == "x" * 4095 + "\ny"
 
     run(work())
 
@@ -231,7 +233,7 @@ def test_popups_come_to_the_front_and_go(chromium: int, site: str) -> None:
             await device.act(Click(await at(device, "popup")))
             await until(device, "second")
             await device.reset({"url": f"{site}/first.html"})
-            assert await device.evaluate("document.title") == "t" and len(device._pages) == 1
+            assert await device.page.evaluate("document.title") == "t" and len(device._pages) == 1
 
     run(work())
 
@@ -240,7 +242,7 @@ def test_dialogs_are_answered_and_kept(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site) as device:
             await device.act(Click(await at(device, "ask")))
-            assert await device.evaluate("asked") is False
+            assert await device.page.evaluate("asked") is False
             assert device.dialogs == [("confirm", "sure?")]
 
     run(work())
@@ -253,9 +255,9 @@ def test_reset_forgets_and_state_is_read(chromium: int, site: str) -> None:
             odd = {"__proto__": {"x": 1}, "quote": "');alert(1)//\u2028", "n": [1, None]}
             await device.reset({"url": f"{site}/first.html", **odd})
             assert (await device.state())["started"] == odd
-            await device.evaluate("document.cookie = 'seen=1'; localStorage.setItem('a', 'b')")
+            await device.page.evaluate("document.cookie = 'seen=1'; localStorage.setItem('a', 'b')")
             await device.reset({"url": f"{site}/first.html"})
-            assert (await device.state())["cookie"] == "" and await device.evaluate("localStorage.length") == 0
+            assert (await device.state())["cookie"] == "" and await device.page.evaluate("localStorage.length") == 0
         async with opened(chromium, site) as device:
             assert await device.state() == {}
             with pytest.raises(WorldError, match="reset_function"):
@@ -267,8 +269,8 @@ def test_reset_forgets_and_state_is_read(chromium: int, site: str) -> None:
 def test_the_page_cannot_lie_to_the_reader(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site) as device:
-            await device.evaluate("document.elementFromPoint = () => null; Array.prototype.slice = () => ['lie']")
-            await device.evaluate("go.textContent = 'half \\ud800 pair', 1")
+            await device.page.evaluate("document.elementFromPoint = () => null; Array.prototype.slice = () => ['lie']")
+            await device.page.evaluate("go.textContent = 'half \\ud800 pair', 1")
             seen = await device.observe()
             place = seen.place("go")
             assert place is not None and place.text == "half \ufffd pair"
@@ -312,7 +314,7 @@ def test_a_page_that_hangs_ends_in_time(chromium: int, site: str) -> None:
             device.page._call_s = 1.5
             began = time.monotonic()
             with pytest.raises(DeviceError, match="longer than"):
-                await device.evaluate("(() => { for (const end = Date.now() + 4000; Date.now() < end;); })()")
+                await device.page.evaluate("(() => { for (const end = Date.now() + 4000; Date.now() < end;); })()")
             assert time.monotonic() - began < 3.9
 
     run(work())
@@ -326,7 +328,7 @@ def test_a_dead_browser_is_told(site: str) -> None:
                 await device.observe()
                 asyncio.get_running_loop().call_later(0.2, browser.process.kill)
                 with pytest.raises(DeviceError, match="browser is gone"):
-                    await device.evaluate("new Promise(() => 0)")
+                    await device.page.evaluate("new Promise(() => 0)")
                 with pytest.raises(DeviceError, match="browser is gone"):
                     await device.observe()
 

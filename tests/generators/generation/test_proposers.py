@@ -142,8 +142,8 @@ def test_the_gate_names_what_is_wrong(ground: Ground) -> None:
 
 def test_a_bank_takes_what_is_new(embedder: Embedder) -> None:
     bank = TaskBank(embedder, 0.9, ["Open the settings"])
-    assert bank.admit("Open the settings") == (False, pytest.approx(1.0), "Open the settings")
-    assert bank.admit("Send an email to Ann about the meeting on Friday")[0]
+    known, new = bank.admit_all(["Open the settings", "Send an email to Ann about the meeting on Friday"])
+    assert known == (False, pytest.approx(1.0), "Open the settings") and new[0]
     assert len(bank.texts) == 2 and bank.closest_pair() < 0.9
     pool = TaskBank(embedder, 0.9, ["Open the settings", "Open the settings"])  # a pool's own tasks may be alike
     assert pool.closest_pair() == pytest.approx(1.0) and pool.closest_pair(2) == -1.0

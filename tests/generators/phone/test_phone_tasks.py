@@ -79,7 +79,7 @@ def test_no_goal_is_true_at_the_reset_and_tasks_are_a_function_of_the_seed(famil
 def test_all_strata_are_populated_and_every_app_has_tasks() -> None:
     strata, apps = defaultdict(set), set()
     for task in phone_tasks(3, 3 * len(FAMILIES)):
-        strata[task.stratum].add(task.family)
+        strata[task.contract().stratum].add(task.family)
         apps.update(task.apps)
     assert len(strata["easy"]) >= 8 and len(strata["medium"]) >= 8 and len(strata["hard"]) >= 5, strata
     assert apps == set(APPS)

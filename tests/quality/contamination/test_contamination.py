@@ -57,8 +57,8 @@ def hits(manifest: Manifest) -> dict[str, set[str]]:
     return found
 
 
-def search(store: Store, sources: tuple[str, ...] = ("train_set",), **more: Any) -> Manifest:
-    return find_contamination(store, sources, ["screenspot_pro", "cagui"], **more)
+def search(store: Store, sources: tuple[str, ...] = ("train_set",)) -> Manifest:
+    return find_contamination(store, sources, ["screenspot_pro", "cagui"])
 
 
 def clean(
@@ -189,11 +189,14 @@ def test_the_test_split_of_one_source_is_held_against_all(tmp_path: Path) -> Non
     assert gone == {"episode:aitw/c", "step:aitw/c/0", "step:aitw/c/1", "step:aitw/c/2", "step:aitw/l/0"}
 
 
-def test_pairs_are_drawn_side_by_side_up_to_the_limit(ready: Store) -> None:
+def test_pairs_are_drawn_side_by_side_up_to_the_limit(ready: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from quality.contamination import contamination
+
     rows = [sample(ready, n, encode(page(1)), f"thing {n}") for n in range(1, 8)]
     rows += [clean(ready, 9, LONG), clean(ready, 10, MIDDLE, seed=71)]
     train_on(ready, rows)
-    manifest = search(ready, max_pairs=4)
+    monkeypatch.setattr(contamination, "MAX_PAIRS", 4)
+    manifest = search(ready)
     listed = manifest.read("pairs").to_pylist()
     assert manifest.rows("hits") == 9 and len(listed) == 4
     assert {row["kind"] for row in listed} == {"image", "ngram"}  # each kind gets its turn

@@ -45,7 +45,7 @@ def test_equal_and_near_screens_have_one_owner_by_priority(store: Store) -> None
     shared = manifest.read("shared").to_pylist()
     assert shared == [{"screenshot_sha256": sha(store, encode(page(1))), "owner": "aaa", "sources": ["aaa", "bbb"]}]
     assert copies(manifest) == {sha(store, jpeg(2)): (sha(store, encode(page(2))), "aaa")}
-    turned = find_screen_owners(store, ["aaa", "bbb"], priority={"aaa": 9, "bbb": 1})
+    turned = find_screen_owners(store, ["bbb", "aaa"])
     assert copies(turned) == {sha(store, encode(page(2))): (sha(store, jpeg(2)), "bbb")}
     assert turned.read("shared")["owner"].to_pylist() == ["bbb"]
     assert copies(find_screen_owners(store, ["bbb"])) == {}  # withdrawn: nothing is left of it
