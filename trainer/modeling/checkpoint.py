@@ -167,11 +167,9 @@ def load_processor(folder: str | Path) -> Processor:
     return Processor(AutoTokenizer.from_pretrained(str(folder)), images, preset)
 
 
-def load_checkpoint(
-    folder: str | Path, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
-) -> Checkpoint:
+def load_checkpoint(folder: str | Path, *, device: str | torch.device = "cpu") -> Checkpoint:
     """A Vesper checkpoint folder → model (sped up, eval mode), processor, lineage."""
     made, processor = read_lineage(folder), load_processor(folder)
     with quiet():
-        model = load_model(folder, dtype, device).eval()
+        model = load_model(folder, device).eval()
     return Checkpoint(model, processor, made, Path(folder))

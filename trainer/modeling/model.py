@@ -114,26 +114,18 @@ def _smooth_positions(model: Any, preset: Preset) -> None:
     table.copy_(total / total.std() * shape.position_init)
 
 
-def load_model(
-    source: str | Path, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu",
-    layers: int | None = None,
-) -> Any:  # fmt: skip
-    """A checkpoint folder (or a published name) → model, sped up. The class follows its config (dense or MoE).
-
-    On a GPU flash attention is used where it is installed. `layers` keeps the first decoder layers only.
-    """
+def load_model(source: str | Path, device: str | torch.device = "cpu", layers: int | None = None) -> Any:
+    """A checkpoint folder (or a published name) → model with float32 weights, sped up. The class follows its config
+    (dense or MoE); `layers` keeps the first decoder layers only."""
     from transformers import AutoConfig, AutoModelForImageTextToText
-    from transformers.utils import is_flash_attn_2_available
 
     config: Any = AutoConfig.from_pretrained(str(source))
     if layers is not None:
         reduce_layers(config, layers)
     if hollow():  # the first rank has the weights
         with torch.device("meta"):
-            return speed_up(AutoModelForImageTextToText.from_config(config, dtype=dtype))
-    flash = torch.device(device).type == "cuda" and dtype != torch.float32 and is_flash_attn_2_available()
-    kernels = {"attn_implementation": "flash_attention_2"} if flash else {}
-    model: Any = AutoModelForImageTextToText.from_pretrained(str(source), config=config, dtype=dtype, **kernels)
+            return speed_up(AutoModelForImageTextToText.from_config(config, dtype=torch.float32))
+    model: Any = AutoModelForImageTextToText.from_pretrained(str(source), config=config, dtype=torch.float32)
     return speed_up(model.to(device))
 
 
