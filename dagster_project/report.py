@@ -280,9 +280,10 @@ def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _staircase_lines(counts: Mapping[str, Any]) -> Iterator[str]:
-    yield "\nThe staircase in its short form: success on held-out episodes, greedy and in any of a few tries"
+    yield "\nThe staircase in its short form: success on a few held-out episodes (the long one: docs/staircase.md)"
+    yield f"  {'':16} {'greedy':>10} {'any of a few tries':>20}"
     for row in (name for name in ROWS if f"{name} greedy" in counts):
-        yield f"  {row:16} {percent(counts[f'{row} greedy']):>10} {percent(counts[f'{row} pass_at_k']):>10}"
+        yield f"  {row:16} {percent(counts[f'{row} greedy']):>10} {percent(counts[f'{row} pass_at_k']):>20}"
 
 
 def _control_lines(evaluations: Mapping[str, Any]) -> Iterator[str]:

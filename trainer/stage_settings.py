@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.ids import canonical_json
-from trainer.presets import NANO_BASE, Preset, Shape, preset
+from trainer.presets import NANO_BASE, NORMS, Preset, Shape, preset
 from trainer.runtime.settings import require_known
 
 SPECIALISTS = ("offline_grounding", "offline_mobile", "offline_web")
@@ -19,6 +19,8 @@ MERGED = ("offline_grounding", *ONLINE)
 SHARED = ("mid_trained", *SPECIALISTS, *ONLINE)
 """Stages whose training all ranks do."""
 
+_RL_OF_NANO: dict[str, Any] = {"trainable": NORMS, "learning_rate": 4e-3}
+"""So few replies say little about all of its weights: RL of them unlearned grounding (docs/log.md)."""
 DEFAULTS: dict[str, Any] = {
     "preset": "nano",
     "shape": {},
@@ -32,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "validation_share": 0.08,
     "validation_rows": 32,
     "offline": {
+        **_RL_OF_NANO,
         "updates": 8,
         "prompts": 8,
         "eval_steps": 4,
@@ -40,6 +43,7 @@ DEFAULTS: dict[str, Any] = {
         "offline_grounding": {"updates": 16, "prompts": 16, "eval_steps": 8},  # its replies are short
     },
     "online": {
+        **_RL_OF_NANO,
         "updates": 2,
         "tasks_per_update": 4,
         "num_generations": 4,
@@ -87,8 +91,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "suites": ("suites", "device"),
 }
 
-_RL_OF_PUBLISHED: dict[str, Any] = {"learning_rate": 1e-6, "gradient_checkpointing": True, "save_steps": 20,
-                                    "eval_steps": 20}  # fmt: skip
+_RL_OF_PUBLISHED: dict[str, Any] = {"trainable": "", "learning_rate": 1e-6, "gradient_checkpointing": True,
+                                    "save_steps": 20, "eval_steps": 20}  # fmt: skip
 _PUBLISHED: dict[str, Any] = {
     "midtrain": {"max_steps": 2000, "batch_size": 64, "learning_rate": 1e-5, "warmup_steps": 100, "sigma": [0, 0],
                  "packing": True, "max_length": 8192, "gradient_accumulation_steps": 4, "gradient_checkpointing": True,
