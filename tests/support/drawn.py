@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 from typing import Any
 
@@ -68,3 +69,30 @@ def make_rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
             }
         rows.append(row)
     return rows
+
+
+def scroll_rows(count: int, seed: int, *, habit: bool = False) -> list[dict[str, Any]]:
+    """Episodes of three steps over one screen each: scroll down, scroll down, finish.
+
+    With `habit` two episodes of three scroll up instead, for no reason: what supervised data is like, and what a
+    reward can settle. The policy's first choice is then surely the wrong one, so that the peak lies after the start.
+    """
+    from pipelines.prompts import messages, navigation_text, reply_text
+    from schemas.actions import Finished, Scroll
+
+    found: list[dict[str, Any]] = []
+    for index in range(count):
+        x = 10 + (index * 37 + seed * 11) % 150
+        picture = draw({"red": (x, 40, x + 40, 80)})
+        scroll = Scroll(direction="up" if habit and index % 3 else "down")
+        for step, action in enumerate((scroll, scroll, Finished())):
+            history = [(i + 1, "Scroll(direction='down')") for i in range(step)]
+            found.append({
+                "sample_id": f"{seed:04x}{index:026x}{step:02x}", "source": "drawn", "split": "train",
+                "platform": "web", "images": [picture], "target_boxes": [], "licence": "CC0",
+                "parents": [f"step:drawn/{seed}-{index}/{step}"],
+                "objective": "navigation", "messages": messages("navigation", navigation_text("scroll on", history)),
+                "answer": reply_text(action, "web"),
+                "provenance": json.dumps({"episode": f"{seed}-{index}", "step": step}),
+            })  # fmt: skip
+    return found

@@ -12,21 +12,20 @@ from typing import Any
 
 import pytest
 import torch
-from drawn import draw, make_rows
+from drawn import make_rows, scroll_rows
 from forked import kill_myself, run_until_killed
 
-from pipelines.prompts import prompt_text
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.config import OfflineConfig
-from trainer.offline.held_out import RlTask, choose, complete_episodes, measure, tasks_of
+from trainer.offline.held_out import measure, tasks_of
 from trainer.offline.semi_online import SemiOnlineConfig
 from trainer.offline.train import train_offline
 from trainer.rl.grpo import GrpoConfig
-from trainer.rl.rewards import RewardConfig, Truth
+from trainer.rl.rewards import RewardConfig
 from trainer.runtime.deterministic import deterministic
 
 Rows = list[dict[str, Any]]
@@ -36,33 +35,6 @@ CONFIG = OfflineConfig(
     validation_samples=1, held_out_limit=9, held_out_samples=1, eval_steps=4, patience=3, save_steps=2, keep="last",
     threads=1, grpo=GrpoConfig(max_completion_length=48),
 )  # fmt: skip
-
-
-def navigation_rows(count: int, seed: int, *, habit: bool = False) -> Rows:
-    """Episodes of three steps over one screen each: scroll down, scroll down, finish.
-
-    With `habit` two episodes of three scroll up instead, for no reason: what supervised data is like, and what a
-    reward can settle. The policy's first choice is then surely the wrong one, so that the peak lies after the start.
-    """
-    from pipelines.prompts import messages, navigation_text, reply_text
-    from schemas.actions import Finished, Scroll
-
-    found: Rows = []
-    for index in range(count):
-        x = 10 + (index * 37 + seed * 11) % 150
-        picture = draw({"red": (x, 40, x + 40, 80)})
-        scroll = Scroll(direction="up" if habit and index % 3 else "down")
-        for step, action in enumerate((scroll, scroll, Finished())):
-            history = [(i + 1, "Scroll(direction='down')") for i in range(step)]
-            found.append({
-                "sample_id": f"{seed:04x}{index:026x}{step:02x}", "source": "drawn", "split": "train",
-                "platform": "web", "images": [picture], "target_boxes": [], "licence": "CC0",
-                "parents": [f"step:drawn/{seed}-{index}/{step}"],
-                "objective": "navigation", "messages": messages("navigation", navigation_text("scroll on", history)),
-                "answer": reply_text(action, "web"),
-                "provenance": json.dumps({"episode": f"{seed}-{index}", "step": step}),
-            })  # fmt: skip
-    return found
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,7 +53,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor:
 
     folder = tmp_path_factory.mktemp("start")
     model = build_model(tiny_preset, processor.tokenizer, seed=1)
-    rows = navigation_rows(16, 1, habit=True) + make_rows(16, 1)
+    rows = scroll_rows(16, 1, habit=True) + make_rows(16, 1)
     settings = MidtrainConfig(max_steps=120, batch_size=16, learning_rate=4e-3, warmup_steps=5, threads=1)
     train(model, processor, ListSource(rows), settings, progress=False)
     save_checkpoint(folder, model, processor, lineage("mid_training", tiny_preset))
@@ -89,7 +61,7 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor:
 
 
 def run(start: Path, out: Path, config: OfflineConfig, **options: Any) -> dict[str, Any]:
-    return train_offline(start, navigation_rows(24, 2), navigation_rows(8, 3), out, config, **options).metrics
+    return train_offline(start, scroll_rows(24, 2), scroll_rows(8, 3), out, config, **options).metrics
 
 
 @pytest.fixture(scope="module")
@@ -219,10 +191,10 @@ class TestRepeatable:
 class TestStopping:
     def test_the_peak_is_that_of_traces_where_there_are_enough(self, start: Path, tmp_path: Path) -> None:
         config = replace(CONFIG, updates=1, validation_limit=6, keep="peak", min_traces=4)
-        enough = run(start, tmp_path / "a", config, validation_rows=navigation_rows(6, 4))
+        enough = run(start, tmp_path / "a", config, validation_rows=scroll_rows(6, 4))
         assert (enough["peak_criterion"], enough["validation_traces"]) == ("trace_success", 4)
         assert enough["tasks"]["validation"] == 12 and enough["looks"][0]["traces"] == 4
-        few = run(start, tmp_path / "b", config, validation_rows=navigation_rows(3, 4))
+        few = run(start, tmp_path / "b", config, validation_rows=scroll_rows(3, 4))
         assert (few["peak_criterion"], few["validation_traces"], few["tasks"]["validation"]) == ("reward", 2, 6)
         # a look whose traces are as many and whose reward is higher is a peak by either; one with fewer traces by none
         for found, word in ((enough, "trace_success"), (few, "reward")):
@@ -297,95 +269,36 @@ class TestSemiOnline:
         assert WeightFiles(tmp_path / "out").digest() == WeightFiles(tmp_path / "whole").digest()
 
     def test_no_whole_episode_is_an_error_that_says_so(self, start: Path, tmp_path: Path) -> None:
-        rows = [row for row in navigation_rows(8, 2) if not row["sample_id"].endswith("02")]
+        rows = [row for row in scroll_rows(8, 2) if not row["sample_id"].endswith("02")]
         with pytest.raises(ValueError, match="none in"):
-            train_offline(start, rows, navigation_rows(4, 3), tmp_path / "out", self.CONFIG)
+            train_offline(start, rows, scroll_rows(4, 3), tmp_path / "out", self.CONFIG)
 
 
-class TestTasks:
-    def test_rows_are_filtered_by_objective_and_platform(self, processor: Any) -> None:
-        rows = make_rows(8) + [{**make_rows(4, 5)[3], "platform": "mobile"}]
-        by_domain = {domain: tasks_of(rows, domain, processor)[0] for domain in ("grounding", "mobile", "web")}
-        assert {domain: len(tasks) for domain, tasks in by_domain.items()} == {"grounding": 4, "mobile": 1, "web": 4}
-        with pytest.raises(ValueError, match="desktop"):
-            tasks_of(rows, "desktop", processor)
-
-    def test_desktop_navigation_trains_the_web_specialist(self, processor: Any) -> None:
-        rows = [{**row, "platform": "desktop"} for row in navigation_rows(2, 2)]
-        assert [len(tasks_of(rows, domain, processor)[0]) for domain in ("grounding", "mobile", "web")] == [0, 0, 6]
-
-    def test_questions_ask_for_what_is_rewarded(self, processor: Any) -> None:
-        rows = make_rows(8)
-        for rewards, words in (
-            (RewardConfig(), ""), (RewardConfig(w_iou=0.5), "its box"), (RewardConfig(w_confidence=1.0), "how sure"),
-        ):  # fmt: skip
-            tasks, _ = tasks_of(rows, "grounding", processor, rewards)
-            asked = {str(row["sample_id"]): prompt_text(row["messages"]) for row in rows}
-            for task in tasks:
-                text, before = prompt_text(task.row["messages"]), asked[str(task.row["sample_id"])]
-                assert text == before if not words else text.startswith(before) and words in text
-            steps, _ = tasks_of(rows, "web", processor, rewards)
-            assert steps == tasks_of(rows, "web", processor)[0]
-
-    def test_unusable_rows_are_counted_by_reason(self, processor: Any) -> None:
-        good = make_rows(1)[0]
-        rows = [good, {**good, "target_boxes": []}, {**good, "images": [b"no picture"]}]
-        tasks, unusable = tasks_of(rows, "grounding", processor)
-        assert len(tasks) == 1 and unusable == {"no_checkable_truth": 1, "bad_prompt": 1}
-
+class TestRefused:
     def test_no_data_is_an_error_that_says_so(self, start: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="mobile: no train task"):
             run(start, tmp_path / "out", replace(CONFIG, domain="mobile"))
 
     def test_training_never_sees_a_held_out_picture(self, start: Path, tmp_path: Path) -> None:
-        rows = navigation_rows(6, 2)
+        rows = scroll_rows(6, 2)
         with pytest.raises(ValueError, match="no train task"):
             train_offline(start, rows, rows, tmp_path / "out", replace(CONFIG, held_out_limit=100))
 
-    def test_choice_keeps_episodes_whole(self, processor: Any) -> None:
-        tasks, _ = tasks_of(navigation_rows(10, 2), "web", processor)
-        taken = choose(tasks, 10, seed=0)
-        assert len(taken) == 9 and len({task.cluster for task in taken}) == 3
-        assert choose(list(reversed(tasks)), 10, seed=0)[0].cluster == taken[0].cluster
-        assert len(choose(tasks, 2, seed=0)) == 2
 
-    def test_whole_episodes_come_first_where_traces_are_wanted(self, processor: Any) -> None:
-        rows = navigation_rows(10, 2)
-        broken = {row["sample_id"] for row in rows[: 6 * 3 : 3]}  # six episodes of ten lost their first step
-        rows = [row for row in rows if row["sample_id"] not in broken]
-        tasks, _ = tasks_of(rows, "web", processor)
-        for seed in range(5):
-            taken = choose(tasks, 6, seed, traces=3)
-            assert len(complete_episodes(taken)) == 3 and len(taken) == 9, "three of them, though 6 was the limit"
-            taken = choose(tasks, 17, seed, traces=3)
-            assert len(complete_episodes(taken)) == 4 and len(taken) == 16, "then others that fit"
-            assert len(complete_episodes(choose(tasks, 1, seed, traces=9))) == 4, "all that there are"
-        light = [{name: value for name, value in row.items() if name != "images"} for row in rows]
-        unseen, _ = tasks_of(light, "web", None)
-        assert [(task.cluster, task.episode, task.step) for task in unseen] == [
-            (task.cluster, task.episode, task.step) for task in tasks
-        ]
-
-    def test_only_whole_episodes_count_as_traces(self, processor: Any) -> None:
-        tasks, _ = tasks_of(navigation_rows(3, 2), "web", processor)
-        assert [len(episode) for episode in complete_episodes(tasks)] == [3, 3, 3]
-        gap, headless, tailless = tasks[:1] + tasks[2:], tasks[1:], tasks[:-1]
-        assert [len(complete_episodes(some)) for some in (gap, headless, tailless)] == [2, 2, 2]
-
-    def test_measuring_is_a_function_of_the_seed(self, start: Path) -> None:
-        loaded = load_checkpoint(start)
-        tasks, _ = tasks_of(navigation_rows(4, 3), "web", loaded.processor)
-        found = [
-            measure(loaded.model, loaded.processor, tasks, samples=2, seed=seed, config=RewardConfig())
-            for seed in (1, 1, 2)
-        ]
-        assert found[0] == found[1] and found[0].sampled != found[2].sampled and found[0].greedy == found[2].greedy
+def test_measuring_is_a_function_of_the_seed(start: Path) -> None:
+    loaded = load_checkpoint(start)
+    tasks, _ = tasks_of(scroll_rows(4, 3), "web", loaded.processor)
+    found = [
+        measure(loaded.model, loaded.processor, tasks, samples=2, seed=seed, config=RewardConfig())
+        for seed in (1, 1, 2)
+    ]
+    assert found[0] == found[1] and found[0].sampled != found[2].sampled and found[0].greedy == found[2].greedy
 
 
 def test_control_tokens_are_never_sampled_however_likely(start: Path) -> None:
     # an image place without a picture can't be laid out, so the policy is the model without it
     loaded = load_checkpoint(start)
-    processor, row = loaded.processor, navigation_rows(1, 2)[0]
+    processor, row = loaded.processor, scroll_rows(1, 2)[0]
     assert processor.image_id in processor.never and processor.end_id not in processor.never
     wanted = loaded.model.get_input_embeddings().weight  # tied with the head: a longer row is a larger logit
     with torch.no_grad():
@@ -400,11 +313,6 @@ def test_control_tokens_are_never_sampled_however_likely(start: Path) -> None:
     recorded = torch.cat([torch.tensor(reply.logprobs) for reply in made])
     torch.testing.assert_close(found.logprobs[found.mask], recorded, rtol=1e-4, atol=1e-4)
     assert torch.isfinite(found.entropy).all() and (unmasked.logprobs[found.mask] < recorded - 1.0).any()
-
-
-def test_a_task_needs_no_episode() -> None:
-    task = RlTask({}, Truth("grounding", refusal=True), "c")
-    assert complete_episodes([task]) == []
 
 
 def test_threads_and_kernels_are_given_back() -> None:
