@@ -93,7 +93,7 @@ def _batch(folder: Path) -> dict[str, Any]:
 
     processor = tiny_processor(screens(8))
     reference = build_model(processor.preset, processor.tokenizer, seed=1).eval()
-    policy, behaviour = (_moved(reference, seed, scale) for seed, scale in ((2, 0.006), (3, 0.006)))
+    policy, behaviour = (_moved(reference, seed, scale) for seed, scale in ((2, 0.012), (3, 0.012)))
     for word, model in (("reference", reference), ("policy", policy)):
         save_checkpoint(folder / word, model, processor, lineage("peers", processor.preset))
     prompts = [row for row in screens(PROMPTS, seed=5) for _ in range(GROUP)]
