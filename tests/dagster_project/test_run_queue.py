@@ -7,11 +7,12 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.storage.tags import BACKFILL_ID_TAG
 
 from dagster_project import automation, deployment, graph, instance
 
 
-def test_runs_of_a_job_are_taken_one_at_a_time_by_the_shipped_settings(
+def test_runs_of_a_job_or_a_backfill_are_taken_one_at_a_time_by_the_shipped_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")
@@ -20,9 +21,8 @@ def test_runs_of_a_job_are_taken_one_at_a_time_by_the_shipped_settings(
     with dg.DagsterInstance.get() as history:
         assert history.run_monitoring_settings["free_slots_after_run_end_seconds"] > 0, "a killed run keeps its pools"
         limits = history.get_concurrency_config().run_queue_config.tag_concurrency_limits  # type: ignore[union-attr]
-    assert limits == [
-        {"key": automation.ONE_AT_A_TIME, "value": {"applyLimitPerUniqueValue": True}, "limit": 1}
-    ]  # fmt: skip
+    assert limits == [{"key": key, "value": {"applyLimitPerUniqueValue": True}, "limit": 1}
+                      for key in (automation.ONE_AT_A_TIME, BACKFILL_ID_TAG)]  # fmt: skip
     jobs = automation.jobs(graph.stages(deployment.load()))
     assert {job.tags[automation.ONE_AT_A_TIME] for job in jobs.values()} == set(jobs)
 
