@@ -104,6 +104,7 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
     import torch
 
     from trainer.midtrain import MidtrainConfig, train
+    from trainer.stage_settings import OF_PRESET
 
     source = Screens(tuple(options.picture))
     model, processor = model_of(options, device)
@@ -112,6 +113,7 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
         sigma=(0.0, 0.0), threads=options.threads, packing=True, max_length=options.max_length, packing_window=128,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
+        router_aux_loss_coef=OF_PRESET.get(options.preset, {}).get("midtrain", {}).get("router_aux_loss_coef", 0.0),
     )  # fmt: skip
     lengths = [processor.length(source.row(index)) for index in range(8)]
     flops = flops_per_token(model.config, processor, [source.row(index) for index in range(8)])

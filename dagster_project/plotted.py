@@ -20,8 +20,13 @@ Counts = Mapping[str, Any]
 
 def plotted(manifest: Manifest) -> dict[str, Number]:
     """`quality: …`, `yield: …` and `cost: …` of a manifest; empty for an asset that nobody follows."""
-    name = next((name for name in FOLLOWED if _is(manifest.asset, name)), None)
-    return FOLLOWED[name](manifest.counts) if name is not None else {}
+    figures = figures_of(manifest.asset)
+    return figures(manifest.counts) if figures is not None else {}
+
+
+def figures_of(asset: str) -> Callable[[Counts], dict[str, Number]] | None:
+    """What makes an asset's numbers of its counts; None for one that nobody follows."""
+    return next((figures for name, figures in FOLLOWED.items() if asset == name or asset.startswith(f"{name}/")), None)
 
 
 def tonight(store: Store, prices: Prices) -> dict[str, Number]:
@@ -38,10 +43,6 @@ def tonight(store: Store, prices: Prices) -> dict[str, Number]:
         book.close()
     return {"cost: requests tonight": spent.requests, "cost: tokens tonight": spent.tokens,
             "cost: money tonight": round(float(spent.cost(prices)), 6)}  # fmt: skip
-
-
-def _is(asset: str, name: str) -> bool:
-    return asset == name or asset.startswith(f"{name}/")
 
 
 def _of(counts: Counts, **names: str) -> dict[str, Number]:
@@ -72,6 +73,21 @@ def _bill(counts: Counts) -> dict[str, Number]:
         "cost: answers": int(bill.get("answers", 0)), "cost: prompt tokens": int(bill.get("prompt_tokens", 0)),
         "cost: completion tokens": int(bill.get("completion_tokens", 0)), "cost: money": float(bill.get("cost", 0.0)),
     }  # fmt: skip
+
+
+def _raw(counts: Counts) -> dict[str, Number]:
+    """`oracle_success` is of episodes that were recorded here (`generators.embedded`)."""
+    return _of(counts, files="yield: files", bytes="yield: bytes", oracle_success="quality: oracle success")
+
+
+def _card(counts: Counts) -> dict[str, Number]:
+    return {**_share(counts.get("mapped"), counts.get("items"), "quality: share mapped"),
+            **_of(counts, items="yield: items", samples="yield: samples")}  # fmt: skip
+
+
+def _fingerprints(counts: Counts) -> dict[str, Number]:
+    return {**_share(counts.get("rejected"), counts.get("read"), "quality: share rejected"),
+            **_of(counts, items="yield: items", pictures="yield: pictures")}  # fmt: skip
 
 
 def _unified(counts: Counts) -> dict[str, Number]:
@@ -116,6 +132,20 @@ def _verified(counts: Counts) -> dict[str, Number]:
 def _duplicates(counts: Counts) -> dict[str, Number]:
     return {**_share(counts.get("displaced"), counts.get("items"), "quality: share displaced"),
             **_of(counts, kept="yield: items")}  # fmt: skip
+
+
+def _screens(counts: Counts) -> dict[str, Number]:
+    return {**_share(counts.get("shared"), counts.get("screens"), "quality: share in several sources"),
+            **_of(counts, screens="yield: screens", near_pairs="yield: near pairs")}  # fmt: skip
+
+
+def _shard_scan(counts: Counts) -> dict[str, Number]:
+    return _of(counts, leaks="quality: leaks", unreadable="quality: unreadable", rows="yield: rows")
+
+
+def _human_verdicts(counts: Counts) -> dict[str, Number]:
+    return {**_share(counts.get("refused"), counts.get("settled"), "quality: share refused"),
+            **_of(counts, settled="yield: items settled", quarantined="yield: rows taken out")}  # fmt: skip
 
 
 def _contamination(counts: Counts) -> dict[str, Number]:
@@ -222,6 +252,10 @@ def _suite(counts: Counts) -> dict[str, Number]:
     return {**_of(counts, **named), **_share(counts.get("lost"), counts.get("records"), "quality: share lost")}
 
 
+def _standings(counts: Counts) -> dict[str, Number]:
+    return _of(counts, policies="yield: policies", suites="yield: suites", rows="yield: rows")
+
+
 def _staircase(counts: Counts) -> dict[str, Number]:
     """Success on held-out episodes by step: its greedy attempt, and whether any of k sampled ones came off."""
     return {f"quality: {name.replace('_', ' ')}": float(value) for name, value in counts.items()
@@ -229,12 +263,14 @@ def _staircase(counts: Counts) -> dict[str, Number]:
 
 
 FOLLOWED: dict[str, Callable[[Counts], dict[str, Number]]] = {
-    "unified": _unified, "verdicts": _verdicts, "gold/generated": _generated, "gold": _gold,
+    "raw": _raw, "unified": _unified, "verdicts": _verdicts, "gold/generated": _generated, "gold": _gold,
+    "cards": _card, "fingerprints": _fingerprints,
     "generation/catalogue": _catalogue, "generation/task_bank": _bank, "generation/trajectories": _trajectories,
-    "generation/verified": _verified, "task_pool": _pool, "hygiene/duplicates": _duplicates,
-    "hygiene/contamination": _contamination, "hygiene/safety": _safety, "review/queue": _queue,
+    "generation/verified": _verified, "task_pool": _pool, "hygiene/screens": _screens,
+    "hygiene/duplicates": _duplicates, "hygiene/contamination": _contamination, "hygiene/shard_scan": _shard_scan,
+    "hygiene/safety": _safety, "hygiene/human_verdicts": _human_verdicts, "review/queue": _queue,
     "mid_training/shards": _shards, "evaluations/heldout": _shards, "mid_training/mixture": _mixture,
     "checkpoints": _checkpoint, "evaluations": _evaluation, "suites": _suite, "staircase": _staircase,
-    "bench/judge": _bench,
+    "leaderboard/standings": _standings, "bench/judge": _bench,
 }  # fmt: skip
 """Asset or group → its figures; the first that fits. A new one: a function and a line here."""

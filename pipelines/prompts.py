@@ -126,9 +126,7 @@ def shown_thought(thought: str) -> str:
 
 def navigation_text(goal: str, history: Sequence[tuple[int, str]] | None, *, thinking: bool = False) -> str:
     """Navigation prompt. `thinking=False` says so in the prompt: the reply's tags are empty because the source
-
-    has no thoughts, and that must not teach a model to stop thinking when it is asked to.
-    """
+    has no thoughts, and that must not teach a model to stop thinking when it is asked to."""
     name = "navigation" if thinking else "navigation_no_thinking"
     return template(name).format(goal=goal.strip(), history=history_text(history))
 

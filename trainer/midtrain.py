@@ -25,6 +25,7 @@ from trainer.data.global_batch import GlobalBatches, Place, Step, ahead
 from trainer.data.image_labels import LabelledImages
 from trainer.data.span_weights import SpanWeights
 from trainer.modeling.model import freeze_vision, recompute
+from trainer.modeling.routing import Balance, routed
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
 from trainer.runtime.precision import autocast, in_bf16
@@ -83,6 +84,8 @@ class MidtrainConfig:
     """Rows that are packed together."""
     gradient_checkpointing: bool = False
     """Recompute each block's activations in the backward pass instead of keeping them."""
+    router_aux_loss_coef: float = 0.0
+    """Weight of the loss that keeps all experts of a mixture in use (`trainer.modeling.routing`); 0: without it."""
     freeze_vision: bool = False
     """The vision tower keeps its weights (`trainer.modeling.model.freeze_vision`)."""
     image_labels: bool = False
@@ -95,6 +98,8 @@ class MidtrainConfig:
     """Phases (share of the steps, {objective: share of the rows}), see `trainer.data.stream.scheduled`; () is none."""
 
     def __post_init__(self) -> None:
+        if self.router_aux_loss_coef < 0:
+            raise ValueError(f"MidtrainConfig: expected router_aux_loss_coef >= 0, found {self.router_aux_loss_coef}")
         if self.max_steps < 1 or self.batch_size < 1 or not 0 <= self.warmup_steps <= self.max_steps:
             raise ValueError("MidtrainConfig: expected max_steps, batch_size >= 1 and 0 <= warmup_steps <= max_steps, "
                              f"found {self.max_steps}, {self.batch_size}, {self.warmup_steps}")  # fmt: skip
@@ -107,7 +112,8 @@ class MidtrainConfig:
 
 
 _NEUTRAL = ("bf16", "gradient_accumulation_steps", "padding_free", "packing", "max_length", "packing_window",
-            "gradient_checkpointing", "freeze_vision", "image_labels", "image_blocks", "schedule")  # fmt: skip
+            "gradient_checkpointing", "router_aux_loss_coef", "freeze_vision", "image_labels", "image_blocks",
+            "schedule")  # fmt: skip
 """Settings that a run's digest names only where they differ from the default, so that older states still fit."""
 
 
@@ -321,28 +327,38 @@ class _Run:
         if not weight:
             raise ValueError(f"mid-training: the batch of step {step} has no answer token with a weight above 0")
         self._optimiser.zero_grad(set_to_none=True)
-        loss = 0.0
+        balance = Balance(self._model, self._group) if config.router_aux_loss_coef else None
+        loss = aux_loss = 0.0
         for batch in given.batches:
-            loss += self._backward(batch.to(self.device), weight, sigma_at(step, config))
-        (loss,) = self._group.sums([loss])
+            part, aux = self._backward(batch.to(self.device), (weight, tokens), sigma_at(step, config), balance)
+            loss, aux_loss = loss + part, aux_loss + aux
+        loss, aux_loss = self._group.sums([loss, aux_loss])
         norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.max_grad_norm))
         if not torch.isfinite(norm):
             raise FloatingPointError(f"mid-training: loss {loss} has a gradient that is not finite at step {step}; "
                                      f"lower learning_rate ({config.learning_rate})")  # fmt: skip
         self._optimiser.step()
         return {"step": step + 1, "loss": loss, "learning_rate": learning_rate(step, config), "tokens": int(tokens),
-                "samples": int(samples), "grad_norm": norm.item()}  # fmt: skip
+                "samples": int(samples), "grad_norm": norm.item(),
+                **({"aux_loss": aux_loss} if balance else {})}  # fmt: skip
 
-    def _backward(self, batch: Batch, weight: float, sigma: float) -> float:
-        """Add a micro-batch's gradient; its part of the loss. Parts are averaged over ranks, so each is `world` times
-
-        its share.
-        """
-        with autocast(batch.input_ids.device, self._config.bf16, self._group.world):
+    def _backward(
+        self, batch: Batch, whole: tuple[float, float], sigma: float, balance: Balance | None
+    ) -> tuple[float, float]:
+        """Add a micro-batch's gradient; its parts of the loss and of the experts' balance, which the loss holds.
+        `whole`: weight and tokens of the step. Parts are averaged over ranks, so each is `world` times its share."""
+        weight, tokens = whole
+        with (
+            autocast(batch.input_ids.device, self._config.bf16, self._group.world),
+            routed(self._model, balance is not None) as logits,
+        ):
             losses, weights, _ = token_losses(self._model, self._processor, batch, sigma, self._config.image_blocks)
-            part = (losses * weights).sum() / weight
+            part, aux = (losses * weights).sum() / weight, 0.0
+            if balance is not None:  # on ranks and micro-batches without rows, too: the others wait for their counts
+                share = balance.loss(logits, batch.attention_mask) * (batch.tokens * bool(batch.samples) / tokens)
+                part, aux = part + self._config.router_aux_loss_coef * share, share.item()
         (part * self._group.world).backward()
-        return part.item()
+        return part.item(), aux
 
 
 def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:

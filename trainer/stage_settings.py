@@ -104,7 +104,8 @@ _PUBLISHED: dict[str, Any] = {
                "workers": 64, "micro_batch": 4, "limits": {}, "reference": {}, "grpo": {"max_completion_length": 512}},
     "merge": {"validation_rows": 256},
 }  # fmt: skip
-OF_PRESET: dict[str, dict[str, Any]] = dict.fromkeys(("2b", "8b", "30b-a3b"), _PUBLISHED)
+_OF_EXPERTS = {**_PUBLISHED, "midtrain": {**_PUBLISHED["midtrain"], "router_aux_loss_coef": 1e-3}}
+OF_PRESET: dict[str, dict[str, Any]] = {"2b": _PUBLISHED, "8b": _PUBLISHED, "30b-a3b": _OF_EXPERTS}
 """What training from a preset's checkpoint changes of `DEFAULTS`, which are nano's: a place to start from, taken from
 no run of ours (docs/train-at-8b.md). Coordinates are plain cross entropy (`sigma` 0): a published tokenizer writes
 numbers digit by digit."""

@@ -18,7 +18,7 @@ from dagster_project import automation, definitions, deployment, graph, metadata
 from dagster_project.assets import factory
 from dagster_project.graph import Stage, Work
 from dagster_project.metadata import Confirmed
-from dagster_project.plotted import plotted, tonight
+from dagster_project.plotted import figures_of, plotted, tonight
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
 from quality.judges.questions import Usage
@@ -144,6 +144,13 @@ def test_what_is_late_is_said_by_the_deployment(tmp_path: Path) -> None:
 
 # --- numbers that plot ------------------------------------------------------------------------------------------------
 COUNTS: dict[str, dict[str, Any]] = {
+    "raw/a": {"files": 3, "bytes": 1200, "oracle_success": 0.5},
+    "cards/a": {"items": 4, "mapped": 3, "quarantined": 1, "samples": 9},
+    "fingerprints/aitz_test": {"read": 8, "items": 6, "rejected": 2, "pictures": 5, "reasons": {"torn": 2}},
+    "hygiene/screens": {"screens": 8, "shared": 2, "near_pairs": 1},
+    "hygiene/shard_scan": {"leaks": 1, "rows": 9, "unreadable": 0, "leaked_texts": 1},
+    "hygiene/human_verdicts": {"settled": 4, "refused": 1, "quarantined": 3, "feedback/human_verdicts": "v1"},
+    "leaderboard/standings": {"policies": 2, "suites": 3, "rows": 6},
     "unified/a": {"items_in": 4, "items_mapped": 3},
     "verdicts/a": {"items": 4, "pending": 1, "share_keep": 0.5, "scores": {"2": 1, "8": 2},
                    "bill": {"answers": 3, "prompt_tokens": 300, "completion_tokens": 30, "cost": 0.25}},
@@ -178,6 +185,13 @@ COUNTS: dict[str, dict[str, Any]] = {
     "staircase/web": {"base greedy": 0.25, "base pass_at_k": 0.5, "more_offline greedy": 0.125, "ties greedy": None},
 }  # fmt: skip
 WANTED: dict[str, dict[str, float]] = {
+    "raw/a": {"quality: oracle success": 0.5, "yield: files": 3, "yield: bytes": 1200},
+    "cards/a": {"quality: share mapped": 0.75, "yield: items": 4, "yield: samples": 9},
+    "fingerprints/aitz_test": {"quality: share rejected": 0.25, "yield: items": 6, "yield: pictures": 5},
+    "hygiene/screens": {"quality: share in several sources": 0.25, "yield: near pairs": 1},
+    "hygiene/shard_scan": {"quality: leaks": 1, "yield: rows": 9},
+    "hygiene/human_verdicts": {"quality: share refused": 0.25, "yield: items settled": 4, "yield: rows taken out": 3},
+    "leaderboard/standings": {"yield: policies": 2, "yield: suites": 3},
     "unified/a": {"quality: share mapped": 0.75, "yield: items": 3},
     "verdicts/a": {"quality: share to keep": 0.5, "quality: mean score": 6.0, "yield: items judged": 3,
                    "cost: answers": 3, "cost: money": 0.25},
@@ -225,6 +239,11 @@ def test_quality_yield_and_cost_have_names_that_stay(asset: str, tmp_path: Path)
         with Store(tmp_path).build(asset, code_version=version) as build:
             manifest = build.commit(counts=counts, checks=[Check("a", True, "1", "1")])
         plotted(manifest)  # a night without anything fails nothing
+
+
+def test_every_asset_has_figures_that_plot() -> None:
+    stages = graph.stages(deployment.load())
+    assert [key for key in stages if figures_of(key) is None] == []
 
 
 def test_what_the_judge_cost_tonight_is_shown(tmp_path: Path) -> None:

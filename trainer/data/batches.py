@@ -212,9 +212,7 @@ class Processor:
 
     def length(self, row: Row) -> int:
         """Tokens of prompt and answer; of a picture only the size is read. Raises `BadSample` as `prompt` does,
-
-        but for a picture whose header is whole and whose body isn't.
-        """
+        but for a picture whose header is whole and whose body isn't."""
         parsed, shown = self._parsed(row)
         prompt = self._layout(parsed, [self._shown_tokens(image) for image in shown])
         return len(prompt) + len(self.answer(str(row["answer"])))

@@ -28,9 +28,7 @@ AHEAD = 2
 @dataclass(frozen=True)
 class Place:
     """Where a stream is: position of the next row (packed: of the window's first row), sequences of that window that
-
-    are used up, and rows that could not become a sequence since the stream was opened.
-    """
+    are used up, and rows that could not become a sequence since the stream was opened."""
 
     position: int = 0
     taken: int = 0
@@ -40,9 +38,7 @@ class Place:
 @dataclass
 class Step:
     """What a rank trains on in a step: its micro-batches, its rows whose picture turned out to be torn, and the place
-
-    after it.
-    """
+    after it."""
 
     batches: list[Batch]
     torn: int

@@ -297,9 +297,7 @@ def _after_block(model: Any, blocks: int) -> Iterator[list[torch.Tensor]]:
 
 def _unused_vision(model: Any, batch: Batch) -> torch.Tensor:
     """Zero, by way of the vision tower: ranks that share a model must all run all of its parts, in one order (see
-
-    `Processor.with_picture`).
-    """
+    `Processor.with_picture`)."""
     seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
     features = [*seen.pooler_output, *(part for layer in seen.deepstack_features for part in layer)]
     return torch.stack([feature.sum() for feature in features]).sum() * 0.0
@@ -308,9 +306,7 @@ def _unused_vision(model: Any, batch: Batch) -> torch.Tensor:
 @dataclass
 class LabelLogits:
     """Logits only where there is a label: `logits [N, V]`, `labels [N]`, `rows [N]` and `columns [N]` (the place of
-
-    the label's token in `input_ids`), `samples [N]` (which sample: the row, unless samples share one).
-    """
+    the label's token in `input_ids`), `samples [N]` (which sample: the row, unless samples share one)."""
 
     logits: torch.Tensor
     labels: torch.Tensor

@@ -141,7 +141,6 @@ def complete_episodes(tasks: Sequence[RlTask]) -> list[list[int]]:
 @dataclass(frozen=True)
 class Measure:
     """What a policy did on tasks, one number per task: `sampled` is the mean reward of replies drawn at temperature 1,
-
     `greedy` the reward of the likeliest reply, `success` whether that one would have done; `traces` one flag per
     complete episode (every step a success, histories being the true ones); `progress`, where it was asked for, is how
     far each such episode goes with the policy's own history (`semi_online.sop_progress`).

@@ -17,6 +17,7 @@ from typing import Any
 FOLDER = "runs"
 NAMES = {
     "loss": "train/loss",
+    "aux_loss": "train/aux_loss",
     "grad_norm": "train/grad_norm",
     "learning_rate": "train/learning_rate",
     "num_tokens": "train/num_tokens",

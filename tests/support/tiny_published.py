@@ -1,0 +1,52 @@
+"""Checkpoints as a hub holds those of the published presets, tiny and with random weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer.modeling.published import published_config
+from trainer.modeling.tokenizer import SPECIAL
+
+KINDS = {"dense": "2b", "moe": "30b-a3b"}
+
+
+def published_tokenizer() -> Any:
+    """Byte-level BPE in which every digit is a token of its own, and a tag is several."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("C", "l"), ("i", "c"), ("Cl", "ic"), ("Clic", "k"), ("a", "c"), ("t", "i"), ("b", "o"), ("bo", "x")]
+    vocabulary = {token: i for i, token in enumerate([*alphabet, *(a + b for a, b in merges)])}
+    plain = Tokenizer(models.BPE(vocabulary, merges))
+    pieces = pre_tokenizers.Split(Regex(r"\p{N}|\p{L}+|[^\p{L}\p{N}]+"), "isolated")
+    plain.pre_tokenizer = pre_tokenizers.Sequence([pieces, pre_tokenizers.ByteLevel(False, True, False)])
+    plain.decoder = decoders.ByteLevel()
+    plain.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    return PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+
+
+def write_tiny(folder: Path, kind: str) -> Path:
+    """A random checkpoint as a hub folder holds it: config, safetensors, tokenizer."""
+    from transformers import AutoModelForImageTextToText
+
+    tokenizer = published_tokenizer()
+    config = published_config(KINDS[kind], tokenizer)
+    small = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "intermediate_size": 96, "vocab_size": 512, "head_dim": 16,
+             "pad_token_id": tokenizer.pad_token_id}  # fmt: skip
+    for key, value in (small | ({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+                                if kind == "moe" else {})).items():  # fmt: skip
+        setattr(config.text_config, key, value)
+    config.text_config.rope_parameters |= {"mrope_section": [4, 2, 2]}
+    for key, value in {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64,
+                       "deepstack_visual_indexes": [0], "num_position_embeddings": 64}.items():  # fmt: skip
+        setattr(config.vision_config, key, value)
+    torch.manual_seed(0)
+    model = AutoModelForImageTextToText.from_config(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
