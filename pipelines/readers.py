@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
@@ -78,7 +79,7 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
                     text = line.decode("utf-8", "backslashreplace")
                     ended = line.endswith(b"\n")
                     yield _json(file, f"line {number}", text, ended=ended, of_id=of_id, count=count)
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
+    except (EOFError, OSError, zlib.error) as error:
         if not file.endswith(".gz"):
             raise
         yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0)

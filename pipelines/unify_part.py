@@ -6,7 +6,7 @@ import contextlib
 import gc
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -218,15 +218,17 @@ class _Part:
         self._counts.items_in += mapped.items
         self._counts.items_mapped += mapped.mapped
         for (word, status), number in mapped.losses.items():
-            self._counts.losses[f"{word}|{status}"] += number
+            self._counts.losses[f"{_storable(word)}|{status}"] += number
 
     def _quarantine(self, file: str, locator: str, reject: Reject) -> None:
+        reason = _storable(reject.reason)
         row = {
-            "source": self._source, "unit": reject.unit, "items": reject.items, "reason": reject.reason,
-            "detail": reject.detail[:500], "file": file, "record": locator, "native": canonical_json(reject.native),
+            "source": self._source, "unit": reject.unit, "items": reject.items, "reason": reason,
+            "detail": _storable(reject.detail[:500]), "file": _storable(file), "record": _storable(locator),
+            "native": canonical_json(reject.native),
         }  # fmt: skip
         self._chunks.rows("quarantine", [row])
-        self._counts.reasons[reject.reason] += max(reject.items, 1) if reject.unit != "image" else 1
+        self._counts.reasons[reason] += max(reject.items, 1) if reject.unit != "image" else 1
         self._counts.items_quarantined += reject.items
 
     def _keep_screens(self, screens: Mapping[str, Screen]) -> None:
@@ -258,21 +260,35 @@ def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:
 
 
 def _check_text(mapped: Mapped) -> None:
-    """No table can hold a lone surrogate, which JSON can smuggle in: such a record goes whole, counted as it would have
-    been mapped. Raises `RecordError`."""
+    """No table can hold a lone surrogate, which JSON can smuggle in: a record with one in a row, or in what it knows of
+    its screens, goes whole, counted as it would have been mapped. Raises `RecordError`."""
     try:
-        for row in (*mapped.steps, *mapped.samples):
-            for value in row.values():
-                if isinstance(value, str):
-                    value.encode()
+        _encode_texts(mapped.steps)
+        _encode_texts(mapped.samples)
+        _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
     except UnicodeEncodeError as error:
         raise RecordError("bad_value", f"a text holds a lone surrogate: {error.reason}", mapped.items) from error
+
+
+def _encode_texts(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Raises `UnicodeEncodeError` for the first text that holds a lone surrogate."""
+    for row in rows:
+        for value in row.values():
+            if isinstance(value, str):
+                value.encode()
+
+
+def _storable(text: str) -> str:
+    """A text as a table can hold it, lone surrogates written out: the quarantine tells of records that have them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: Batch) -> MappedBatch | None:
     """None if one of the records surprised the columns: then each is mapped alone, and only that one is lost."""
     try:
-        return adapter.map_batch(batch, raw)
+        mapped = adapter.map_batch(batch, raw)
+        _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
+        return mapped
     except (*_SURPRISES, RecordError, KeyError, pa.ArrowException) as error:
         told = f"{type(error).__name__}: {error}"
         logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), told[:300])

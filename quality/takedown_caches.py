@@ -1,8 +1,9 @@
 """What was taken down, out of caches and the answers of people (`pipelines.takedown.takedown` does the rest).
 
-- Judges' answers are kept by a digest of the question, which tells nobody whose question it was, and may quote what the
-  judge saw. So if a model has judged any of the records, all answers go; the bills stay. What was judged stays judged:
-  only parts that are made anew ask again.
+- Models' answers (of judges, rewriters, proposers) are kept by a digest of the question, which tells nobody whose
+  question it was, and may quote what the model saw. They are written as they arrive: no table need tell yet, or ever,
+  that a record was asked about. So all answers go; the bills stay. What was judged stays judged: only parts that are
+  made anew ask again.
 - Vectors of texts and looks of pictures go by their keys.
 - Answers of people go by item; a promoted set that holds one goes whole, to be promoted again.
 """
@@ -41,9 +42,9 @@ class Forgotten:
 
 
 def forget(home: Path, taken: Taken) -> Forgotten:
-    """Do all of it; `taken.judged` says whether answers go too. Raises `JudgeError` if a file is damaged or in use."""
+    """Do all of it. Raises `JudgeError` if a file is damaged or in use."""
     done = Forgotten()
-    done.answers = _forget_answers(home) if taken.judged else 0
+    done.answers = _forget_answers(home)
     done.vectors = sum(_forget_vectors(folder, taken) for folder in _vector_folders(home))
     done.people = _forget_people(home / "feedback" / "review.sqlite", taken)
     done.sets = _forget_sets(home, "feedback/human_verdicts", taken)
@@ -51,7 +52,7 @@ def forget(home: Path, taken: Taken) -> Forgotten:
 
 
 def _forget_answers(home: Path) -> int:
-    """All answers of all judges and proposers of a store; their number. The files hold nothing of them afterwards."""
+    """All answers of all models of a store; their number. The files hold nothing of them afterwards."""
     count = 0
     for path in sorted((home / "cache").glob("*/judge.sqlite")):
         with _opened(path) as base:

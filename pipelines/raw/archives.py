@@ -63,7 +63,8 @@ def extract(
 
     `name` is for messages, `starts` says where in the stream each part of a split zip begins. A zip must be seekable; a
     tar is read once, from front to back, and never held. A member that is there already with the same size (and
-    checksum, in a zip) is not written again. Raises `ArchiveError`.
+    checksum, in a zip) is not written again: `folder` may hold what was unpacked of the same archive, and of no other.
+    Raises `ArchiveError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = count = 0

@@ -6,7 +6,8 @@
 A commit is resolved once and everything is asked for at that commit, so a repository that moves under a pull can't mix
 two states. Each file's checksum (sha256 of large files, the git blob id of small ones) is compared with what the hub
 says before the file takes its name; what doesn't fit is fetched anew once and then refused. The next pull stays at the
-recorded commit unless told to move on, and a file that a new revision only renamed is renamed here too.
+recorded commit unless told to move on, and a file that a new revision only renamed is renamed here too. An archive that
+a new revision changed is unpacked anew beside the old members, which go before the new ones come (`unpacked`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipelines.raw.unpacked import Unpacked
 from pipelines.storage.whole_files import whole_file
 
 RECORD = ".vesper/pull.json"
@@ -85,6 +87,7 @@ class Pulled:
     kept: list[str] = field(default_factory=list)
     renamed: list[tuple[str, str]] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    """Files, and members of archives."""
     unpacked: list[tuple[str, int]] = field(default_factory=list)
     """(pattern of an archive's parts, members)"""
     newer: str | None = None
@@ -129,25 +132,37 @@ def pull(
         _fetch(repo, listing.commit, file, target, endpoint, first_wait_s)
         done.fetched.append(file.path)
     unpacked = dict(before["unpacked"]) if before else {}
+    held: list[Unpacked] = []
     for pattern, folder in unpack:
-        from pipelines.raw.remote_archives import unpack_remote
-
-        parts = archives[pattern]
+        parts, place = archives[pattern], local_path(target, folder)
         state = [[file.path, file.sha256 or file.blob] for file in parts]
-        if unpacked.get(pattern) == state and local_path(target, folder).is_dir():
+        one = Unpacked(target, place, pattern, state)
+        held.append(one)
+        if unpacked.get(pattern) == state and (one.stands or (place.is_dir() and not one.known)):
             done.kept.append(pattern)
             continue
-        place = local_path(target, folder)
-        count = unpack_remote(repo, listing.commit, parts, place, endpoint=endpoint, first_wait_s=first_wait_s)
+        if unpacked.get(pattern, state) != state and not one.known:
+            raise PullError(
+                f"{target}: {pattern!r} has changed since it was unpacked: expected a list of its old members, so that "
+                "none of them stays, found none (older versions wrote no list); move this folder away and pull anew"
+            )
+        one.unpack(_unpacker(repo, listing.commit, parts, endpoint, first_wait_s))
         unpacked[pattern] = state
-        done.unpacked.append((pattern, count))
+        done.unpacked.append((pattern, len(one.members())))
     names = {file.path for file in wanted}
     for path in sorted(set(old) - names):
         local = local_path(target, path)
         if local.exists():
             local.unlink()
             done.removed.append(path)
+    names = names.union(*(one.members() for one in held))
+    for one in held:
+        done.removed += one.remove_others(names)
+    for one in held:
+        one.move_in()
     _write_record(target, {"repo": repo, "asked": revision, "commit": listing.commit, "unpacked": unpacked}, wanted)
+    for one in held:
+        one.forget_others()
     if pinned is not None and revision is None:
         newest = list_repository(repo, None, endpoint=endpoint, first_wait_s=first_wait_s).commit
         done.newer = newest if newest != listing.commit else None
@@ -252,6 +267,14 @@ def _fetch(repo: str, commit: str, file: RemoteFile, target: Path, endpoint: str
     raise PullError(
         f"{repo} at {commit[:12]}: {file.path!r} came twice with another checksum than the hub says; it isn't kept"
     )
+
+
+def _unpacker(
+    repo: str, commit: str, parts: Sequence[RemoteFile], endpoint: str | None, first_wait_s: float
+) -> Callable[[Path], int]:
+    from pipelines.raw.remote_archives import unpack_remote
+
+    return lambda folder: unpack_remote(repo, commit, parts, folder, endpoint=endpoint, first_wait_s=first_wait_s)
 
 
 def _retried(call: Callable[[], Any], what: str, first_wait_s: float) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
 
-from pipelines.raw.archives import extract
+from pipelines.raw.archives import ArchiveError, extract
 from pipelines.raw.hub import ATTEMPTS, FIRST_WAIT_S, PullError, RemoteFile
 
 BLOCK_BYTES = 4 << 20
@@ -27,10 +28,10 @@ def unpack_remote(
     repo: str, commit: str, parts: Sequence[RemoteFile], folder: Path, *, endpoint: str | None = None,
     first_wait_s: float = FIRST_WAIT_S,
 ) -> int:  # fmt: skip
-    """Unpack one archive, given as its parts in any order, below `folder`; how many members it has.
+    """Unpack one archive, given as its parts in any order, below a folder of its own; how many members it has.
 
-    Raises `PullError` if the hub doesn't answer or a part has another checksum, `ArchiveError` for a damaged archive or
-    a member that must not be unpacked.
+    Raises `PullError` if a part has another checksum, `ArchiveError` for a damaged archive, a member that must not be
+    unpacked, or if the hub doesn't answer: then what was unpacked stays, for the next run, else the folder goes.
     """
     from huggingface_hub import HfFileSystem
 
@@ -43,8 +44,13 @@ def unpack_remote(
     ordered = sorted(parts, key=_order)
     with Joined([(opener(file), file) for file in ordered], first_wait_s) as joined:
         stream = io.BufferedReader(joined, BLOCK_BYTES)
-        count = extract(stream, ordered[-1].path, folder, joined.size, joined.starts)
-        joined.verify()
+        try:
+            count = extract(stream, ordered[-1].path, folder, joined.size, joined.starts)
+            joined.verify()
+        except (ArchiveError, PullError) as error:
+            if not isinstance(error.__cause__, PullError):  # that would be a connection that broke, not wrong bytes
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
     return count
 
 

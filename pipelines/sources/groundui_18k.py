@@ -11,10 +11,11 @@ A raw line of `metadata.jsonl` (made up); pictures lie in `images/`:
 | native | unified |
 |---|---|
 | line | "Where is <what the instruction points at>?" → centre of `bbox`; other instructions are asked as they are |
+| `source` screenspot, mind2web_test_… | split test: these rows are items of evaluation sets |
 | `source`, `raw_instruction` | rules in the provenance |
 
-Boxes are pixels of `resolution`, and a picture of another shape isn't used. It holds items of evaluation sets
-(ScreenSpot, Mind2Web's test splits): nothing here says which, `hygiene/contamination` must find them by what they show.
+Boxes are pixels of `resolution`, and a picture of another shape isn't used. Of omniact no row tells which split it was
+in: `hygiene/contamination` must find its test items by what they show.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _KNOWN = frozenset(
     {"image", "instruction", "bbox", "source", "platform", "resolution", "raw_instruction", "image_path"}
 )
 PLATFORMS = ("web", "mobile", "desktop")
+EVALUATED = ("screenspot", "mind2web_test")
+"""How the `source` of rows begins that come from evaluation sets."""
 
 DESCRIPTOR = Descriptor(
     id="groundui_18k",
@@ -50,7 +53,7 @@ DESCRIPTOR = Descriptor(
     record_unit="row",
     item_unit="expression",
     known_problems=(
-        "holds evaluation items of ScreenSpot and Mind2Web's test splits",
+        "holds evaluation items of ScreenSpot and Mind2Web's test splits: they go to split test",
         "instructions are rewritten by a model; some speak of a red box that isn't there",
         "boxes that lie off the picture",
     ),
@@ -63,7 +66,7 @@ class Groundui18kAdapter(Adapter):
     """One record per line."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per JSON lines file."""
@@ -86,7 +89,8 @@ class Groundui18kAdapter(Adapter):
             raise RecordError("bad_frame", f"resolution: expected two positive ints, found {size!r:.60}")
         frame = (size[0], size[1])
         screen = fitting_screen(_picture(raw, record.file, row["image"]), frame)
-        builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=platform)
+        builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=platform,
+                                split="test" if str(row.get("source")).startswith(EVALUATED) else "train")  # fmt: skip
         told = [f"{name}={row[name]}"[:80] for name in ("source", "raw_instruction") if isinstance(row.get(name), str)]
         try:
             words = row.get("instruction")

@@ -31,8 +31,9 @@ A raw element of an SFT array `<source>-..._1000.json` (made up, shortened):
 | KeyboardPress | `PressEnter`, else `Hotkey` |
 | Answer, Terminate | `Finished(value)` |
 
-"None" stands for null. A step is an episode of its own: nothing tells which belong together. The box of the RL part
-is in thousandths or in pixels; it is kept as the target's box where one of both has the point at its centre. SFT files
+"None" stands for null. A step is an episode of its own: nothing tells which belong together; one with an interaction
+history is marked as standing after a gap (`steps_before_are_rows_of_their_own`). The box of the RL part is in
+thousandths or in pixels; it is kept as the target's box where one of both has the point at its centre. SFT files
 without `_1000` in their names hold pixels of a size that nothing tells: refused (`unknown_schema`).
 """
 
@@ -48,7 +49,7 @@ from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mappe
 from pipelines.builders import EpisodeBuilder
 from pipelines.frames import fitting_screen
 from pipelines.mapping import ItemError, notices, unknown_fields
-from pipelines.native.chat import turns, without_pictures
+from pipelines.native.chat import tells_steps, turns, without_pictures
 from pipelines.readers import json_list, parquet_rows
 from pipelines.unicode_text import check_texts
 from schemas.actions import (
@@ -132,9 +133,10 @@ DESCRIPTOR = Descriptor(
 
 @dataclass(frozen=True)
 class _Step:
-    """One step of either form; `size` is the frame of `point`."""
+    """One step of either form; `size` is the frame of `point`. `follows`: the prompt tells steps before this one."""
 
     instruction: str
+    follows: bool
     source: str
     screen: Screen
     native: Mapping[str, Any]
@@ -151,7 +153,7 @@ class GuiLibraAdapter(Adapter):
     """One record per step."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per parquet or JSON file."""
@@ -184,6 +186,8 @@ class GuiLibraAdapter(Adapter):
             self.descriptor, record, episode_id=name, instruction=step.instruction, platform=_platform(step.source),
             language="zh" if "chinese" in step.source.lower() else "en", split=_split(record.file),
         )  # fmt: skip
+        if step.follows:
+            builder.gap("steps_before_are_rows_of_their_own")
         try:
             word, made, lossy, rules = _actions(step)
         except ItemError as error:
@@ -222,13 +226,14 @@ def _platform(source: str) -> str:
     return found
 
 
-def _instruction(text: Any) -> str:
+def _instruction(text: Any) -> tuple[str, bool]:
+    """The goal, and whether the history after it tells steps before this one. Raises `RecordError`."""
     match = _INSTRUCTION.search(text) if isinstance(text, str) else None
     if match is None:
         raise RecordError("missing_field", "expected 'Instruction:' and a history")
     if not match[1].strip():
         raise RecordError("empty_text", "Instruction")
-    return match[1].strip()
+    return match[1].strip(), tells_steps(text[match.end() :])
 
 
 def _of_rl(row: Mapping[str, Any]) -> _Step:
@@ -242,7 +247,7 @@ def _of_rl(row: Mapping[str, Any]) -> _Step:
     data = picture.get("bytes") if isinstance(picture, Mapping) else None
     frame: tuple[int, int] = size  # type: ignore[assignment]
     return _Step(
-        _instruction(row.get("context")), source, fitting_screen(data if isinstance(data, bytes) else None, frame),
+        *_instruction(row.get("context")), source, fitting_screen(data if isinstance(data, bytes) else None, frame),
         answer, answer.get("gt_action"), answer.get("gt_input_text"), answer.get("gt_point_2d"), (1.0, 1.0),
         box=_box(answer.get("gt_bbox"), answer.get("gt_point_2d"), frame),
     )  # fmt: skip
@@ -278,7 +283,7 @@ def _of_sft(row: Mapping[str, Any], record: Record, raw: Raw) -> _Step:
     screen = Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
     described = said.get("action_description")
     return _Step(
-        _instruction(without_pictures("\n".join(turn.text for turn in chat if turn.role == "user"))), source, screen,
+        *_instruction(without_pictures("\n".join(turn.text for turn in chat if turn.role == "user"))), source, screen,
         said, said.get("action_type"), said.get("value"), said.get("point_2d"), (1000.0, 1000.0),
         thought=(match[1] or "").strip() or None, said=described if isinstance(described, str) and described else None,
     )  # fmt: skip

@@ -15,7 +15,7 @@ A raw episode `annotations/<episode_id>.json` (made up, shortened); pictures lie
 | CLICK, LONG_PRESS at a point | Click, LongPress (the first of the two equal points) |
 | CLICK, LONG_PRESS `KEY_HOME`, `KEY_BACK`, `KEY_APPSELECT` | PressHome, PressBack, PressRecent |
 | SCROLL | Scroll(start, end), direction from the points, which are the finger's |
-| SCROLL right after LONG_PRESS (selecting text) | Drag(start, end) |
+| SCROLLs in a run right after LONG_PRESS at a point (selecting text) | Drag(start, end) each |
 | TEXT (TYPE) | Type; an empty one is quarantined |
 | COMPLETE | Finished |
 | INCOMPLETE | CallUser(`ps`): why it can't be done; outcome failure |
@@ -84,7 +84,12 @@ DESCRIPTOR = Descriptor(
         Loss("KEY_HOME", "PressHome", "kept"),
         Loss("KEY_BACK", "PressBack", "kept"),
         Loss("KEY_APPSELECT", "PressRecent", "kept"),
-        Loss("SCROLL", "Scroll, Drag", "kept", "a Drag right after a long press: text is being selected"),
+        Loss(
+            "SCROLL",
+            "Scroll, Drag",
+            "kept",
+            "a Drag in a run after a long press at a point: text is selected",
+        ),
         Loss("TEXT", "Type", "kept", "an empty text is quarantined"),
         Loss("COMPLETE", "Finished", "kept"),
         Loss("INCOMPLETE", "CallUser", "kept", "says the annotator's reason; the episode's outcome is failure"),
@@ -106,7 +111,7 @@ class GuiOdysseyAdapter(Adapter):
     """One record per episode file."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Episode files by the beginning of their names, a hundred parts at most."""
@@ -147,7 +152,7 @@ class GuiOdysseyAdapter(Adapter):
         )  # fmt: skip
         found = unknown_fields(row, _EPISODE)
         for place, step in enumerate(steps):
-            _step(builder, raw, step, place, words[place - 1] if place else None)
+            _step(builder, raw, step, place, selects=_selects(steps[:place]))
             found += unknown_fields(step, _STEP) if isinstance(step, dict) else []
         return notices(builder.finish(), found)
 
@@ -177,12 +182,20 @@ def _tests(path: Path, mtime_ns: int) -> frozenset[str]:
         raise SplitListError(f"{path.name}: expected an object with a list named test: {error}") from error
 
 
-def _step(builder: EpisodeBuilder, raw: Raw, step: Any, place: int, before: str | None) -> None:
+def _selects(before: list[Any]) -> bool:
+    """Whether a SCROLL after these steps goes on selecting text: a run of them follows a long press at a point. One of
+    a key, or without its points, pressed nothing."""
+    told = (step for step in reversed(before) if not (isinstance(step, dict) and step.get("action") == "SCROLL"))
+    last = next(told, None)
+    return isinstance(last, dict) and last.get("action") == "LONG_PRESS" and isinstance(last.get("info"), list)
+
+
+def _step(builder: EpisodeBuilder, raw: Raw, step: Any, place: int, *, selects: bool) -> None:
     word = "?"
     try:
         if not isinstance(step, dict):
             raise ItemError("bad_value", f"expected an object, found {type(step).__name__}", word)
-        action, word, rules = _action(step, before)
+        action, word, rules = _action(step, selects=selects)
         name = step.get("screenshot")
         data = raw.read_if_there(f"screenshots/{name}") if isinstance(name, str) else None
         box = unit_box(step["sam2_bbox"], UNITS, word) if step.get("sam2_bbox") else None
@@ -202,7 +215,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: Any, place: int, before: str 
                 step_instruction=_text(step, "low_level_instruction"))  # fmt: skip
 
 
-def _action(step: dict[str, Any], before: str | None) -> tuple[Action, str, list[str]]:
+def _action(step: dict[str, Any], *, selects: bool) -> tuple[Action, str, list[str]]:
     """(action, the word it is counted under, rules). Raises `ItemError`."""
     word, info = str(step.get("action")), step.get("info")
     if word in ("CLICK", "LONG_PRESS"):
@@ -214,7 +227,7 @@ def _action(step: dict[str, Any], before: str | None) -> tuple[Action, str, list
         return (Click(point) if word == "CLICK" else LongPress(point)), word, []
     if word == "SCROLL":
         start, end = _points(info, 2, word)[:2]
-        if before == "LONG_PRESS":
+        if selects:
             return Drag(start, end), word, ["scroll_after_long_press_selects"]
         try:
             return Scroll(start, end, scroll_direction(start, end)), word, ["direction_from_points"]

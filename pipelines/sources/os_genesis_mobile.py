@@ -25,7 +25,8 @@ A raw row, a line of `os_genesis_ac_training_data.jsonl` or `os_genesis_aw_train
 The action is the last JSON object of the reply; what stands before it, less the marks `Low-level thought:` and
 `actions:`, is the thought.
 Points are pixels of the picture (1080 x 2400, UNCONFIRMED: without the picture a point is refused, `bad_frame`).
-A step is an episode of its own: nothing tells which belong together. The tree holds points without boxes.
+A step is an episode of its own: nothing tells which belong together; one whose prompt tells earlier steps is marked as
+standing after a gap (`steps_before_are_rows_of_their_own`). The tree holds points without boxes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from typing import Any
 from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
 from pipelines.builders import EpisodeBuilder
 from pipelines.mapping import ItemError, notices, unknown_fields
-from pipelines.native.chat import exchanges, turns, without_pictures
+from pipelines.native.chat import exchanges, tells_steps, turns, without_pictures
 from pipelines.readers import json_lines
 from pipelines.unicode_text import check_texts
 from schemas.actions import (
@@ -65,6 +66,10 @@ _ARGUMENTS = frozenset({"action_type", "x", "y", "text", "direction", "app_name"
 _ASKED = re.compile(
     r"High-level instruction:[ \t]*(.*?)\s*\n\s*(?:Low-level instruction:[ \t]*(.*?)\s*\n\s*)?"
     r"(?:Action history|Previous actions|Accessibility tree)\s*:",
+    re.DOTALL | re.IGNORECASE,
+)
+_HISTORY = re.compile(
+    r"\n\s*(?:Action history|Previous actions)\s*:(.*?)(?=\n\s*(?:Accessibility tree\s*:|Please generate\b)|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
 _LEAD = re.compile(r"^\s*(?:Low-level )?thought:", re.IGNORECASE)
@@ -121,7 +126,7 @@ class OsGenesisMobileAdapter(Adapter):
     """One record per step."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per JSON lines file."""
@@ -139,7 +144,8 @@ class OsGenesisMobileAdapter(Adapter):
             raise RecordError("missing_field", "expected an object with an image")
         check_texts(row)
         pairs = exchanges(turns(row.get("conversations")))
-        asked = _ASKED.search(without_pictures(pairs[0][0])) if len(pairs) == 1 else None
+        prompt = without_pictures(pairs[0][0]) if len(pairs) == 1 else ""
+        asked = _ASKED.search(prompt)
         if asked is None:
             raise RecordError("missing_field", "expected one exchange, with a 'High-level instruction:'")
         if not asked[1].strip():
@@ -156,6 +162,9 @@ class OsGenesisMobileAdapter(Adapter):
             outcome=outcome,
         )  # fmt: skip
         found = [*unknown_fields(row, _KNOWN), *unknown_fields(native, _ARGUMENTS)]
+        history = _HISTORY.search(prompt, asked.end(1))
+        if history is not None and tells_steps(history[1]):
+            builder.gap("steps_before_are_rows_of_their_own")
         try:
             word, made = _actions(native, screen)
         except ItemError as error:

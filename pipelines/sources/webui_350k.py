@@ -25,6 +25,7 @@ import gzip
 import json
 import posixpath
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -93,7 +94,7 @@ class Webui350kAdapter(Adapter):
         for file in files:
             try:
                 tree = json.loads(gzip.decompress(raw.read(file)))
-            except (OSError, EOFError, ValueError) as error:
+            except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
                 yield Broken(file, "document", "truncated_record", f"gzip or JSON: {error}", 0)
                 continue
             yield Record(file, "document", tree, file.removesuffix(TREE))
@@ -132,7 +133,7 @@ def _side(raw: Raw, name: str) -> Mapping[str, Any]:
     data = raw.read_if_there(name)
     try:
         plain = json.loads(gzip.decompress(data)) if data is not None else {}
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise RecordError("truncated_record", f"{posixpath.basename(name)}: {error}") from error
     if not isinstance(plain, dict):
         raise RecordError("bad_value", f"{posixpath.basename(name)}: expected an object")

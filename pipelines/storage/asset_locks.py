@@ -1,9 +1,10 @@
-"""One writer per asset, and who is writing now: a file with owner and expiry, taken by exclusive creation.
+"""One writer per asset, and who is writing now.
 
-<asset>/lock.json          host, pid, expires, and what the build holds: its version and its inputs
+<asset>/build.lock         held (flock) by the writer; the kernel frees it when its holder dies, however it died
+<asset>/lock.json          who holds it, to be told: host, pid, and what the build reads and makes
 $VESPER_HOME/collect.lock  shared while a build begins or a version is promoted, exclusive while `vesper gc` deletes
 
-These hold among the processes of one machine. A store behind a URL has a lock object of each beside them
+These hold among the processes and containers of one machine. A store behind a URL has a lock object of each beside them
 (`pipelines.storage.object_store.leases`).
 """
 
@@ -23,8 +24,10 @@ from pipelines.storage.manifest import StoreError
 from pipelines.storage.object_store.binding import copies_at, copies_of
 from pipelines.storage.object_store.leases import COLLECT, Lease, holder_of, lease, wait_for_collection
 
-LOCK_TTL_S = 6 * 3600
-NAME, GATE = "lock.json", "collect.lock"
+NAME, HELD, GATE = "lock.json", "build.lock", "collect.lock"
+PATIENCE_S = 1.0
+"""How long a writer asks again: who only looks whether the lock is held holds it for a moment, and a killed process
+until its last thread has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,13 @@ def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> 
     """Hold an asset's lock; yields the lock object's lease, if the store is behind a URL. Raises `StoreError` if
     another living process holds it, on this machine or another."""
     path = root / NAME
-    with gate(home):
-        root.mkdir(parents=True, exist_ok=True)
-        _take(path, root, version, inputs)
-    try:
+    with contextlib.ExitStack() as stack:
+        with gate(home):
+            root.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_held(root))
+            owner = {"host": socket.gethostname(), "pid": os.getpid(), "version": version, "inputs": dict(inputs)}
+            path.write_text(json.dumps(owner))
+            stack.callback(path.unlink, missing_ok=True)
         if (copies := copies_at(home)) is None:
             yield None
             return
@@ -68,74 +74,65 @@ def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> 
         with lease(copies.objects, copies.name(path), facts, asset) as held:
             wait_for_collection(copies.objects, asset)
             yield held
-    finally:
-        path.unlink(missing_ok=True)
 
 
-def _take(path: Path, root: Path, version: str, inputs: Mapping[str, str]) -> None:
-    owner = {
-        "host": socket.gethostname(), "pid": os.getpid(), "expires": time.time() + LOCK_TTL_S, "version": version,
-        "inputs": dict(inputs),
-    }  # fmt: skip
-    for _ in range(2):
+@contextlib.contextmanager
+def _held(root: Path) -> Iterator[None]:
+    with (root / HELD).open("ab") as stream:
+        until = time.monotonic() + PATIENCE_S
+        while not _locked(stream.fileno(), fcntl.LOCK_EX):
+            if time.monotonic() > until:
+                found = _facts(root / NAME)
+                raise StoreError(f"{root.name}: locked by process {found.pid} on {found.host}; one writer per asset")
+            time.sleep(0.05)
+        _OPEN.add(stream.fileno())
         try:
-            with path.open("x") as stream:
-                json.dump(owner, stream)
-            return
-        except FileExistsError:
-            if not _stale(path):
-                raise StoreError(f"{root.name}: locked by {_told(path)}; one writer per asset") from None
-            path.unlink(missing_ok=True)
-    raise StoreError(f"{root}: the lock was taken by another writer just now")
+            yield
+        finally:
+            _OPEN.discard(stream.fileno())
 
 
-def _told(path: Path) -> str:
-    found = holder(path.parent)
-    return f"process {found.pid} on {found.host}" if found else "a process that has just ended"
+_OPEN: set[int] = set()
+"""Files of locks that this process holds."""
+
+
+def _let_go() -> None:
+    """A fork has its parent's locks as well, and would keep them when the parent is dead."""
+    for number in _OPEN:
+        os.close(number)
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+def _locked(number: int, how: int) -> bool:
+    """Whether an open file could be locked at once."""
+    try:
+        fcntl.flock(number, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def holder(root: Path) -> Holder | None:
-    """Who builds the asset of this folder now; None if nobody does.
-
-    A process that lives on this machine holds what it took however long it runs, though another writer may take over
-    after `LOCK_TTL_S`. A lock that is being written just now counts, with nothing known of it.
-    """
-    path = root / NAME
+    """Who builds the asset of this folder now; None if nobody does. A build that has only just begun counts, with
+    nothing known of it."""
     if (copies := copies_of(root)) is not None:
-        there = holder_of(copies.objects, copies.name(path))
+        there = holder_of(copies.objects, copies.name(root / NAME))
         if there is None:
             return None
         return Holder(there["host"], there["pid"], there.get("version", ""), there.get("inputs", {}))
     try:
-        plain = json.loads(path.read_text())
-        found = Holder(str(plain["host"]), int(plain["pid"]), plain.get("version", ""), plain.get("inputs", {}))
-    except OSError:
+        with (root / HELD).open("rb") as stream:
+            return None if _locked(stream.fileno(), fcntl.LOCK_SH) else _facts(root / NAME)
+    except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError):
-        return None if _stale(path) else Holder("", 0)
-    if found.host == socket.gethostname():
-        return found if _lives(found.pid) else None
-    return found if plain.get("expires", 0) >= time.time() else None
 
 
-def _stale(path: Path) -> bool:
-    """Whether a lock's owner is dead (same host) or its time is over."""
+def _facts(path: Path) -> Holder:
     try:
-        owner = json.loads(path.read_text())
-    except OSError:
-        return True
-    except ValueError:  # being written just now, or its writer was killed in between
-        return time.time() - path.stat().st_mtime > 5
-    if owner["expires"] < time.time():
-        return True
-    return owner["host"] == socket.gethostname() and not _lives(owner["pid"])
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        plain = json.loads(path.read_text())
+        return Holder(str(plain["host"]), int(plain["pid"]), str(plain.get("version", "")), plain.get("inputs", {}))
+    except (OSError, ValueError, KeyError, TypeError):  # being written just now
+        return Holder("an unknown host", 0)

@@ -45,7 +45,13 @@ def open_image(data: bytes) -> Image.Image:
     return _decode(data)[0]
 
 
-def _decode(data: bytes) -> tuple[Image.Image, str]:
+def image_size(data: bytes) -> tuple[int, int]:
+    """(width, height) in pixels as the header tells them; no pixel is decoded. Raises `ImageError`: `image_empty`,
+    `image_unreadable`, `image_bomb` (see `open_image`)."""
+    return _opened(data).size
+
+
+def _opened(data: bytes) -> Image.Image:
     if not data:
         raise ImageError("image_empty")
     try:
@@ -55,6 +61,11 @@ def _decode(data: bytes) -> tuple[Image.Image, str]:
     except (OSError, ValueError, SyntaxError, struct.error) as error:
         raise ImageError("image_unreadable", f"{len(data)} bytes starting {data[:8]!r}") from error
     _check_size(*image.size)
+    return image
+
+
+def _decode(data: bytes) -> tuple[Image.Image, str]:
+    image = _opened(data)
     try:
         return image.convert("RGB"), _EXTENSIONS[str(image.format)]
     except (OSError, ValueError, SyntaxError, struct.error, zlib.error, EOFError) as error:

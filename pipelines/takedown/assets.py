@@ -180,9 +180,9 @@ class Rewriter:
         return max(gone, 1), place.entry(entry, len(left))
 
     def _lines(self, place: _Place, old: Manifest, entry: FileEntry) -> tuple[int, FileEntry]:
-        """Lines of JSON in which a name stands."""
+        """Lines of JSON that mean one of them."""
         lines = (old.root / entry.path).read_bytes().splitlines(keepends=True)
-        left = [line for line in lines if not self.taken.stands_in(line)]
+        left = [line for line in lines if not self.taken.is_meant_by(line)]
         if len(left) == len(lines):
             return 0, entry
         place.path(entry).write_bytes(b"".join(left))
@@ -267,7 +267,7 @@ def _broken_receipts(root: Path) -> list[Path]:
 def _holds(path: Path, taken: Taken, needles: Needles) -> bool:
     """Whether an unfinished file holds a record, or nobody can tell."""
     if path.suffix != ".parquet":
-        return path.suffix in (".jsonl", ".json") and taken.stands_in(path.read_bytes())
+        return path.suffix in (".jsonl", ".json") and taken.is_meant_by(path.read_bytes())
     try:
         return bool(matches(pq.read_table(path), needles).any())
     except (OSError, pa.ArrowException):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,11 +77,12 @@ def _look(path: Path, taken: Taken, needles: Needles) -> str | None:
         data = path.read_bytes()
         if path.suffix == ".gz":
             data = gzip.decompress(data)
-    except (OSError, EOFError, pa.ArrowException) as error:
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
         return f"can't be read, so nobody knows: {' '.join(str(error).split())[:120]}"
     if path.parent.name == "parts" or path.parent.parts[-2:] == ("cache", "raw"):  # names and digests of files
         return None
-    return "its name" if taken.stands_in(data) else None
+    means = taken.is_meant_by if path.suffix == ".jsonl" else taken.stands_in
+    return "its name" if means(data) else None
 
 
 def _table(path: Path, taken: Taken, needles: Needles) -> str | None:

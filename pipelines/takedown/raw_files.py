@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -240,7 +241,7 @@ def _without(path: Path, target: Path, cut: Cut) -> bool:
         if suffix in (".csv", ".tsv"):
             return _text(path, target, lambda data: _csv(data, cut))
         return _tfrecord(path, target, cut)
-    except (ValueError, EOFError, OSError, pa.ArrowException, csv.Error):
+    except (ValueError, EOFError, OSError, zlib.error, pa.ArrowException, csv.Error):
         return False
 
 

@@ -1,8 +1,8 @@
 """Which rows of which tables mean something that was taken down, and the tables without them.
 
 A row means it if a text of it, or of a list in it, is one of the names (`Taken.names`, with or without the version of a
-repair), if its source and episode are one, or if its provenance names the native record. Columns are never listed by
-table: one that comes later is looked at like the others.
+repair), if its source and episode are one (or its trajectory, which is a generated episode), or if its provenance names
+the native record. Columns are never listed by table: one that comes later is looked at like the others.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.takedown.withdrawn import REASON, Taken
+from pipelines.takedown.withdrawn import GENERATED, REASON, Taken
 
 _ID_COLUMNS = (
-    "source", "episode_id", "screenshot_sha256", "sample_id", "task_id", "images", "parents", "provenance",
-    "instruction", "step_instruction", "answer", "thought", "conclusion", "messages", "text",
+    "source", "episode_id", "trajectory_id", "screenshot_sha256", "sample_id", "task_id", "images", "parents",
+    "provenance", "instruction", "step_instruction", "answer", "thought", "conclusion", "messages", "text",
 )  # fmt: skip
 _PLACE = tuple(rf'"{name}":"(?P<x>(?:[^"\\]|\\.)*)"' for name in ("file", "locator"))
 _RECORD = r'"record":"(?P<record>(?:[^"\\]|\\.)*)"'
@@ -64,6 +64,8 @@ def matches(table: pa.Table, needles: Needles) -> np.ndarray:
     columns = set(table.column_names)
     if {"source", "episode_id"} <= columns:
         hit |= _isin(pc.binary_join_element_wise(table["source"], table["episode_id"], "/"), _episodes(needles.names))
+    if "trajectory_id" in columns:  # what is told of an execution has no source: all of them are generated
+        hit |= _isin(pc.binary_join_element_wise(GENERATED, table["trajectory_id"], "/"), _episodes(needles.names))
     if "source" in columns:
         hit |= _by_record(table, columns, needles)
     return hit
@@ -136,7 +138,7 @@ def id_rows(path: Path) -> pa.Table | None:
     """The columns of a table that tell what its rows are; None if it has no ids."""
     file = pq.ParquetFile(path)
     kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
-    if not kinds.keys() & {"episode_id", "sample_id", "task_id"}:
+    if not kinds.keys() & {"episode_id", "trajectory_id", "sample_id", "task_id"}:
         return None
     return file.read([name for name in _ID_COLUMNS if name in kinds and not _holds_bytes(kinds[name])])
 

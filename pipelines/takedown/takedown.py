@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipelines.adapter import Raw
 from pipelines.raw.rawdata import register_raw
@@ -30,7 +29,7 @@ from pipelines.takedown.assets import Rewriter
 from pipelines.takedown.embedded import cut_embedded
 from pipelines.takedown.raw_files import RawReport, digests_at, locate, take_down_raw
 from pipelines.takedown.tables import Needles, id_rows, matches, texts_of
-from pipelines.takedown.withdrawn import NAME, Entry, Taken
+from pipelines.takedown.withdrawn import GENERATED, NAME, Entry, Taken
 from schemas.ids import text_key
 
 RawOf = Callable[[str], Raw | None]
@@ -79,7 +78,6 @@ def take_down(store: Store, entries: Sequence[Entry], raw_of: RawOf) -> tuple[Re
         seen = resolve(assets, taken)
         _locate_others(taken, seen, raw_of)
         taken.trained |= trained_on(assets, taken)
-        taken.judged |= _judged(assets, taken)
         require_space(store.home, _largest(assets), "takedown")
         _remember(store, taken)
         records = Counter(name.partition(":")[2].partition("/")[0] for name in seen if name.startswith("record:"))
@@ -104,7 +102,7 @@ def finish(store: Store, taken: Taken) -> None:
             raise StoreError(
                 f"takedown: another machine took down {len(more)} more meanwhile; run `vesper takedown` again"
             )
-    taken.places, taken.nameless, taken.judged = {}, {}, False
+    taken.places, taken.nameless = {}, {}
     _remember(store, taken)
 
 
@@ -186,7 +184,10 @@ def _learn(row: Mapping[str, Any], taken: Taken, seen: set[str]) -> None:
     if source and row.get("episode_id"):
         taken.episodes.add(f"episode:{source}/{row['episode_id']}")
         seen.add(f"episode:{source}/{row['episode_id']}")
-    made = {str(row[name]) for name in ("sample_id", "task_id") if row.get(name)}
+    if row.get("trajectory_id"):
+        seen.add(f"episode:{GENERATED}/{row['trajectory_id']}")
+    # A trajectory tried its task and isn't what the task was made of: others that try it stay.
+    made = {str(row[name]) for name in ("sample_id", "task_id") if row.get(name) and not row.get("trajectory_id")}
     taken.samples |= made
     taken.screens |= shown
     taken.texts |= {text_key(text) for text in texts_of(row)}
@@ -251,17 +252,6 @@ def trained_on(assets: Mapping[str, Asset], taken: Taken) -> set[str]:
         if not held.isdisjoint(made[one].items()):
             held.add(one)
     return {f"{key}@{version}" for key, version in held if key.startswith("checkpoints/")}
-
-
-def _judged(assets: Mapping[str, Asset], taken: Taken) -> bool:
-    """Whether a model was asked about any of the records: its answers cost tokens."""
-    needles = Needles.of(taken, shown=False)
-    for path in tables(assets):
-        if {"item_id", "prompt_tokens"} <= set(pq.read_schema(path).names):
-            costs = pq.read_table(path, columns=["item_id", "prompt_tokens"])
-            if costs.num_rows and any(costs.filter(pa.array(matches(costs, needles)))["prompt_tokens"].to_pylist()):
-                return True
-    return False
 
 
 # --- what is done ----------------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ import pyarrow.compute as pc
 NAME = "takedown.json"
 REASON = "takedown"
 """Of the quarantine row that stands where the record stood."""
+GENERATED = "generated"
+"""Source of the episodes that are made here: each is a trajectory, and its id is the trajectory's."""
 _FORMS = {
     "sample": re.compile(r"[0-9a-f]{32}"), "step": re.compile(r"[a-z0-9_]+/.+/\d+", re.DOTALL),
     "episode": re.compile(r"[a-z0-9_]+/.+", re.DOTALL), "screen": re.compile(r"[0-9a-f]{64}"),
@@ -72,8 +74,6 @@ class Taken:
     """`text_key` of each of their texts: what a cache by text knows them by."""
     trained: set[str] = field(default_factory=set)
     """`asset@version` of checkpoints that were trained on a record."""
-    judged: bool = False
-    """Whether a model has judged one of them and its answers weren't forgotten yet."""
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Take entries of a list in."""
@@ -112,6 +112,17 @@ class Taken:
         listed = {f'"{name}"' for name in names | bare} | {f"{one}{end}" for one in ids for end in ('"', "/", "@")}
         return any(name.encode() in data for name in listed)
 
+    def is_meant_by(self, lines: bytes) -> bool:
+        """Whether lines of JSON name one of them, or one is a trajectory that was taken down: such a line tells task
+        and seed, of which the trajectory's id is made (`generators.generation.records`)."""
+        if self.stands_in(lines):
+            return True
+        prefix = f"episode:{GENERATED}/"
+        attempts = {name.removeprefix(prefix) for name in self.episodes if name.startswith(prefix)}
+        tasks = {one.rpartition("-")[0].encode() for one in attempts}
+        told = (line for line in lines.splitlines() if any(task in line for task in tasks))
+        return any(_trajectory_id(line) in attempts for line in told)
+
     def __bool__(self) -> bool:
         return bool(self.reasons)
 
@@ -125,6 +136,7 @@ class Taken:
         path = home / NAME
         try:
             plain = json.loads(path.read_text(encoding="utf-8"))
+            plain.pop("judged", None)  # older stores remembered whether a model had judged a record
             plain |= {name: set(plain[name]) for name in ("episodes", "samples", "screens", "texts", "trained")}
             return cls(**plain)
         except FileNotFoundError:
@@ -133,6 +145,15 @@ class Taken:
             raise ValueError(
                 f"{path}: expected what was taken down, found {error}; restore it before you go on"
             ) from None
+
+
+def _trajectory_id(line: bytes) -> str | None:
+    """None for a line of another kind."""
+    try:
+        plain = json.loads(line)
+        return f"{plain['contract']['task_id']}-{plain['seed']}"
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _escaped(text: str) -> str:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from pipelines.storage.asset_locks import Holder, holder
 from pipelines.storage.images import ImageError, encode_png, open_image, phash, read_image
 from pipelines.store import Check, PartSpec, PartWriter, Store, StoreError
 
@@ -101,21 +101,82 @@ def test_a_column_has_a_dictionary_or_statistics_only_where_they_are_of_use(tmp_
     assert ordered.has_dictionary_page and (ordered.statistics.min, ordered.statistics.max) == ("e1", "e2")
 
 
-def test_one_writer_per_asset_and_a_dead_owner_is_no_owner(tmp_path: Path) -> None:
+def test_one_writer_per_asset_however_long_it_writes(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with (
-        store.build("unified/x", code_version="1"),
-        pytest.raises(StoreError, match="one writer"),
-        store.build("unified/x", code_version="1"),
-    ):
-        pass
-    lock = store.root("unified/x") / "lock.json"
-    assert not lock.exists()
-    dead = subprocess.Popen([sys.executable, "-c", "pass"])
-    dead.wait()
-    lock.write_text(json.dumps({"host": os.uname().nodename, "pid": dead.pid, "expires": time.time() + 999}))
-    _commit(store)
-    assert store.current("unified/x") is not None
+    root = store.root("unified/x")
+    assert holder(root) is None
+    with store.build("unified/x", code_version="1", inputs={"raw/x": "v"}) as build:
+        assert holder(root) == Holder(os.uname().nodename, os.getpid(), build.version, {"raw/x": "v"})
+        for name in ("lock.json", "build.lock"):  # long ago
+            os.utime(root / name, (0, 0))
+        with pytest.raises(StoreError, match="one writer"), store.build("unified/x", code_version="1"):
+            pass
+        assert (root / "lock.json").exists()  # the second one takes nothing of the first
+        with pytest.raises(StoreError, match="one writer"), store.build("unified/x", code_version="2"):
+            pass
+    assert holder(root) is None and not (root / "lock.json").exists()
+
+
+def test_a_dead_writer_is_none_wherever_it_ran_and_whatever_it_left_behind(tmp_path: Path) -> None:
+    """A container that is made anew has another name, its processes the numbers of others; children outlive."""
+    script = textwrap.dedent(
+        """
+        import json, os, sys, time
+        from pathlib import Path
+        from pipelines.store import Store
+        store = Store(sys.argv[1])
+        with store.build("unified/x", code_version="1"):
+            lock = store.root("unified/x") / "lock.json"
+            lock.write_text(json.dumps({**json.loads(lock.read_text()), "host": "before", "pid": os.getppid()}))
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+            print("ready", flush=True); time.sleep(60)
+        """
+    )
+    writer = subprocess.Popen(
+        [sys.executable, "-c", script, tmp_path], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+        store = Store(tmp_path)
+        root = store.root("unified/x")
+        assert holder(root) == Holder("before", os.getpid(), holder(root).version)  # type: ignore[union-attr]
+        with pytest.raises(StoreError, match="locked by process .* on before"):
+            _commit(store)
+        writer.kill()
+        writer.wait()
+        os.killpg(writer.pid, 0)  # its child still lives
+        assert holder(root) is None
+        _commit(store)
+        assert store.current("unified/x") is not None
+    finally:
+        os.killpg(writer.pid, signal.SIGKILL)
+
+
+def test_one_of_many_writers_gets_a_dead_ones_lock(tmp_path: Path) -> None:
+    """Four processes at once, again and again, where a dead writer's lock lies: never two inside."""
+    script = textwrap.dedent(
+        """
+        import os, sys
+        from pathlib import Path
+        from pipelines.store import Store, StoreError
+        inside, tries = Path(sys.argv[1]) / "inside", 0
+        while tries < 12:
+            try:
+                with Store(sys.argv[1]).build("unified/x", code_version="1"):
+                    os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
+                    os.unlink(inside)
+                tries += 1
+            except StoreError:
+                pass
+        """
+    )
+    root = Store(tmp_path).root("unified/x")
+    root.mkdir(parents=True)
+    (root / "lock.json").write_text(json.dumps({"host": os.uname().nodename, "pid": 2**22 - 1, "expires": 0}))
+    writers = [subprocess.Popen([sys.executable, "-c", script, tmp_path]) for _ in range(4)]
+    assert [writer.wait(120) for writer in writers] == [0] * 4
 
 
 def test_kill_9_in_a_part_leaves_nothing_that_counts_and_a_rerun_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -202,3 +202,43 @@ def test_a_lone_surrogate_costs_its_record_and_not_the_part(tmp_path: Path) -> N
     manifest = unify_source(Store(tmp_path / "home"), "nnetnav", Raw(tmp_path / "raw"))
     assert [row["instruction"] for row in manifest.read("steps").to_pylist()] == ["find tea"]
     assert manifest.counts["items_in"] == 3 and manifest.counts["reasons"]["bad_value"] == 1
+
+
+def test_a_lone_surrogate_in_what_the_quarantine_tells_is_written_out(toy: Path, tmp_path: Path) -> None:
+    """Reason, detail, file, place and native unit come from strangers as well."""
+    _write(toy / "a.jsonl", _episode("e1", (10, 20)))
+    adapter = tmp_path / "adapters" / "toy.py"
+    broken = 'Broken("\\ud800.jsonl", "row \\ud801", "unknown_action:\\ud802", "found \\ud803", native="\\ud804")'
+    text = adapter.read_text().replace(
+        "        for name in files:", f"        yield {broken}\n        for name in files:"
+    )
+    adapter.write_text(text.replace('word="fill" if fill else "tap"', 'word="tap \\ud805"'))
+    sources.registry.cache_clear()
+    manifest = unify_source(Store(tmp_path / "home"), "toy", Raw(toy))
+    [row] = manifest.read("quarantine").to_pylist()
+    told = [row[name] for name in ("file", "record", "reason", "detail", "native")]
+    assert told == [r"\ud800.jsonl", r"row \ud801", r"unknown_action:\ud802", r"found \ud803", r'"\\ud804"']
+    assert manifest.counts["reasons"] == {r"unknown_action:\ud802": 1}
+    assert manifest.counts["losses"] == {r"tap \ud805": {"kept": 1}}
+    assert manifest.read("steps").num_rows == 1
+
+
+def test_a_lone_surrogate_on_a_screen_costs_its_record_and_not_the_part(tmp_path: Path) -> None:
+    from native import write_bytes, write_json
+    from webnative import png
+
+    rows = {}
+    for number, label in enumerate(("a \ud83d", "fine")):
+        write_bytes(tmp_path / f"raw/data/s{number}.png", png(100, 100, number))
+        write_bytes(tmp_path / f"raw/data/t{number}.txt", b"Task: do it\nOutput Script:\npyautogui.click(10,10)\n")
+        box = {"top_left": [1, 1], "bottom_right": [30, 30], "label": label, "valid": 1}
+        write_bytes(tmp_path / f"raw/data/b{number}.json", json.dumps({"k": box}).encode())
+        rows[str(number)] = {
+            name: f"data/{kind}"
+            for name, kind in (("task", f"t{number}.txt"), ("image", f"s{number}.png"), ("box", f"b{number}.json"))
+        }
+    write_json(tmp_path / "raw/train.json", rows)
+    manifest = unify_source(Store(tmp_path / "home"), "omniact", Raw(tmp_path / "raw"))
+    assert manifest.counts["reasons"]["bad_value"] == 1 and manifest.read("steps").num_rows >= 1
+    names = [element["name"] for row in manifest.read("screens").to_pylist() for element in row["elements"]]
+    assert names == ["fine"]

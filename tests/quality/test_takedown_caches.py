@@ -28,13 +28,12 @@ def test_a_text_has_one_key_however_its_blanks_are() -> None:
     assert text_key("\udcff") != text_key("")  # a lone surrogate is no error
 
 
-def test_answers_go_only_if_a_model_judged_and_leave_no_byte(tmp_path: Path) -> None:
+def test_answers_go_whether_or_not_a_table_tells_of_them_and_leave_no_byte(tmp_path: Path) -> None:
     book = JudgeBook(tmp_path / "cache" / "judge")
     call = book.open(Ceiling(), "m", 10)
     assert call is not None
     book.book(call, "answers", Usage(5, 2), entry=("k" * 64, json.dumps({"answer": "SECRET-LETTER"})))
-    assert forget(tmp_path, TAKEN).answers == 0 and book.answer("k" * 64) is not None
-    done = forget(tmp_path, Taken(reasons=TAKEN.reasons, episodes=TAKEN.episodes, judged=True))
+    done = forget(tmp_path, TAKEN)  # the store has no row of a cost: the part that asked was killed
     assert done.answers == 1 and book.answer("k" * 64) is None
     assert book.spent(today()).answers == 1, "bills stay"
     book.close()

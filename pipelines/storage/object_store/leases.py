@@ -3,9 +3,9 @@
     <url>/assets/<asset>/lock.json   who builds it, until when, and what that build reads
     <url>/collect.json               who deletes (`vesper gc`), until when
 
-A lease is renewed every third of its time, so that one of a machine that died is over after `LEASE_S`; taking over what
-is over, and renewing, are conditional PUTs too, and a commit looks whether the lease is still its own before it makes
-anything current. Machines' clocks may differ by minutes.
+A lease is renewed every third of its time, so that one of a machine that died is over after `LEASE_S`, which who comes
+next waits for. Taking over what is over, and renewing, are conditional PUTs too, and a commit looks whether the lease
+is still its own before it makes anything current. Machines' clocks may differ by minutes.
 
 On a store without conditional PUTs (`Objects.exclusive` is False) two writers that begin within the same moment may
 both believe that they hold an asset. What then still holds: equal inputs give equal names and bytes, parts of different
@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import logging
 import os
 import socket
 import threading
@@ -29,11 +30,13 @@ from typing import Any
 from pipelines.storage.manifest import StoreError
 from pipelines.storage.object_store.objects import Found, Objects
 
-LEASE_S = 900.0
+LEASE_S = 300.0
 COLLECT = "collect.json"
 WAIT_S = 600.0
 """How long a build waits for `vesper gc`."""
 _LOOK_S = 1.0
+
+logger = logging.getLogger(__name__)
 
 
 class Lease:
@@ -49,15 +52,27 @@ class Lease:
         self._turn = threading.Lock()
 
     def take(self, what: str) -> None:
-        """Raises `StoreError` if somebody else holds it. `what` begins the message."""
-        for _ in range(2):
-            there = self._objects.read(self._name)
-            if there is not None and not _is_over(plain := parse(there)):
+        """Raises `StoreError` if somebody else holds it: at once if that is a process of this machine, else as soon as
+        the lease is renewed. One that nobody renews is waited for: a container that was made anew can't know whether
+        the one before it is dead. `what` begins the message."""
+        there = self._wait_for_the_dead(what)
+        if not self._put(there):
+            raise StoreError(f"{what}: the lock was taken by another writer just now; run it again")
+        threading.Thread(target=self._renew, name="vesper-lease", daemon=True).start()
+
+    def _wait_for_the_dead(self, what: str) -> Found | None:
+        """The lock object that may be replaced, None if there is none."""
+        seen: bytes | None = None
+        end = time.monotonic() + 1.5 * LEASE_S  # clocks may differ
+        while (there := self._objects.read(self._name)) is not None and not _is_over(plain := parse(there)):
+            near = bool(_machine()) and plain.get("machine") == _machine()
+            if near or there.data != (seen or there.data) or time.monotonic() > end:
                 raise StoreError(f"{what}: locked by {told(plain)}; one writer per asset")
-            if self._put(there):
-                threading.Thread(target=self._renew, name="vesper-lease", daemon=True).start()
-                return
-        raise StoreError(f"{what}: the lock was taken by another writer just now; run it again")
+            if seen is None:
+                logger.warning("%s: waiting for the lock of %s", what, told(plain))
+                seen = there.data
+            time.sleep(_LOOK_S)
+        return there
 
     def require(self, what: str) -> None:
         """Raises `StoreError` if it was lost: this machine slept or was cut off for longer than the lease."""

@@ -201,7 +201,93 @@ def test_a_part_with_another_checksum_is_refused(hub: Hub, tmp_path: Path) -> No
     hub.faults["GET a.tar.gz.part-1"] = ["corrupt"] * 99
     with pytest.raises((PullError, ArchiveError), match="a.tar.gz"):
         pull(hub, tmp_path, unpack=[("a.tar.gz.part-*", "images")])
-    assert not (tmp_path / ".vesper/pull.json").exists()
+    assert not (tmp_path / ".vesper/pull.json").exists() and unpacked(tmp_path) == {}
+    hub.faults.clear()
+    pull(hub, tmp_path, unpack=[("a.tar.gz.part-*", "images")])
+    assert unpacked(tmp_path / "images") == PICTURES
+
+
+OLD = {"1.json": b'{"x": 100}', "2.json": b'{"y": 1}', "deep/3.json": b"{}"}
+NEW = {"1.json": b'{"x": 900}', "deep": b"a file now", "4.json": b"[]"}
+OTHER = {"2.json": b"moved here", "rows/5.json": b"5"}
+UNPACK = [("a.tar.gz", "."), ("b.tar.gz", ".")]
+
+
+def unpacked(folder: Path) -> dict[str, bytes]:
+    """All files but hidden ones."""
+    names = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return {name.as_posix(): (folder / name).read_bytes() for name in names if not name.as_posix().startswith(".")}
+
+
+def test_an_archive_that_changed_leaves_no_old_member(hub: Hub, tmp_path: Path) -> None:
+    """A member of the same size, one that vanished, one that another archive of the same folder has now."""
+    first = hub.commit(REPO, {"rows.json": b"[1]", "a.tar.gz": tarred(OLD), "b.tar.gz": tarred({"5.json": b"5"})})
+    pull(hub, tmp_path, unpack=UNPACK)
+    assert unpacked(tmp_path) == {"rows.json": b"[1]", **OLD, "5.json": b"5"}
+    hub.commit(REPO, {"rows.json": b"[1]", "a.tar.gz": tarred(NEW), "b.tar.gz": tarred(OTHER)})
+    moved = pull(hub, tmp_path, unpack=UNPACK, update=True)
+    assert unpacked(tmp_path) == {"rows.json": b"[1]", **NEW, **OTHER}
+    assert sorted(moved.removed) == ["5.json", "deep/3.json"] and not list(tmp_path.rglob("*.gone"))
+    assert pull(hub, tmp_path, unpack=UNPACK).unpacked == []
+    pull(hub, tmp_path, unpack=UNPACK, revision=first)
+    assert unpacked(tmp_path) == {"rows.json": b"[1]", **OLD, "5.json": b"5"}
+
+
+@pytest.mark.parametrize(("onwards", "first"), [("the same", 0), ("back", 1), ("on", 2)])
+def test_an_update_that_is_killed_anywhere_is_ended_by_the_next(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, onwards: str, first: int
+) -> None:
+    """Each third step in each case: all of them take a minute."""
+
+    class Killed(BaseException):
+        pass
+
+    states = {"back": {**OLD, "5.json": b"5"}, "the same": {**NEW, **OTHER}, "on": {"6.json": b"6", "7.json": b"7"}}
+    archives = {"back": (OLD, {"5.json": b"5"}), "the same": (NEW, OTHER), "on": ({"6.json": b"6"}, {"7.json": b"7"})}
+    commits = {
+        name: hub.commit(REPO, {"a.tar.gz": tarred(a), "b.tar.gz": tarred(b)}) for name, (a, b) in archives.items()
+    }
+    steps = 0
+    replace, rename, unlink = os.replace, Path.replace, Path.unlink
+    for limit in range(first, 100, 3):
+        left, folder = limit, tmp_path / f"{limit}"
+
+        def step(name: object, folder: Path = folder) -> None:
+            nonlocal left, steps
+            if str(folder) in str(name) and "huggingface" not in str(name):
+                if left == 0:
+                    raise Killed
+                left -= 1
+
+        pull(hub, folder, unpack=UNPACK, revision=commits["back"])
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", lambda a, b: (step(a), replace(a, b)))
+            patched.setattr(Path, "replace", lambda self, to: (step(self), rename(self, to)))
+            patched.setattr(Path, "unlink", lambda self, missing_ok=False: (step(self), unlink(self, missing_ok)))
+            left = limit
+            try:
+                pull(hub, folder, unpack=UNPACK, revision=commits["the same"])
+            except Killed:
+                steps += 1
+            else:
+                break
+        pull(hub, folder, unpack=UNPACK, revision=commits[onwards])
+        assert unpacked(folder) == states[onwards], f"killed before step {limit}"
+        assert not list(folder.rglob("*.gone")) and len(list(folder.rglob("*.whole"))) == 2
+    assert steps > 4
+
+
+def test_an_archive_whose_members_were_never_listed_is_not_mixed_with_another(hub: Hub, tmp_path: Path) -> None:
+    hub.commit(REPO, {"a.tar.gz": tarred(OLD)})
+    pull(hub, tmp_path, unpack=UNPACK[:1])
+    shutil.rmtree(tmp_path / ".vesper/unpacked")  # as older versions left it
+    assert pull(hub, tmp_path, unpack=UNPACK[:1]).unpacked == []
+    hub.commit(REPO, {"a.tar.gz": tarred(NEW)})
+    with pytest.raises(
+        PullError, match="expected a list of its old members.*found none.*move this folder away and pull anew"
+    ):
+        pull(hub, tmp_path, unpack=UNPACK[:1], update=True)
+    assert unpacked(tmp_path) == OLD
 
 
 def test_zips_cut_by_size_and_split_by_zip_are_unpacked(hub: Hub, tmp_path: Path) -> None:

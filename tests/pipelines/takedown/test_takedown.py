@@ -13,7 +13,7 @@ from pathlib import Path
 import native
 import pyarrow.parquet as pq
 import pytest
-from goldmaker import gold
+from goldmaker import gold, screen_row, step_row
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +23,7 @@ from pipelines.raw.rawdata import register_raw
 from pipelines.storage.collect_garbage import survey
 from pipelines.storage.current_version import read_history
 from pipelines.storage.manifest import Manifest, StoreError, file_sha256
-from pipelines.store import Store
+from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.takedown.check import verify
 from pipelines.takedown.raw_files import _records, remaining, take_down_raw
 from pipelines.takedown.takedown import Report, finish, take_down
@@ -31,7 +31,8 @@ from pipelines.takedown.withdrawn import NAME, Entry, Taken, read_list
 from pipelines.training_data.mixture import build_mixture, shards_of
 from pipelines.training_data.shards import build_shards
 from pipelines.unify import unify_source
-from schemas.ids import split_json_lines
+from schemas.ids import canonical_json, split_json_lines
+from schemas.tables import Screens, Steps, Trajectories, TrajectoryRuns
 
 KEYS = ("unified/toy", "gold/toy", "mid_training/shards", "mid_training/mixture")
 
@@ -115,6 +116,51 @@ def test_a_picture_takes_the_records_that_show_it_along(packed: Store) -> None:
         packed.screen_path(shown)
     left = packed.require("unified/toy").read("steps").to_pylist()
     assert {row["episode_id"] for row in steps} - {row["episode_id"] for row in left} == {"e0000"}
+
+
+def test_a_generated_episode_takes_what_is_told_of_its_execution_along(store: Store) -> None:
+    """Tables of executions and their lines have neither source nor episode; the attempts of a task may look alike, and
+    the other one stays."""
+    shown = screen_row(store, 0, "generated")
+    names = ["ab12-0", "ab12-1"]
+    spec = PartSpec("a", "1")
+
+    def write(out: PartWriter) -> None:
+        steps = [step_row(name, 0, shown["screenshot_sha256"], source="generated") for name in names]
+        out.table("steps", Steps.table(steps))
+        out.table("screens", Screens.table([shown]))
+        told = {"policy": "p", "ended": "finished", "turns": 1, "outcome": "completed", "verified": True, "reason": "r",
+                "votes": "[]"}  # fmt: skip
+        out.table("trajectories", Trajectories.table(
+            {**told, "trajectory_id": name, "task_id": "ab12", "seed": seed, "answer": f"it is {name}",
+             "end_state": canonical_json({"user": f"user {seed}"})} for seed, name in enumerate(names)
+        ))  # fmt: skip
+        run = {"device": "d", "seconds": 1.0, "resumed": 0, "anew": 0, "failures": [], "observe_s": [], "decide_s": [],
+               "act_s": [], "prompt_tokens": 0, "completion_tokens": 0}  # fmt: skip
+        out.table("trajectory_runs", TrajectoryRuns.table({**run, "trajectory_id": name} for name in names))
+        lines = ({"contract": {"task_id": "ab12"}, "seed": seed, "answer": f"user {seed}"} for seed in (0, 1))
+        out.path("trajectories.jsonl").write_text("".join(canonical_json(line) + "\n" for line in lines))
+
+    with store.build("generation/verified/round_001", code_version="1", parts=[spec]) as build:
+        build.run_part(spec, write)
+        build.commit()
+    asked = Entry("episode:generated/ab12-1", "asked")
+    expected = Taken()
+    expected.add([asked])
+    left = verify(store.home, expected, {})
+    assert sorted(Path(one.place).suffix for one in left) == [".jsonl", *3 * [".parquet"]], "the proof sees all four"
+    report, taken = take_down(store, [asked], nothing)
+    assert report.unknown == [] and taken.samples == set()
+    assert verify(store.home, taken, {}) == []
+    now = store.require("generation/verified/round_001")
+    for table, name in (
+        ("steps", "episode_id"),
+        ("trajectories", "trajectory_id"),
+        ("trajectory_runs", "trajectory_id"),
+    ):
+        assert [row[name] for row in now.read(table).to_pylist()] == ["ab12-0"], table
+    held = bytes_of(store)
+    assert b"user 1" not in held and b"it is ab12-1" not in held and held.count(b"user 0") == 2
 
 
 def test_what_the_store_never_had_is_remembered_and_the_proof_can_fail(packed: Store) -> None:
@@ -356,6 +402,12 @@ def test_what_is_remembered_comes_back_as_it_was(records: dict[str, str], name: 
     assert taken.stands_in(
         json.dumps({"item": f"episode:x/{name}"}, ensure_ascii=False).encode("utf-8", "surrogatepass")
     )
+
+
+def test_what_an_older_version_remembered_is_read(tmp_path: Path) -> None:
+    plain = json.loads(Taken(reasons={"sample:a": "r"}, samples={"a"}).to_json())
+    (tmp_path / NAME).write_text(json.dumps({**plain, "judged": True}))
+    assert Taken.load(tmp_path) == Taken(reasons={"sample:a": "r"}, samples={"a"})
 
 
 def test_a_build_in_progress_is_waited_for(packed: Store) -> None:

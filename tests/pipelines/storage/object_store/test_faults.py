@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -174,6 +175,35 @@ def test_two_machines_that_write_at_once(url: str, machines: Machines) -> None:
     assert first.require("unified/x") == made
 
 
+def test_the_lease_of_another_machine_is_waited_for_unless_it_is_renewed(
+    s3_url: str, machines: Machines, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = machines(s3_url)
+    copies = copies_at(store.home)
+    assert copies is not None
+    monkeypatch.setattr(leases, "_LOOK_S", 0.1)
+    name = "assets/unified/x/lock.json"
+    there = {"host": "another", "machine": "another", "pid": 1, "mark": "m"}
+
+    def says(seconds: float) -> bytes:
+        return json.dumps({**there, "expires": time.time() + seconds}).encode()
+
+    copies.objects.put(name, says(1.5))  # a container that is gone
+    began = time.monotonic()
+    made = commit(store)
+    assert time.monotonic() - began > 1 and "waiting for the lock of process 1 on 'another'" in caplog.text
+    assert store.require("unified/x") == made
+    copies.objects.put(name, says(600))  # one that lives
+    renews = threading.Timer(0.5, lambda: copies.objects.put(name, says(601)))
+    renews.start()
+    try:
+        with pytest.raises(StoreError, match="locked by process 1 on 'another'"):
+            commit(store, content="b")
+    finally:
+        renews.join()
+        copies.objects.delete([name])
+
+
 def test_a_lease_is_renewed_while_it_is_held(s3_url: str, machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = machines(s3_url), machines(s3_url)
     copies = copies_at(first.home)
@@ -190,7 +220,7 @@ def test_a_lease_is_renewed_while_it_is_held(s3_url: str, machines: Machines, mo
         while until() == taken and time.monotonic() < end:
             time.sleep(0.1)
         assert until() > taken
-        monkeypatch.setattr(leases, "LEASE_S", 900.0)
+        monkeypatch.setattr(leases, "LEASE_S", 300.0)
         with pytest.raises(StoreError, match="one writer per asset"):
             commit(second)
         build.commit()

@@ -1,0 +1,96 @@
+"""Members of an archive in a raw folder: those of another state of it go before those of a new one come.
+
+    <raw root>/<source>/.vesper/unpacked/<archive>/<state>/         where a state is unpacked, before it is moved in
+    <raw root>/<source>/.vesper/unpacked/<archive>/<state>.whole    its members, once all of them are unpacked
+    <raw root>/<source>/.vesper/unpacked/<archive>/<state>.gone     members of a state that must go
+
+An archive's folder may be the raw folder itself, with plain files and other archives' members in it: so members are
+known by their names, not by where they lie. Killed at any moment, a second run ends it, whichever state it asks for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from pipelines.storage.whole_files import whole_file
+from schemas.ids import digest
+
+FOLDER = ".vesper/unpacked"
+
+
+class Unpacked:
+    """One archive, whose members belong below `place` in the raw folder `target`, in one state (plain data that differs
+    wherever the archive's bytes do)."""
+
+    def __init__(self, target: Path, place: Path, archive: str, state: Any) -> None:
+        self._target, self._place = target.resolve(), place.resolve()
+        self._home = target / FOLDER / digest(archive)[:16]
+        name = digest([self._place.relative_to(self._target).as_posix(), state])[:16]
+        self._fresh, self._whole = self._home / name, self._home / f"{name}.whole"
+
+    @property
+    def known(self) -> bool:
+        """Whether it is told which members any state of it has left."""
+        return any(self._home.glob("*.whole")) or any(self._home.glob("*.gone"))
+
+    @property
+    def stands(self) -> bool:
+        """Whether the members of this state were moved in, and nothing of another is left to do."""
+        return self._place.is_dir() and list(self._home.glob("[!.]*")) == [self._whole]
+
+    def unpack(self, into: Callable[[Path], int]) -> None:
+        """Have `into` unpack the archive into a folder where only what a killed run unpacked of the same state lies.
+        Nothing is done if all of it is unpacked already. Raises what `into` raises."""
+        for path in self._home.glob("*"):
+            if path.suffix == ".whole" and path != self._whole:
+                path.replace(path.with_suffix(".gone"))
+            elif path.is_dir() and path != self._fresh:
+                shutil.rmtree(path)
+        if self._whole.exists() and (self._fresh.is_dir() or self._place.is_dir()):
+            return
+        if self._whole.exists():  # somebody removed the folder: until it is whole again, the list doesn't hold
+            self._whole.replace(self._whole.with_suffix(".gone"))
+        into(self._fresh)
+        below = self._place.relative_to(self._target)
+        files = (path for path in self._fresh.rglob("*") if path.is_file())
+        names = sorted((below / path.relative_to(self._fresh)).as_posix() for path in files)
+        with whole_file(self._whole, lasting=True, alone=True) as part:
+            part.write_text(json.dumps(names), encoding="utf-8")
+
+    def members(self) -> set[str]:
+        """Names, relative to the raw folder, of this state's members; empty if they were never listed."""
+        return set(json.loads(self._whole.read_bytes())) if self._whole.exists() else set()
+
+    def remove_others(self, keep: Collection[str]) -> list[str]:
+        """Remove members of other states but those whose names are in `keep`; what was there, in order."""
+        gone = {name for path in self._home.glob("*.gone") for name in json.loads(path.read_bytes())}
+        removed = []
+        for name in sorted(gone - set(keep)):
+            path = self._target / name
+            if path.is_file():
+                path.unlink()
+                removed.append(name)
+                with contextlib.suppress(OSError):  # until a folder isn't empty
+                    for parent in path.relative_to(self._target).parents[:-1]:
+                        (self._target / parent).rmdir()
+        return removed
+
+    def move_in(self) -> None:
+        """Give what `unpack` unpacked its names."""
+        for path in sorted(self._fresh.rglob("*")):
+            if path.is_file():
+                named = self._place / path.relative_to(self._fresh)
+                named.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(path, named)
+        shutil.rmtree(self._fresh, ignore_errors=True)
+
+    def forget_others(self) -> None:
+        """The last step: what other states left is removed."""
+        for path in self._home.glob("*.gone"):
+            path.unlink()
