@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     home = named_home()
     parser.epilog = f"example: {EXAMPLE}"
     parser.add_argument("--out", type=Path, default=home, help="the store ($VESPER_HOME); its rounds go on from there")
-    parser.add_argument("--rounds", type=int, default=1, help="rounds to add (1)")
+    parser.add_argument("--rounds", type=int, default=1,
+                        help="rounds to add (1); those killed or failing their checks go on first")  # fmt: skip
     parser.add_argument("--ground", choices=sorted(GROUNDS), default="fsm", help="where tasks are proposed (fsm)")
     parser.add_argument("--targets", type=int, default=12, help="sites or apps (12)")
     parser.add_argument("--tasks", type=int, default=24, help="tasks a round (24)")
@@ -51,7 +53,8 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base-url", help="of an OpenAI-protocol server, for all that says model here, and --propose")
     parser.add_argument("--model", help="the model's name on that server")
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint folder, for --policy checkpoint")
-    parser.add_argument("--propose", action="store_true", help="let the model at --base-url propose tasks as well")
+    parser.add_argument("--propose", action="store_true", help="let the model at --base-url propose tasks as well; "
+                        "the scripted policy can't do them")  # fmt: skip
     parser.add_argument("--writer", choices=("embedded", "model"), default="embedded",
                         help="who words what recorded walks achieved (embedded)")  # fmt: skip
     parser.add_argument("--actions", type=int, default=1, metavar="K",
@@ -85,8 +88,8 @@ def generate(options: argparse.Namespace) -> int:
     """Run the rounds and print a line for each; with `--journal` only show that one."""
     if options.journal is not None:
         return _show(options.journal)
-    from generators.generation.feedback import rounds_of
-    from generators.generation.loop import TRAJECTORIES, VERIFIED, LoopConfig
+    from generators.generation.feedback import rounds_to_make
+    from generators.generation.loop import TRAJECTORIES, LoopConfig
     from generators.generation.rounds import run_round
     from generators.generation.tasks.demonstrations import shown
     from pipelines.store import Store
@@ -102,10 +105,9 @@ def generate(options: argparse.Namespace) -> int:
         faults=options.faults, late=options.late,
     )  # fmt: skip
     store = Store(options.out)
-    first = len(rounds_of(store, VERIFIED)) + 1
     print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)
     with _parts(options, store) as (parts, policies):
-        for number in range(first, first + options.rounds):
+        for number in islice(rounds_to_make(store), options.rounds):
             acting = shown(policies, store, number, options.demonstrations)
             made = run_round(store, number, config, replace(parts, policies=_always(acting)))
             values = "".join(f"{_shown(made.counts[name]):>16}" for name in COLUMNS)
@@ -129,7 +131,7 @@ def _always(policies: PolicyMaker) -> Callable[[LoopConfig], PolicyMaker]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.1%}" if isinstance(value, float) else str(value)
+    return "-" if value is None else f"{value:.1%}" if isinstance(value, float) else str(value)
 
 
 def _show(path: Path) -> int:
@@ -141,9 +143,10 @@ def _show(path: Path) -> int:
     attempts = read_journal(path.parent, path.name.removesuffix(SUFFIX))
     for name, one in sorted(attempts.items()):
         ended = one.trajectory.ended if one.trajectory is not None else "open"
+        before = f", lost {one.reopened} times before" if one.reopened else ""
         broken = f"  last failure: {one.broken[-1]}" if one.broken else ""
         print(f"{name}  {one.policy} on {one.device or 'no device'}: {len(one.turns)} turns, {ended}, resumed "
-              f"{one.resumed}, anew {one.anew}{broken}")  # fmt: skip
+              f"{one.resumed}, anew {one.anew}{before}{broken}")  # fmt: skip
     print(f"{len(attempts)} attempts, {sum(one.trajectory is not None for one in attempts.values())} ended")
     return 0
 
@@ -192,8 +195,7 @@ def _with_model(options: argparse.Namespace, ground: Any, catalogue: Any, client
 
     found: dict[str, Any] = dict(arms(ground, catalogue, ModelWriter(client) if options.writer == "model" else None))
     if options.propose:
-        platform = "mobile" if ground.name == "phone" else "web"
-        found["openai"] = OpenAIProposer(ground, catalogue, client, platform)
+        found["openai"] = OpenAIProposer(ground, catalogue, client)
     return found
 
 

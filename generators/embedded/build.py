@@ -2,6 +2,10 @@
 
 A source's bytes are a function of (size, seed, code version, the machine's Chromium and fonts). The folder is built
 beside its place and moved there whole; a receipt with every file's sha256 makes a second call do nothing.
+
+The receipt also tells the generator's files from those of others, which are never deleted. So it names every file that
+stands in the folder, whatever ends the process: the old folder is moved away first, then the receipt is put, then the
+new folder.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from generators.embedded.defects import DefectRates, Truth
 from generators.embedded.recording import Episode, Plan, Tally, record, with_splits
 from pipelines.raw.rawdata import register_raw
 from pipelines.storage.manifest import Manifest, file_sha256
-from pipelines.store import Store
+from pipelines.storage.whole_files import PREFIX
+from pipelines.store import Store, put_text
 from schemas.ids import digest
 
 Size = Literal["tiny", "demo"]
@@ -231,16 +236,28 @@ def _receipt(raw_dir: Path) -> Path:
     return raw_dir.parent / "_receipts" / f"{raw_dir.name}.json"
 
 
+def _read_receipt(raw_dir: Path) -> dict[str, Any] | None:
+    """The receipt; None if there is none or it can't be read."""
+    try:
+        receipt: Any = json.loads(_receipt(raw_dir).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    whole = isinstance(receipt, dict) and all(isinstance(receipt.get(key), dict) for key in ("files", "counts"))
+    return receipt if whole else None
+
+
+def _names(raw_dir: Path) -> set[str]:
+    """Files of the folder, but for what a process left that was killed while it put one (`whole_files`)."""
+    found = (p for p in raw_dir.rglob("*") if p.is_file() and not p.name.startswith(PREFIX))
+    return {p.relative_to(raw_dir).as_posix() for p in found}
+
+
 def _is_there(raw_dir: Path, wanted: str) -> dict[str, Any] | None:
     """The receipt, if it was written for this config and every file still has its bytes."""
-    path = _receipt(raw_dir)
-    if not path.is_file():
+    receipt = _read_receipt(raw_dir)
+    if receipt is None or receipt.get("config") != wanted:
         return None
-    receipt: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if receipt["config"] != wanted:
-        return None
-    found = {p.relative_to(raw_dir).as_posix() for p in raw_dir.rglob("*") if p.is_file()}
-    if found != set(receipt["files"]) or not _truth(raw_dir).is_file():
+    if _names(raw_dir) != set(receipt["files"]) or not _truth(raw_dir).is_file():
         return None
     return receipt if all(file_sha256(raw_dir / name) == sha for name, sha in receipt["files"].items()) else None
 
@@ -252,9 +269,9 @@ def _truth(raw_dir: Path) -> Path:
 def build_raw(store: Store, source: str, raw_dir: Path, *, size: Size = "demo", seed: int = 0) -> Manifest:
     """Make sure that `raw_dir` holds the embedded data of `source`, and commit `raw/<source>`.
 
-    Files already there for this config (checked by sha256) are left alone. The truth about planted defects goes to
-    `<raw_dir's parent>/_truth/<source>.jsonl`. Raises `ValueError` for an unknown source or a folder that holds
-    files which this function didn't write.
+    Files already there for this config (checked by sha256) are left alone, those of another config and damaged ones are
+    made again. The truth about planted defects goes to `<raw_dir's parent>/_truth/<source>.jsonl`. Raises `ValueError`
+    for an unknown source, and for a folder with files that no readable receipt names: they may be anybody's.
     """
     raw_dir = Path(raw_dir)
     if source not in MAKERS:
@@ -267,30 +284,43 @@ def build_raw(store: Store, source: str, raw_dir: Path, *, size: Size = "demo", 
     return register_raw(store, source, raw_dir, extra=receipt["counts"])
 
 
+def _refuse_files_of_others(source: str, raw_dir: Path) -> None:
+    """Raises `ValueError` where the folder holds a file that the receipt doesn't name."""
+    receipt, found = _read_receipt(raw_dir), _names(raw_dir)
+    strange = sorted(found - set(receipt["files"] if receipt is not None else ()))
+    if not strange:
+        return
+    beside = f"_receipts/{_receipt(raw_dir).name}"
+    why = (f"that {beside} doesn't name" if receipt is not None else f"and {beside} can't be read"
+           if _receipt(raw_dir).is_file() else f"but there is no {beside}")  # fmt: skip
+    raise ValueError(
+        f"raw/{source}: {raw_dir.name}/ holds {len(strange)} files {why}, such as {strange[0]!r:.120}: nothing tells "
+        "that the generator wrote them. If they are yours, move them elsewhere or register them as they are; if the "
+        "generator made them once, delete the folder and run it again"
+    )
+
+
 def _build(raw_dir: Path, config: RawConfig, wanted: str) -> dict[str, Any]:
-    if raw_dir.exists() and any(raw_dir.iterdir()) and not _receipt(raw_dir).is_file():
-        raise ValueError(
-            f"raw/{config.source}: {raw_dir.name}/ holds files that the generator didn't write; "
-            "point it at an empty folder, or register those files as they are"
-        )
-    partial = raw_dir.parent / "_partial" / f"{raw_dir.name}-{os.getpid()}"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    _refuse_files_of_others(config.source, raw_dir)
+    beside = raw_dir.parent / "_partial" / f"{raw_dir.name}-{os.getpid()}"
+    new, old = beside / "new", beside / "old"
+    shutil.rmtree(beside, ignore_errors=True)
+    new.mkdir(parents=True)
     try:
-        made = make(partial, config)
-        files = {p.relative_to(partial).as_posix(): file_sha256(p) for p in sorted(partial.rglob("*")) if p.is_file()}
-        defects.write_truth(_truth(raw_dir), made.truths)
+        made = make(new, config)
+        files = {p.relative_to(new).as_posix(): file_sha256(p) for p in sorted(new.rglob("*")) if p.is_file()}
         receipt = {
             "config": wanted,
             "files": files,
             "counts": {"size": config.size, "seed": config.seed, **made.counts},
         }
-        _receipt(raw_dir).parent.mkdir(parents=True, exist_ok=True)
-        _receipt(raw_dir).unlink(missing_ok=True)
+        _refuse_files_of_others(config.source, raw_dir)  # rendering takes minutes: somebody may have put files there
+        # In this order, see the module. The truth goes with the folder, so it changes while there is none either.
         if raw_dir.exists():
-            shutil.rmtree(raw_dir)
-        partial.replace(raw_dir)
-        _receipt(raw_dir).write_text(json.dumps(receipt, indent=1, sort_keys=True), encoding="utf-8")
+            raw_dir.replace(old)
+        defects.write_truth(_truth(raw_dir), made.truths)
+        put_text(_receipt(raw_dir), json.dumps(receipt, indent=1, sort_keys=True))
+        new.replace(raw_dir)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(beside, ignore_errors=True)
     return receipt

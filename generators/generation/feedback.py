@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
-from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, round_number
+from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, round_name, round_number
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
 from generators.generation.tasks.catalogue import Catalogue, Outcome
@@ -29,12 +30,29 @@ def promote(store: Store) -> dict[str, Any]:
     rounds = verified_rounds(store)
     data = {name: manifest.data_version for name, manifest in rounds.items()}
     versions = {name: found.version for name, found in rounds.items()}
-    return freeze(store.home, FEEDBACK, {"digest": digest(data)[:16], "rounds": versions, "data": data})
+    return freeze(store.home, FEEDBACK, {"digest": _digest(data), "rounds": versions, "data": data})
+
+
+def verified_mark(store: Store) -> str:
+    """Digest that `promote` would promote; "" while no round is verified."""
+    rounds = verified_rounds(store)
+    return _digest({name: manifest.data_version for name, manifest in rounds.items()}) if rounds else ""
+
+
+def _digest(data: dict[str, str]) -> str:
+    return digest(data)[:16]
 
 
 def rounds_of(store: Store, asset: str) -> list[str]:
     """Rounds of an asset that have a folder, in order."""
     return sorted(path.name for path in store.root(asset).glob("round_*") if path.is_dir())
+
+
+def rounds_to_make(store: Store) -> Iterator[int]:
+    """Numbers of rounds without verdicts, in order and without end, each looked up when it is asked for. A round that
+    was killed, or whose blocking checks failed, is among them: what it has made already is there, and its tasks are
+    what later rounds are held against."""
+    return (number for number in count(1) if store.current(f"{VERIFIED}/{round_name(number)}") is None)
 
 
 def verified_rounds(store: Store) -> dict[str, Manifest]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from generators.environments.evaluators import has_rule
 from generators.generation.grounds.ground import Ground
 from generators.generation.tasks.contract import Trajectory
 from generators.generation.tasks.proposers import Proposal
@@ -14,25 +15,34 @@ from generators.generation.verify import Verdict
 def figures(
     ground: Ground, proposals: Mapping[str, Proposal], trajectories: Sequence[Trajectory], verdicts: Sequence[Verdict]
 ) -> dict[str, Any]:
-    """Counts of a round. `executed` leaves infrastructure failures out; `yield` = verified / executed; `feasible` and
-    `false positives` are by the world's truth, `policy success` = done by truth / feasible."""
+    """Counts of a round. `executed` leaves infrastructure failures out; `yield` = verified / executed.
+
+    What is said by the world's truth is said of the executed tasks that a rule decides (`with a rule`), for no world
+    knows of any other whether it was done: `feasible` and `true yield` are shares of those, `policy success` = done by
+    truth / feasible, `false positives` and `missed` compare verdicts with the truth. A share of nothing is None."""
     counted = [(done, verdict) for done, verdict in zip(trajectories, verdicts, strict=True)
                if verdict.failure_kind != "infrastructure"]  # fmt: skip
-    feasible = [ground.shortest(done.contract) is not None for done, _ in counted]
-    true = [ground.true(done.contract, done.end_state, done.answer) for done, _ in counted]
     verified = [verdict.verified for _, verdict in counted]
-    executed = max(len(counted), 1)
+    ruled = [(done, verdict) for done, verdict in counted if has_rule(done.contract.evaluator)]
+    feasible = [ground.shortest(done.contract) is not None for done, _ in ruled]
+    true = [ground.true(done.contract, done.end_state, done.answer) for done, _ in ruled]
+    by_rule = [verdict.verified for _, verdict in ruled]
     by_arm: dict[str, Any] = {}
     for arm in sorted({proposal.arm for proposal in proposals.values()}):
         own = [v for (done, _), v in zip(counted, verified, strict=True) if proposals[done.contract.task_id].arm == arm]
-        by_arm[f"yield of {arm}"] = round(sum(own) / len(own), 4) if own else None
+        by_arm[f"yield of {arm}"] = _share(sum(own), len(own))
     return {
         "trajectories": len(trajectories), "executed": len(counted), "verified": sum(verified),
         "different trajectories": len({done.trajectory_id for done in trajectories}),
-        "yield": round(sum(verified) / executed, 4), "feasible": round(sum(feasible) / executed, 4),
-        "policy success": round(sum(t for t, f in zip(true, feasible, strict=True) if f) / max(sum(feasible), 1), 4),
-        "true yield": round(sum(true) / executed, 4),
-        "false positives": sum(v and not t for v, t in zip(verified, true, strict=True)),
-        "missed": sum(t and not v for v, t in zip(verified, true, strict=True)),
+        "yield": _share(sum(verified), len(verified)), "with a rule": len(ruled),
+        "verified with a rule": sum(by_rule), "feasible": _share(sum(feasible), len(ruled)),
+        "policy success": _share(sum(t for t, f in zip(true, feasible, strict=True) if f), sum(feasible)),
+        "true yield": _share(sum(true), len(ruled)),
+        "false positives": sum(v and not t for v, t in zip(by_rule, true, strict=True)),
+        "missed": sum(t and not v for v, t in zip(by_rule, true, strict=True)),
         **by_arm,
     }  # fmt: skip
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None

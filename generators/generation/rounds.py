@@ -12,7 +12,7 @@ A round learns from promoted rounds before it and from nothing else, and records
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -36,18 +36,22 @@ from generators.generation.round_figures import figures
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.tasks.bank import TaskBank
-from generators.generation.tasks.contract import Contract
+from generators.generation.tasks.contract import Contract, Trajectory
 from generators.generation.tasks.proposers import Proposed, propose
 from generators.generation.tasks.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.verify import Verifier
 from generators.task_pool import STRATA
-from pipelines.storage.manifest import Check, Manifest
+from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.duplicates.embedding import Embedder
 from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns
 
 CODE_VERSION = "1"
+BANK_VERSION = "2"
+"""Of the bank; 2: `closest` is about the round's own tasks."""
+REOPENINGS = 5
+"""How often an execution that was lost to infrastructure is begun anew by another call."""
 FALSE_POSITIVES = 0.02
 """Share of verified trajectories that the world's truth may contradict."""
 
@@ -100,21 +104,24 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     data = {manifest.asset: manifest.data_version for manifest in [*rests, *pinned]}
     plain = {"loop": config.plain(), "data": data, "model": embedder.identity,
              "proposers": "embedded" if parts.proposers is None else "given"}  # fmt: skip
-    spec = PartSpec("all", digest([CODE_VERSION, plain]))
+    spec = PartSpec("all", digest([BANK_VERSION, plain]))
 
     def make(out: PartWriter) -> dict[str, Any]:
         catalogue = learned(store, pinned)
-        known = _instructions(pool) if pool is not None else []  # its tasks may well be like one another
+        known = _instructions(pool) if pool is not None else []
         bank = TaskBank(embedder, config.epsilon, [*known, *(text for m in earlier for text in _instructions(m))])
+        before = len(bank.texts)
         given = parts.proposers(ground, catalogue) if parts.proposers is not None else None
         found = propose(ground, catalogue, bank, config.quotas, config.seed * 1009 + number, given)
         out.table("tasks", Tasks.table(sorted((p.contract.as_row() for p in found.proposals), key=_task_id)))
         out.table("proposals", Proposals.table(sorted((proposal_row(p) for p in found.proposals), key=_task_id)))
         out.table("refused", Refused.table(asdict(rejected) for rejected in found.rejected))
-        closest = round(bank.closest_pair(len(known)), 6)
+        # Only what this round admits was held against all others: tasks of the pool may well be like one another, and
+        # today's pool, or today's epsilon, isn't the one that earlier rounds were held against.
+        closest = round(bank.closest_pair(before), 6)
         return {**_proposal_counts(found), "closest": closest, "bank": len(bank.texts), **config.pins}
 
-    with store.build(f"{BANK}/{name}", code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
+    with store.build(f"{BANK}/{name}", code_version=BANK_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
         checks = [
             Check("no two tasks of the bank are alike", counts["closest"] < config.epsilon, str(counts["closest"]),
@@ -147,7 +154,9 @@ def _proposal_counts(found: Proposed) -> dict[str, Any]:
 def build_trajectories(store: Store, number: int, config: LoopConfig, parts: LoopParts | None = None) -> Manifest:
     """`generation/trajectories/<round>`: `trajectories.jsonl` (hashed), table `trajectory_runs` beside it.
 
-    A journal under `generation/journals/<round>` holds every step; a killed run goes on from it.
+    A journal under `generation/journals` holds every step; a killed run goes on from it. Raises `StoreError` where more
+    than half was lost to infrastructure: nothing is committed then, and the next call executes anew what was lost (each
+    attempt `REOPENINGS` times) and nothing else.
     """
     parts = parts or LoopParts()
     name = round_name(number)
@@ -165,16 +174,19 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         survived = RunStatistics()
         folder = store.home / "generation" / "journals"
         with Journal(folder, f"{name}-{spec.inputs_digest[:12]}") as journal:
+            journal.reopen_lost(REOPENINGS)
             done = run_all(
                 contracts, pool, policies, journal, store=store, workers=parts.workers, seeds=(config.seed,),
                 limits=parts.limits, progress=parts.progress, statistics=survived,
             )  # fmt: skip
+        lost = [one for one in done if one.failure_kind == "infrastructure"]
+        if not _held(len(lost), len(done)):
+            raise StoreError(_outage(f"{TRAJECTORIES}/{name}", lost, len(done), journal))
         write_lines(out.path("trajectories.jsonl"), done)
         out.table("trajectory_runs", TrajectoryRuns.table(run_row(one) for one in done), hashed=False)
         ended = Counter(f"ended: {one.ended}" for one in done)
-        lost = sum(one.failure_kind == "infrastructure" for one in done)
         return {
-            "trajectories": len(done), "infrastructure failures": lost, "turns": sum(len(t.turns) for t in done),
+            "trajectories": len(done), "infrastructure failures": len(lost), "turns": sum(len(t.turns) for t in done),
             "device hours": round(sum(one.seconds for one in done) / 3600, 4), **dict(sorted(ended.items())),
             **({"hostile: planted": sum("attack" in one.extra for one in done),
                 "hostile: obeyed": sum(bool(one.extra.get("obeyed")) for one in done)} if config.hostile else {}),
@@ -189,9 +201,27 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         lost, whole = counts["infrastructure failures"], counts["trajectories"]
         checks = [
             Check("every task was executed", whole == bank.counts["tasks"], str(whole), str(bank.counts["tasks"])),
-            Check("infrastructure held", 2 * lost <= whole, f"{lost} of {whole} lost", "at most half"),
+            Check("infrastructure held", _held(lost, whole), f"{lost} of {whole} lost", "at most half"),
         ]
         return build.commit(counts=counts, checks=checks)
+
+
+def _held(lost: int, whole: int) -> bool:
+    return 2 * lost <= whole
+
+
+def _outage(asset: str, lost: Sequence[Trajectory], whole: int, journal: Journal) -> str:
+    """What to say where a round's executions were lost."""
+    failure, count = Counter(one.failure for one in lost).most_common(1)[0]
+    attempts = journal.attempts
+    spent = sum(attempts[one.trajectory_id].reopened >= REOPENINGS for one in lost)
+    todo = "and run it again: what was lost is executed anew, the rest isn't"
+    if not _held(spent, whole):
+        todo = (f"then delete {journal.path} and run it again, which executes the whole round: {spent} were begun anew "
+                f"{REOPENINGS} times and won't be again")  # fmt: skip
+    return (f"{asset}: expected at most half of the executions lost to infrastructure, found {len(lost)} of {whole}, "
+            f"{count} of them by {failure[:200]!r}; nothing was committed. Put the devices or the policy's server "
+            f"right, {todo}")  # fmt: skip
 
 
 def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopParts | None = None) -> Manifest:
@@ -221,10 +251,11 @@ def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopPar
     ) as build:
         counts = build.run_part(spec, make).counts
         once, wrong = counts["trajectories"] == counts["different trajectories"], counts["false positives"]
+        checked = counts.get("verified with a rule", counts["verified"])  # older rounds: every task had one
         checks = [
             Check("every trajectory once", once, str(counts["different trajectories"]), str(counts["trajectories"])),
-            Check("the world's truth contradicts few", wrong <= FALSE_POSITIVES * counts["verified"],
-                  f"{wrong} of {counts['verified']}", f"at most {FALSE_POSITIVES:.0%}", blocking=False),
+            Check("the world's truth contradicts few", wrong <= FALSE_POSITIVES * checked,
+                  f"{wrong} of {checked}", f"at most {FALSE_POSITIVES:.0%}", blocking=False),
         ]  # fmt: skip
         return build.commit(counts=counts, checks=checks)
 

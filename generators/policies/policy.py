@@ -55,6 +55,10 @@ class PolicyError(RuntimeError):
     """The policy's server failed for good: infrastructure, never a failure of the task."""
 
 
+class CannotDo(ValueError):
+    """This policy can't take on this task, now or ever: a failure of the task, never one of infrastructure."""
+
+
 @runtime_checkable
 class Policy(Protocol):
     """Deterministic by `seed` unless a live model stands behind it. One episode at a time an object."""

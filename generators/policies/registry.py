@@ -14,7 +14,7 @@ from generators.environments.world import World
 from generators.generation.execution.scheduling import PolicyMaker
 from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Guide
-from generators.policies.policy import Policy
+from generators.policies.policy import CannotDo, Policy
 
 if TYPE_CHECKING:
     from generators.policies.demonstrations import DemonstrationMemory
@@ -27,8 +27,8 @@ Paths = Callable[[Contract], "Sequence[RecordedStep] | None"]
 
 def guide_for(contract: Contract, paths: Paths | None = None, world: World | None = None) -> Guide:
     """The guide of a contract: its recorded path if there is one, else that of its app's plan, else of its evaluator's
-    world. `world`: the open one that it is carried out in, which MiniWoB++'s guide reads. Raises `ValueError` where
-    there is none."""
+    world. `world`: the open one that it is carried out in, which MiniWoB++'s guide reads. Raises `CannotDo` where there
+    is none, as for a task that annotators decide, and `ValueError` for a page that isn't open in this process."""
     from generators.policies.plan_guides import PhoneGuide, RecordedGuide
 
     path = paths(contract) if paths is not None else None
@@ -46,8 +46,8 @@ def guide_for(contract: Contract, paths: Paths | None = None, world: World | Non
         return PhoneGuide()
     if rule == "miniwob_raw_reward" and world is not None:
         return _page_guide(contract, world)
-    raise ValueError(f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
-                     f"task of an FSM site, the phone, MiniWoB++ or an app, or a recorded path")  # fmt: skip
+    raise CannotDo(f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
+                   f"task of an FSM site, the phone, MiniWoB++ or an app, or a recorded path")  # fmt: skip
 
 
 def _page_guide(contract: Contract, world: World) -> Guide:

@@ -72,9 +72,83 @@ def test_a_second_call_renders_nothing_and_damage_is_mended(
 def test_files_of_others_are_never_overwritten(store: Store, tmp_path: Path) -> None:
     (tmp_path / "aitw").mkdir()
     (tmp_path / "aitw" / "mine.txt").write_text("precious")
-    with pytest.raises(ValueError, match="didn't write"):
+    with pytest.raises(ValueError, match=r"there is no _receipts/aitw.json, such as 'mine.txt'.*delete the folder"):
         build_raw(store, "aitw", tmp_path / "aitw", size="tiny")
     assert (tmp_path / "aitw" / "mine.txt").read_text() == "precious"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source of one small file, other bytes for every seed, without a browser."""
+    from generators.embedded import build
+
+    def write(root: Path, config: build.RawConfig) -> build.Made:
+        (root / f"{config.seed % 2}.txt").write_text(f"of seed {config.seed}")
+        return build.Made([], {"episodes": 1})
+
+    monkeypatch.setattr(build, "MAKERS", {"aitw": write})
+
+
+@pytest.mark.parametrize("killed_at", ["replace", "write_truth", "put_text", "rmtree"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_kill_anywhere_leaves_what_the_next_run_takes_for_its_own(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None, killed_at: str, first: bool
+) -> None:
+    from generators.embedded import build
+
+    class Killed(BaseException):
+        pass
+
+    folder, calls = tmp_path / "raw" / "aitw", []
+    if not first:
+        build_raw(store, "aitw", folder, size="tiny", seed=1)
+    owner, name = {
+        "replace": (build.Path, "replace"), "write_truth": (build.defects, "write_truth"),
+        "put_text": (build, "put_text"), "rmtree": (build.shutil, "rmtree"),
+    }[killed_at]  # fmt: skip
+    true = getattr(owner, name)
+
+    def until(number: int) -> Callable[..., object]:
+        def call(*given: object, **options: object) -> object:
+            calls.append(name)
+            if len(calls) > number:  # dead from here on: what tidies up doesn't run either
+                raise Killed
+            return true(*given, **options)
+
+        return call
+
+    for number in range(4):
+        calls.clear()
+        with monkeypatch.context() as dying:
+            dying.setattr(owner, name, until(number))
+            try:
+                build._build(folder, build.RawConfig("aitw", "tiny", 2, build.DefectRates()), "wanted")
+            except Killed:
+                pass
+        build_raw(store, "aitw", folder, size="tiny", seed=2)  # not refused, and whole
+        assert {p.name: p.read_text() for p in folder.iterdir()} == {"0.txt": "of seed 2"}
+        if first:
+            build.shutil.rmtree(folder)
+
+
+def test_files_that_the_receipt_doesnt_name_are_somebody_elses(store: Store, tmp_path: Path, quick: None) -> None:
+    folder, receipt = tmp_path / "raw" / "aitw", tmp_path / "raw" / "_receipts" / "aitw.json"
+    build_raw(store, "aitw", folder, size="tiny")
+    (folder / ".put-xyz").write_text("what a killed process left")
+    build_raw(store, "aitw", folder, size="tiny")
+    assert (folder / ".put-xyz").exists()  # nothing was made again for that
+    (folder / "mine.txt").write_text("precious")
+    for seed in (0, 1):
+        with pytest.raises(ValueError, match=r"1 files that _receipts/aitw.json doesn't name, such as 'mine.txt'"):
+            build_raw(store, "aitw", folder, size="tiny", seed=seed)
+    (folder / "mine.txt").unlink()
+    receipt.write_text(receipt.read_text()[:40])
+    with pytest.raises(ValueError, match=r"holds 1 files and _receipts/aitw.json can't be read.*run it again"):
+        build_raw(store, "aitw", folder, size="tiny")
+    assert (folder / "0.txt").read_text() == "of seed 0"
+    (folder / "0.txt").unlink()
+    build_raw(store, "aitw", folder, size="tiny")  # without files a torn receipt stops nobody
+    assert (folder / "0.txt").read_text() == "of seed 0" and receipt.read_text().endswith("}")
 
 
 def test_an_unknown_source_is_refused_by_name(store: Store, tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def test_links_stay_in_the_folder(world: WebWorld) -> None:
         world.act(PressBack())  # not farther back than the start
     assert world.state()["page"] == "index.html"
     world.act(Launch(url="lists.html"))
-    world.act(Launch(url=(world.folder.parent / "secret.html").as_uri()))
+    for away in ((world.folder.parent / "secret.html").as_uri(), "http://[news", "file://[news/lists.html"):
+        world.act(Launch(url=away))
     assert world.state()["page"] == "lists.html"
     world.act(Hotkey(("alt", "left")))
     assert world.state()["page"] == "index.html"
@@ -76,6 +77,13 @@ def test_links_stay_in_the_folder(world: WebWorld) -> None:
         world.act(Drag((1, 1), (9, 9)))
     with pytest.raises(WorldError, match="no key is named 'nonsense'"):
         world.act(Hotkey(("ctrl", "nonsense")))
+
+
+def test_a_link_that_is_no_address_leads_nowhere(world: WebWorld) -> None:
+    begin(world)
+    world.page.evaluate("document.querySelector('nav a').setAttribute('href', 'http://[news')")
+    press(world, "Home")
+    assert world.state()["page"] == "index.html" and world.state()["blocked"] == 1
 
 
 def test_a_script_that_leaves_the_folder_is_stopped(world: WebWorld) -> None:
@@ -99,6 +107,10 @@ def test_state_tells_what_was_done(world: WebWorld) -> None:
     assert state["expanded"][at["Opening hours"]] is True and state["expanded"][at["More about us"]] is False
     assert state["active"] == {at["Reviews"]: True} and state["shown"] == {"#less": True}
     world.act(Scroll(direction="down"))
+    assert world.state()["scroll"] == 400
+    world.act(Scroll((500, 300), (500, 700)))  # a path alone says the direction too
+    assert world.state()["scroll"] == 0
+    world.act(Scroll((500, 700), (500, 300)))
     assert world.state()["scroll"] == 400
     world.act(Scroll(direction="up"))
     world.act(Scroll(direction="up"))

@@ -67,7 +67,7 @@ def check_leaving(world: WebAppWorld, page: str) -> None:
     world.reset({"page": page})
     here = world.path
     assert here.startswith(page)
-    for away in ("https://example.org/", "file:///etc/passwd", "//example.org/", "javascript:alert(1)"):
+    for away in ("https://example.org/", "file:///etc/passwd", "//example.org/", "javascript:alert(1)", "http://[news"):
         world.act(Launch(url=away))
         assert world.path == here, away
     world.act(PressBack())

@@ -181,19 +181,14 @@ class Leases:
         """A lease on a free device (the one unused longest); else on the device of the lowest priority below the
         request's, whose lease ends; else a place in the queue. The same request again gives the same lease, or its
         place. Raises `LeaseEnded` if its lease has ended, `Unknown` if no registered device could ever suit."""
-        self.tick()
-        now = self.now()
-        found = self._db.execute("SELECT * FROM leases WHERE request = ?", (request.id,)).fetchone()
-        if found is not None:
-            return self._mine(found, request.holder)
-        queued = self._db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone()
-        if queued is not None:
-            if queued["holder"] != request.holder:
-                raise Unknown(f"request {request.id}: it isn't yours")
-            if now - queued["seen_at"] > self.rules.dead_s / 6:  # it may be asked for often
+        standing, now = self.look(request), self.now()
+        if isinstance(standing, Waiting):
+            old = request.id, now - self.rules.dead_s / 6  # it may be asked for often
+            if self._db.execute("SELECT 1 FROM requests WHERE id = ? AND seen_at < ?", old).fetchone():
                 with self._tables.transaction() as db:
                     db.execute("UPDATE requests SET seen_at = ? WHERE id = ?", (now, request.id))
-            return place(self._db, queued)
+        if standing is not None:
+            return standing
         with self._tables.transaction() as db:
             device = free_device(self._db, request)
             if device is None:
@@ -212,6 +207,19 @@ class Leases:
                  request.priority, request.ttl_s, request.idle_s, now),
             )  # fmt: skip
             return place(self._db, db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone())
+
+    def look(self, request: LeaseRequest) -> Lease | Waiting | None:
+        """What has become of a request that was asked for: its lease, its place in the queue, or None once it was
+        withdrawn or dropped. It isn't asked for again by this. Raises `LeaseEnded`, `Unknown` if it isn't the holder's.
+        """
+        self.tick()
+        found = self._db.execute("SELECT * FROM leases WHERE request = ?", (request.id,)).fetchone()
+        if found is not None:
+            return self._mine(found, request.holder)
+        queued = self._db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone()
+        if queued is not None and queued["holder"] != request.holder:
+            raise Unknown(f"request {request.id}: it isn't yours")
+        return None if queued is None else place(self._db, queued)
 
     def withdraw(self, request: str, holder: str) -> None:
         """Give up a request: out of the queue, or its lease released if it was granted meanwhile."""

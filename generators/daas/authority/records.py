@@ -34,7 +34,7 @@ class Rules:
     """How leases run. A holder beats every `heartbeat_s` and is dead after `dead_s` of silence; a lease ends after its
     TTL, or after `idle_s` without use; a device is quarantined after `quarantine_after` infrastructure failures in a
     row; a request that nobody asks for is dropped after `dead_s`. A gateway node not heard of for `node_dead_s` is
-    forgotten."""
+    forgotten. A long poll is answered within half of its silence (`dead_s` of a request, `node_dead_s` of a node)."""
 
     heartbeat_s: float = 10.0
     dead_s: float = 30.0
@@ -48,8 +48,8 @@ class Rules:
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_s < self.dead_s <= self.max_ttl_s or not 0 < self.ttl_s <= self.max_ttl_s:
             raise ValueError(f"rules: expected 0 < heartbeat_s < dead_s and ttl_s <= max_ttl_s, found {self}")
-        if self.quarantine_after < 1 or self.idle_s <= 0:
-            raise ValueError(f"rules: expected quarantine_after >= 1 and idle_s > 0, found {self}")
+        if self.quarantine_after < 1 or self.idle_s <= 0 or self.node_dead_s <= 0:
+            raise ValueError(f"rules: expected quarantine_after >= 1, idle_s > 0 and node_dead_s > 0, found {self}")
 
 
 @dataclass(frozen=True, slots=True)

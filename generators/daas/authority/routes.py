@@ -8,14 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from generators.daas.authority.leases import Leases
-from generators.daas.authority.records import DeviceRecord, DeviceState, Lease, LeaseRequest, NodeRecord, Unknown
+from generators.daas.authority.records import (
+    DeviceRecord,
+    DeviceState,
+    Lease,
+    LeaseRequest,
+    NodeRecord,
+    Unknown,
+    Waiting,
+)
 from generators.daas.config import ApiKey
 
 if TYPE_CHECKING:
     from generators.daas.authority.server import Authority
 
 MAX_WAIT_S = 20.0
-"""A long poll ends after it, whatever was asked for; it stays below the silence that drops a request."""
+"""A long poll ends after it, whatever was asked for."""
 
 Answer = tuple[int, Any]
 """HTTP status and JSON."""
@@ -47,6 +55,11 @@ class Call:
         if value is not None and (type(value) not in (int, float) or not 0 <= value < float("inf")):
             raise ValueError(f"{name}: expected seconds, found {str(value)[:80]!r}")
         return None if value is None else float(value)
+
+    def until(self, silence_s: float) -> float:
+        """When this long poll ends (monotonic): after the `wait_s` that it asks for, MAX_WAIT_S at most, and at half
+        the silence after which whoever polls is taken for gone, so that the next poll comes in time."""
+        return time.monotonic() + min(self.number("wait_s") or 0.0, MAX_WAIT_S, silence_s / 2)
 
 
 async def _list_devices(call: Call) -> Answer:
@@ -86,16 +99,20 @@ async def _lease(call: Call) -> Answer:
         call.get("request", str), call.key.name, call.get("protocol", str), tuple(call.get("labels", list, [])),
         call.get("device", str, ""), priority, call.number("ttl_s"), call.number("idle_s"),
     )  # fmt: skip
-    until = time.monotonic() + min(call.number("wait_s") or 0.0, MAX_WAIT_S)
-    while True:
-        before = call.leases.newest_change()
-        found = call.leases.ask(request)
-        if isinstance(found, Lease):
-            if call.leases.newest_change() != before:
-                call.authority.changed()
-            return 200, call.authority.grant(found)
+    until = call.until(call.leases.rules.dead_s)
+    before = call.leases.newest_change()
+    found: Lease | Waiting | None = call.leases.ask(request)
+    if call.leases.newest_change() != before:
+        call.authority.changed()
+    while isinstance(found, Waiting):
         if not await call.authority.wait(until):
             return 202, {"state": "waiting", "ahead": found.ahead}
+        # The client may have gone and withdrawn it, and nobody ends this call for that: asked for here once more, the
+        # request would come back and take a device that nobody uses.
+        found = call.leases.look(request)
+    if found is None:
+        return 202, {"state": "gone", "ahead": 0}  # a client that is still there asks anew
+    return 200, call.authority.grant(found)
 
 
 async def _withdraw(call: Call) -> Answer:
@@ -131,18 +148,21 @@ async def _lease_failed(call: Call) -> Answer:
 
 async def _fences(call: Call) -> Answer:
     me = NodeRecord(call.get("node", str), call.get("host", str), call.get("port", int))
-    if not call.get("leaving", bool, False):
+    leaving = call.get("leaving", bool, False)
+    if not leaving:
         is_new = me not in call.leases.nodes()
         call.leases.announce(me)
         if is_new:
             call.authority.changed()
     same = call.get("epoch", str, "") == call.authority.epoch
     after, known = call.get("after", int, 0) if same else 0, call.get("nodes", list, [])
-    until = time.monotonic() + min(call.number("wait_s") or 0.0, MAX_WAIT_S)
+    until = call.until(call.leases.rules.node_dead_s)
+    apart = (me.id,) if leaving else ()  # it knows itself still, and isn't listed any more: that is no news
+    known = [name for name in known if name not in apart]
     while True:
         change, floors = call.leases.floors(after)
         nodes = call.leases.nodes()
-        news = floors or not same or [node.id for node in nodes] != known
+        news = floors or not same or [node.id for node in nodes if node.id not in apart] != known
         if news or not await call.authority.wait(until):
             said = [node_json(node) for node in nodes]
             return 200, {"epoch": call.authority.epoch, "change": change, "floors": floors, "nodes": said}

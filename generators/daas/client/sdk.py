@@ -306,8 +306,12 @@ class Session:
 
     async def _connect(self, way: Endpoint | None) -> AsyncDevice:
         assert way is not None
-        entered = load_driver(self._driver)(way)
-        device = await entered.__aenter__()
+        connect = load_driver(self._driver)
+        try:
+            entered = connect(way)
+            device = await entered.__aenter__()
+        except ValueError as error:  # options that the driver doesn't take: this device is at fault, and no other
+            raise DeviceError(f"device {self.device}: {error}") from error
         self._opened = entered, device
         return device
 

@@ -80,8 +80,12 @@ class CdpPage:
     def crash(self) -> None:
         """The page's process is gone: nothing that waits for it will be answered."""
         self.crashed = True
+        self.end("the page has crashed; reset the device")
+
+    def end(self, reason: str) -> None:
+        """Nothing more comes from the page: who waits for it, or for its loading, waits no longer."""
         self._loaded.set()
-        self._connection.fail(self.session, "the page has crashed; reset the device")
+        self._connection.fail(self.session, reason)
 
     def _answer_dialog(self, kind: str, message: str) -> None:
         self.dialogs.append((kind, message[:MAX_TEXT]))

@@ -55,21 +55,22 @@
 
   // --- links and forms: the world follows them, within its folder
   let wish = '', sent = null;
+  const address = (url) => URL.canParse(url, document.baseURI) ? new URL(url, document.baseURI).href : String(url);  // what is none leads nowhere: the world says so
   window.addEventListener('click', (event) => {
     const link = event.target.closest && event.target.closest('a[href], area[href]');
     if (!link || event.defaultPrevented) return;
-    const to = new URL(link.href, document.baseURI), same = to.href.split('#')[0] === location.href.split('#')[0];
-    if (same && (to.hash || link.getAttribute('href').startsWith('#'))) return;
-    event.preventDefault(); wish = to.href;
+    const to = address(link.href), same = to.split('#')[0] === location.href.split('#')[0];
+    if (same && (to.split('#')[1] || link.getAttribute('href').startsWith('#'))) return;
+    event.preventDefault(); wish = to;
   });
   window.addEventListener('submit', (event) => {
     if (event.defaultPrevented) return;
     event.preventDefault();
     const form = event.target, values = {};
     for (const field of form.elements) if (field.name !== undefined && 'value' in field && field.type !== 'submit' && field.type !== 'button') values[key(field)] = ['checkbox', 'radio'].includes(field.type) ? field.checked : field.value;
-    sent = values; wish = new URL(form.getAttribute('action') || location.href, document.baseURI).href;
+    sent = values; wish = address(form.getAttribute('action') || location.href);
   });
-  window.open = (url) => { wish = url ? new URL(url, document.baseURI).href : ''; return null; };
+  window.open = (url) => { wish = url ? address(url) : ''; return null; };
 
   // --- keys: an element's path from the nearest ancestor with an id of its own, given when the page has settled
   const keys = new WeakMap(), taken = new Set();

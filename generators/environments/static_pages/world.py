@@ -31,7 +31,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action
+from schemas.actions import Action, scroll_direction
 from schemas.coordinates import OffScreen, box_to_unit
 from schemas.ids import digest
 
@@ -85,10 +85,10 @@ class WebWorld:
 
     def inner(self, url: str) -> str:
         """Relative name of the folder's page that a URL leads to; "" for anything else."""
-        parts = urlsplit(url)
-        if parts.scheme != "file":
-            return ""
         try:
+            parts = urlsplit(url)
+            if parts.scheme != "file":
+                return ""
             path = Path(unquote(parts.path)).resolve()
             path = path / "index.html" if path.is_dir() else path
             name = path.relative_to(self.folder).as_posix()
@@ -126,10 +126,11 @@ class WebWorld:
             self._follow(told["wish"])
 
     def _follow(self, url: str) -> None:
-        name, parts = self.inner(url), urlsplit(url)
+        name = self.inner(url)
         if not name:
             self._blocked += 1
             return
+        parts = urlsplit(url)
         tail = (f"?{parts.query}" if parts.query else "") + (f"#{parts.fragment}" if parts.fragment else "")
         self._go((self.folder / name).as_uri() + tail)
 
@@ -197,7 +198,10 @@ class WebWorld:
         self._settle(ACT_MS)
 
     def _scroll(self, action: Scroll) -> None:
-        x, y = _WHEEL.get(action.direction, (0, 0))
+        direction = action.direction
+        if not direction and action.start and action.end:
+            direction = scroll_direction(action.start, action.end)
+        x, y = _WHEEL.get(direction, (0, 0))
         at = self.pixel(action.start) if action.start else self.pixel((500, 500))
         self.page.evaluate("([x, y, dx, dy]) => vesperScroll(x, y, dx, dy)", [*at, x * SCROLL_PX, y * SCROLL_PX])
         self._settle(ACT_MS)

@@ -38,12 +38,14 @@ def need(package: str, extra: str = "webapps") -> None:
 
 @dataclass
 class Server:
-    """A running app. `port` on 127.0.0.1; `folder` holds its data and its log."""
+    """A running app. `port` on 127.0.0.1; `folder` holds its data and its log; `ready` is an address that it answers
+    (with any status below 500) whenever it is well."""
 
     name: str
     port: int
     folder: Path
     process: subprocess.Popen[bytes]
+    ready: str
 
     @property
     def origin(self) -> str:
@@ -70,6 +72,13 @@ class Server:
         finally:
             wire.close()
 
+    def check(self, limit_s: float = CALL_S) -> None:
+        """Raises `WorldError` where the app isn't well. One that is, and still answers an address with an error, has
+        been asked for something that it doesn't have: that is whoever asked, and not the app."""
+        status, _ = self.call(self.ready, limit_s=limit_s)
+        if status >= 500:
+            raise WorldError(f"{self.name}: {self.ready} was answered with {status}: {self.condition()}")
+
 
 @contextmanager
 def start_server(app: str, folder: Path, *, ready: str = "/") -> Iterator[Server]:
@@ -79,7 +88,7 @@ def start_server(app: str, folder: Path, *, ready: str = "/") -> Iterator[Server
         port, descriptor = listener.getsockname()[1], listener.fileno()
         command = ["-m", "generators.environments.webapps.serve", app, str(descriptor), str(folder)]
         process = _start(command, folder, {}, descriptor)
-    with _running(Server(app, port, folder, process), ready) as server:
+    with _running(Server(app, port, folder, process, ready)) as server:
         yield server
 
 
@@ -94,7 +103,7 @@ def start_command(app: str, folder: Path, module: Sequence[str], environment: Ma
         command = [sys.executable, "-m", *module, "-p", str(port)]
         process = _start(["-m", "generators.environments.webapps.guard", *command], folder, environment)
         try:
-            with _running(Server(app, port, folder, process), ready) as server:
+            with _running(Server(app, port, folder, process, ready)) as server:
                 yield server
             return
         except _EndedAtOnce:
@@ -115,9 +124,9 @@ def _start(command: Sequence[str], folder: Path, more: Mapping[str, str], *kept:
 
 
 @contextmanager
-def _running(server: Server, ready: str) -> Iterator[Server]:
+def _running(server: Server) -> Iterator[Server]:
     try:
-        _wait_ready(server, ready)
+        _wait_ready(server)
         yield server
     finally:
         _stop(server.process)
@@ -129,20 +138,17 @@ def environment_of(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "HOME": str(folder), "PYTHONUNBUFFERED": "1", "TZ": "UTC", **more}
 
 
-def _wait_ready(server: Server, path: str) -> None:
+def _wait_ready(server: Server) -> None:
     """The socket takes connections from the start, so the first request simply waits for the app."""
     end = time.monotonic() + START_S
     while True:
         try:
-            status, _ = server.call(path, limit_s=max(1.0, end - time.monotonic()))
-            if status < 500:
-                return
-            problem = f"{path} was answered with {status}"
+            server.check(max(1.0, end - time.monotonic()))
+            return
         except WorldError as error:
-            problem = str(error)
-        if server.process.poll() is not None or time.monotonic() > end:
-            kind = WorldError if server.process.poll() is None else _EndedAtOnce
-            raise kind(f"{server.name}: the server didn't start: {problem}: {server.condition()}")
+            if server.process.poll() is not None or time.monotonic() > end:
+                kind = WorldError if server.process.poll() is None else _EndedAtOnce
+                raise kind(f"{server.name}: the server didn't start: {error}") from None
         time.sleep(0.1)
 
 

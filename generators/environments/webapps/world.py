@@ -276,7 +276,10 @@ class WebAppWorld:
 
     def _launch(self, action: Launch) -> None:
         """A path of the app, alone or behind a loopback host (any port); what isn't the app's opens nothing."""
-        parts = urlsplit(action.url)
+        try:
+            parts = urlsplit(action.url)
+        except ValueError:  # no address
+            return
         if action.url.startswith("/") and not parts.netloc or parts.hostname in ("127.0.0.1", "localhost"):
             self._go((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
 

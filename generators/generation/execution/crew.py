@@ -1,8 +1,9 @@
 """A crew: threads that each hold one device at a time, and the watch over them.
 
 A call that hangs costs its worker and nobody else: it is given up and replaced, nothing that it says counts from then
-on, and its device is made to end the call. What workers do, and what becomes of a task whose worker was given up, each
-crew says itself.
+on, and its device is made to end the call. Where the call was the device's own, that is reported as its failure; a slow
+policy says nothing against the device that waits for it. What workers do, and what becomes of a task whose worker was
+given up, each crew says itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from typing import Generic, TypeVar
 
 from generators.browser import BrowserMissing, keep_browser
 from generators.generation.execution.devices import Device, DevicePool
-from generators.generation.execution.execute import InfrastructureFailure, Limits
+from generators.generation.execution.execute import (
+    DECIDE_S,
+    DEVICE_CALLS,
+    POLICY_CALLS,
+    InfrastructureFailure,
+    Limits,
+)
 from generators.generation.execution.journal import ClaimLost
 
 log = logging.getLogger(__name__)
@@ -117,7 +124,8 @@ class Crew(ABC, Generic[W]):
         worker.thread.start()
 
     def replace_hung(self) -> None:
-        """Give up the workers whose call has taken longer than `Limits.call_s`, and hire others."""
+        """Give up the workers whose call has taken longer than `Limits.call_s` (a policy's: `DECIDE_S`), and hire
+        others."""
         with self.lock:
             hung = [worker for worker in self.workers if self._hangs(worker)]
         for worker in hung:
@@ -136,17 +144,22 @@ class Crew(ABC, Generic[W]):
             if worker.thread is not None:
                 worker.thread.join(max(0.1, end - time.monotonic()))
                 if worker.thread.is_alive() and worker.device is not None:
-                    end_call(worker.device, "the run has ended")
+                    end_call(worker.device)  # not its failure: the run just doesn't wait any longer
 
     def _hangs(self, worker: W) -> bool:
         late = bool(worker.doing) and worker.doing not in self.calm
-        return late and not worker.given_up and time.monotonic() - worker.since > self.limits.call_s
+        return late and not worker.given_up and time.monotonic() - worker.since > self._longest(worker.doing)
+
+    def _longest(self, call: str) -> float:
+        """Seconds that a call may take."""
+        return max(DECIDE_S, self.limits.call_s) if call in POLICY_CALLS else self.limits.call_s
 
     def _give_up(self, worker: W) -> None:
         with self.lock:
             if not self._hangs(worker):
                 return
-            reason = f"{worker.doing} hangs: no answer within {self.limits.call_s:g} s"
+            reason = f"{worker.doing} hangs: no answer within {self._longest(worker.doing):g} s"
+            failure = reason if worker.doing in DEVICE_CALLS else ""
             log.warning("%s %d: %s", self.name, worker.number, reason)
             worker.given_up = True
             self.workers.remove(worker)
@@ -158,7 +171,7 @@ class Crew(ABC, Generic[W]):
             self.hire()
             self.lock.notify_all()
         if device is not None:
-            threading.Thread(target=end_call, args=(device, reason), daemon=True).start()
+            threading.Thread(target=end_call, args=(device, failure), daemon=True).start()
 
     # -- a worker's thread -----------------------------------------------------------------------------------------
 
@@ -244,9 +257,10 @@ class Crew(ABC, Generic[W]):
             worker.rest()
 
 
-def end_call(device: Device, reason: str) -> None:
-    """Make a device end a call that hangs; what that raises is logged."""
-    for end in (lambda: device.fail(reason), device.kill):
+def end_call(device: Device, failure: str = "") -> None:
+    """Make a device end a call that hangs, having reported its own `failure` if there was one; what that raises is
+    logged."""
+    for end in ([lambda: device.fail(failure)] if failure else []) + [device.kill]:
         try:
             end()
         except Exception as error:

@@ -23,7 +23,7 @@ from generators.environments.world import Observation, World, WorldError
 from generators.environments.wrappers.defects import injected
 from generators.environments.wrappers.hostile import Hostile
 from generators.generation.execution.journal import Claim, ClaimLost, Journal, JournalError
-from generators.generation.tasks.contract import Contract, Trajectory, Turn
+from generators.generation.tasks.contract import Contract, FailureKind, Trajectory, Turn
 from generators.policies.policy import Policy, PolicyError, Said, View
 from pipelines.storage.whole_files import sync
 from schemas.action_types import CallUser, Finished
@@ -36,15 +36,20 @@ Ended = Literal["finished", "asked", "steps", "unreadable", "failed"]
 BAD_START = "reset: "
 """How the reason begins where a world refused a contract's start."""
 DEVICE_CALLS = ("reset", "observe", "act", "replay", "state")
+POLICY_CALLS = ("begin", "decide", "recall")
+DECIDE_S = 900.0
+"""Seconds that one of `POLICY_CALLS` may take (`Limits.call_s`, where that is more). A model's server has a deadline of
+its own (`ChatEndpoint`: 5 minutes a question, rate limits apart), and a policy may ask it more than once a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """When an execution ends. Most steps = `step_factor` x expected + `step_extra`. `unreadable` and `invalid`: so many
     replies in a row that can't be read, or actions that can't be carried out. Seconds of wall time: `call_s` for one
-    look, decision or action, `attempt_s` for all of a try. `retries`: an attempt is given up after more infrastructure
-    failures than that without a step between them, or after more beginnings anew. `pause_s`: before the first retry;
-    it doubles up to 32 times that. `device_s`: how long to go on asking for a device while none is to be had."""
+    look or action (a decision may take `DECIDE_S`), `attempt_s` for all of a try. `retries`: an attempt is given up
+    after more infrastructure failures than that without a step between them, or after more beginnings anew. `pause_s`:
+    before the first retry; it doubles up to 32 times that. `device_s`: how long to go on asking for a device while none
+    is to be had."""
 
     step_factor: float = 2.0
     step_extra: int = 5
@@ -139,11 +144,17 @@ def give_up(contract: Contract, policy: str, seed: int, journal: Journal, reason
     """End an attempt that infrastructure failures have stopped too often. A start that its world refused every time is
     the task's own fault."""
     claim = journal.claim(contract, seed, policy, "")
+    broken = claim.attempt.broken
+    refused = bool(broken) and all(why.startswith(BAD_START) for why in broken)
+    return fail(claim, "task" if refused else "infrastructure", reason)
+
+
+def fail(claim: Claim, kind: FailureKind, reason: str) -> Trajectory:
+    """End an attempt where it stands, without a look at its world."""
     attempt = claim.attempt
-    refused = bool(attempt.broken) and all(why.startswith(BAD_START) for why in attempt.broken)
     done = Trajectory(
-        contract, policy, attempt.device, seed, tuple(attempt.turns), None, {}, "", "failed",
-        "task" if refused else "infrastructure", reason[:500], attempt.resumed, _seconds(attempt.turns),
+        attempt.contract, attempt.policy, attempt.device, attempt.seed, tuple(attempt.turns), None, {}, "", "failed",
+        kind, reason[:500], attempt.resumed, _seconds(attempt.turns),
         {"anew": attempt.anew, "broken": list(attempt.broken)},
     )  # fmt: skip
     claim.end(done)

@@ -8,7 +8,7 @@ alone may write: a worker that was given up can't add to what its successor does
 counted; damage anywhere else raises, since nothing says what stood there.
 
 Records, by "t": `begin` (an attempt from its first turn, with its contract), `resume` (it goes on elsewhere), `turn`,
-`broke` (an infrastructure failure, with its reason), `end`.
+`broke` (an infrastructure failure, with its reason), `end`, `reopen` (one that had ended lost is as if never begun).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class ClaimLost(RuntimeError):
 class Attempt:
     """An execution as far as it was recorded. `states` are the digests of the world's state before each turn ("" where
     the device told none). `resumed` and `anew` count how it survived failures, `broken` tells why; `stuck` of them came
-    one after the other, without a turn between them."""
+    one after the other, without a turn between them. `reopened`: how often it was lost and begun again all the same;
+    the rest tells of the time since."""
 
     contract: Contract
     seed: int
@@ -57,11 +58,17 @@ class Attempt:
     anew: int = 0
     stuck: int = 0
     broken: list[str] = field(default_factory=list)
+    reopened: int = 0
     trajectory: Trajectory | None = None
 
     @property
     def trajectory_id(self) -> str:
         return f"{self.contract.task_id}-{self.seed}"
+
+    @property
+    def lost(self) -> bool:
+        """Whether it has ended as a failure of infrastructure."""
+        return self.trajectory is not None and self.trajectory.failure_kind == "infrastructure"
 
 
 def turn_to_plain(turn: Turn) -> dict[str, Any]:
@@ -173,6 +180,12 @@ class Journal:
             self._stream.close()
 
     @property
+    def attempts(self) -> dict[str, Attempt]:
+        """All attempts, by id."""
+        with self._lock:
+            return dict(self._attempts)
+
+    @property
     def finished(self) -> dict[str, Trajectory]:
         """Trajectories that have ended, by id, infrastructure failures too."""
         with self._lock:
@@ -204,6 +217,18 @@ class Journal:
                 self._put({"t": "begin", "id": key, "device": device, **_contract_of(known)})
                 self._attempts[key] = known
             return Claim(self, known, number)
+
+    def reopen_lost(self, most: int) -> int:
+        """Let attempts that ended as infrastructure failures be begun anew, each `most` times in its life; how many
+        were let. All others that have ended stay so. For whoever calls it before a run: what was lost in an outage is
+        lost for that run alone. Raises `JournalError`."""
+        with self._lock:
+            lost = [key for key, one in self._attempts.items() if one.lost and one.reopened < most]
+            for key in lost:
+                record = {"t": "reopen", "id": key}
+                self._put(record)
+                _apply(self._attempts, record)
+            return len(lost)
 
     def revoke(self, trajectory_id: str) -> None:
         """Take an attempt from whoever holds it: its worker was given up."""
@@ -336,6 +361,8 @@ def _apply(attempts: dict[str, Attempt], record: Mapping[str, Any]) -> None:
         known.stuck += 1
     elif kind == "end":
         known.trajectory = _finish(known, record)
+    elif kind == "reopen":
+        attempts[key] = Attempt(known.contract, known.seed, known.policy, known.device, reopened=known.reopened + 1)
     else:
         raise ValueError(f"unknown record {kind!r:.40}")
 

@@ -17,11 +17,19 @@ from typing import TYPE_CHECKING
 from generators.environments.world import World
 from generators.generation.execution.crew import NO_DEVICE_S, Crew, CrewStatistics, Worker
 from generators.generation.execution.devices import Device, DevicePool
-from generators.generation.execution.execute import InfrastructureFailure, Limits, ScreenKeeper, broke, execute, give_up
+from generators.generation.execution.execute import (
+    InfrastructureFailure,
+    Limits,
+    ScreenKeeper,
+    broke,
+    execute,
+    fail,
+    give_up,
+)
 from generators.generation.execution.journal import ClaimLost, Journal
 from generators.generation.execution.task_queue import Job, TaskQueue
 from generators.generation.tasks.contract import Contract, Trajectory
-from generators.policies.policy import Policy
+from generators.policies.policy import CannotDo, Policy
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -201,6 +209,11 @@ class _Run(Crew[_Executor]):
             worker.call("begin")
             try:
                 policy = self.policies.make(job.contract, device.world)
+            except CannotDo as cannot:  # neither will another try, on whatever device
+                done = fail(claim, "task", str(cannot))
+                with self._mine(worker):
+                    self._end(job, done)
+                return True
             except Exception as error:
                 raise broke(claim, error, "making the policy") from error
             if policy.name != self.policies.name:

@@ -43,6 +43,7 @@ class AppGround:
         if name not in APPS:
             raise ValueError(f"app ground: expected one of {', '.join(APPS)}, found {name!r:.60}")
         self.name, self._first = name, seed * SEEDS
+        self.platform = "desktop" if name == "desktop" else "web"
         self.targets = tuple(sorted({work.contract.target for work in works(name, self._first)}))[:count]
 
     def functions(self, target: str) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ NOWHERE = "variables.nothing"
 class FsmGround:
     """`count` sites, kinds in turn, from `seed` on."""
 
+    platform = "web"
     joins = True
 
     def __init__(self, name: str, count: int, seed: int = 0) -> None:
@@ -88,7 +89,7 @@ class FsmGround:
         rule["conditions"] += [[NOWHERE, "eq", f"{idea.function} {idea.thing}".strip()] for idea in missing]
         words = phrase(site, [Goal(str(n), (), (idea.text,)) for n, idea in enumerate(ideas)], rng)
         return Contract(
-            words, "web", site.target, self.start(site.target), rule, sum(elsewhere),
+            words, self.platform, site.target, self.start(site.target), rule, sum(elsewhere),
             tuple(sorted({idea.function for idea in ideas})), "static" if ideas[0].arm == "static" else "dynamic",
         )  # fmt: skip
 

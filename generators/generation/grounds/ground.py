@@ -51,6 +51,8 @@ class Ground(Protocol):
     """See the module. Everything is deterministic by the arguments."""
 
     name: str
+    platform: str
+    """Of its targets, one of `schemas.tables.PLATFORMS`."""
     targets: tuple[str, ...]
     joins: bool
     """Whether a contract may join several ideas."""
@@ -72,11 +74,13 @@ class Ground(Protocol):
         ...
 
     def shortest(self, contract: Contract) -> int | None:
-        """Truth: length of the shortest known path that does the task; None where it can't be done."""
+        """Truth: length of the shortest known path that does the task; None where it can't be done. Nothing is known of
+        a contract without a rule (`evaluators.has_rule`): don't ask."""
         ...
 
     def true(self, contract: Contract, end_state: Mapping[str, Any], answer: str) -> bool:
-        """Truth: whether the task was done, and nothing besides that nobody asked for."""
+        """Truth: whether the task was done, and nothing besides that nobody asked for. Of contracts with a rule, as
+        `shortest`."""
         ...
 
     def start(self, target: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ SEEDS = 10_000
 class PhoneGround:
     """`count` apps (all, if there are fewer), phones from `seed` on."""
 
+    platform = "mobile"
     joins = False
 
     def __init__(self, name: str, count: int, seed: int = 0) -> None:

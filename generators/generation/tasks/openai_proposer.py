@@ -18,7 +18,6 @@ from generators.generation.tasks.catalogue import PRIOR, Catalogue
 from generators.generation.tasks.contract import Contract
 from generators.generation.tasks.proposers import Proposal
 from quality.model_client.client import ModelClient, Request, Unanswerable, data_block
-from schemas.tables import PLATFORMS
 
 PROMPT_VERSION = "propose-1"
 ASKED = 4
@@ -42,15 +41,13 @@ _NOTHING: Counter[str] = Counter()
 
 
 class OpenAIProposer:
-    """A `Proposer`. `platform` is that of the ground's targets. Raises `JudgeError` as the client does; a question that
-    the model can't answer though it answers others gives no proposal."""
+    """A `Proposer`. Raises `JudgeError` as the client does; a question that the model can't answer though it answers
+    others gives no proposal."""
 
     arm = "openai"
 
-    def __init__(self, ground: Ground, catalogue: Catalogue, client: ModelClient, platform: str) -> None:
-        if platform not in PLATFORMS:
-            raise ValueError(f"proposer: expected a platform of {', '.join(PLATFORMS)}, found {platform!r:.40}")
-        self.ground, self.catalogue, self.client, self.platform = ground, catalogue, client, platform
+    def __init__(self, ground: Ground, catalogue: Catalogue, client: ModelClient) -> None:
+        self.ground, self.catalogue, self.client = ground, catalogue, client
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
         """See `Proposer`; a question for every `ASKED` proposals."""
@@ -63,8 +60,9 @@ class OpenAIProposer:
             for words, steps in _tasks(answer.fields):
                 told.append(words)
                 contract = Contract(
-                    words, self.platform, target, self.ground.start(target), {"rule": VOTES}, steps, (), "dynamic"
-                )
+                    words, self.ground.platform, target, self.ground.start(target), {"rule": VOTES}, steps, (),
+                    "dynamic",
+                )  # fmt: skip
                 if contract.stratum == stratum:
                     arm = self.catalogue.arms.get(self.arm)
                     chance = arm.mean(PRIOR) if arm else PRIOR

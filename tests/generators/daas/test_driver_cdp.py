@@ -238,6 +238,43 @@ def test_popups_come_to_the_front_and_go(chromium: int, site: str) -> None:
     run(work())
 
 
+@pytest.mark.parametrize("open_ms", [0, 5, 20, 60, 120])
+def test_a_popup_that_closes_itself_is_no_failure(chromium: int, site: str, open_ms: int) -> None:
+    async def work() -> None:
+        async with opened(chromium, site, state_function="truth") as device:
+            await device.page.evaluate(
+                f"go.onclick = () => {{ const w = open('second.html'); setTimeout(() => w.close(), {open_ms}) }}; 1"
+            )
+            go = await at(device, "go")
+            for _ in range(3):
+                await device.act(Click(go))
+                await device.observe()
+                await until(device, "t")
+                assert (await device.state())["value"] == "" and len(device._pages) == 1
+            await device.act(Click(go))
+            await device.reset({"url": f"{site}/first.html"})
+            assert await device.page.evaluate("document.title") == "t"
+
+    run(work())
+
+
+def test_a_page_that_closes_before_the_browser_tells_is_left(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            await device.act(Click(await at(device, "popup")))
+            await until(device, "second")
+            told = asyncio.Event()
+            device._forget = lambda target: told.set()  # type: ignore[method-assign]  # as if the news were under way
+            await device._browser("Target.closeTarget", {"targetId": device.page.target})
+            await told.wait()
+            assert len(device._pages) == 2
+            del device._forget  # type: ignore[method-assign]
+            await until(device, "t")
+            assert len(device._pages) == 1
+
+    run(work())
+
+
 def test_dialogs_are_answered_and_kept(chromium: int, site: str) -> None:
     async def work() -> None:
         async with opened(chromium, site) as device:
@@ -287,6 +324,11 @@ def test_only_allowed_addresses_open(chromium: int, url: str) -> None:
                 await device.act(Launch(url=url))
             with pytest.raises(WorldError, match="did not open"):
                 await device.act(Launch(url="http://127.0.0.1:1/"))
+            for none in ("http://[news", "http://a b/", "http://"):
+                with pytest.raises(WorldError, match="Launch: "):
+                    await device.act(Launch(url=none))
+                with pytest.raises(WorldError, match="Launch: "):
+                    await device.reset({"url": none})
 
     run(work())
 

@@ -157,6 +157,20 @@ def test_only_the_holder_touches_its_request_and_lease(leases: Leases) -> None:
     assert not leases.waiting() and not leases.live()
 
 
+def test_a_look_at_a_request_asks_for_nothing(leases: Leases, clock: Clock) -> None:
+    leases.register(phone("p1"))
+    assert leases.look(ask("r1")) is None and not leases.live()  # free as the device is
+    lease = granted(leases.ask(ask("r1")))
+    assert leases.look(ask("r1")) == lease
+    leases.ask(ask("r2"))
+    with pytest.raises(Unknown, match="isn't yours"):
+        leases.look(LeaseRequest("r2", "bert", "adb"))
+    clock.time += 20
+    assert isinstance(leases.look(ask("r2")), Waiting)
+    clock.time += 20  # nobody has asked for it since
+    assert leases.look(ask("r2")) is None and not leases.waiting()
+
+
 def test_nodes_learn_which_fences_are_cut_off(leases: Leases) -> None:
     leases.register(phone("p1"))
     lease = granted(leases.ask(ask("r1")))
@@ -245,6 +259,7 @@ def test_a_clock_set_back_brings_nothing_back(tmp_path: Path, clock: Clock) -> N
     lambda: DeviceRecord("a", "adb", "h", 1, ("x y",)), lambda: LeaseRequest("r", "h", "adb", priority=101),
     lambda: LeaseRequest("r", "h", "adb", ttl_s=-1), lambda: LeaseRequest("r\n", "h", "adb"),
     lambda: NodeRecord("n", "", 1), lambda: Rules(heartbeat_s=40),
+    lambda: Rules(node_dead_s=0),
 ])  # fmt: skip
 def test_bad_records_are_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="expected"):

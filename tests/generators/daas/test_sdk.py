@@ -21,6 +21,8 @@ from generators.daas.client.gym_env import ActionText, DeviceEnv
 from generators.daas.client.sdk import DRIVERS, Client
 from generators.daas.client.sync_sdk import SyncClient
 from generators.daas.device import AsyncDevice, DeviceError, Driver, Endpoint, LeaseLost
+from generators.daas.drivers.cdp import CdpOptions
+from generators.daas.drivers.frames import read_options
 from generators.environments.world import World
 from schemas.actions import Click, Type, parse
 
@@ -166,6 +168,62 @@ def test_a_device_that_fails_lease_after_lease_is_quarantined(two: parts.Gateway
     run(two, "e", work)
 
 
+def test_a_request_that_is_given_up_takes_no_device_later(two: parts.Gateway) -> None:
+    async def work(client: Client, device: parts.EchoDevice) -> None:
+        async def holders() -> list[str | None]:
+            return [listed["holder"] for listed in await client.devices()]
+
+        async def wait_in_line() -> None:
+            async with client.lease("ssh", ["k"]):
+                pass
+
+        async with client.lease("ssh", ["k"]):
+            waiting = asyncio.create_task(wait_in_line())
+            await asyncio.sleep(0.5)
+            waiting.cancel()  # its poll goes on at the authority, which hears of this by the withdrawal alone
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        for _ in range(10):
+            assert await holders() == [None]
+            await asyncio.sleep(0.05)
+
+    run(two, "k", work)
+
+
+def test_a_long_poll_ends_before_its_silence_counts(two: parts.Gateway) -> None:
+    async def work(client: Client, device: parts.EchoDevice) -> None:
+        wish = {"request": "quiet", "protocol": "ssh", "labels": ["l"], "wait_s": 20}
+        async with client.lease("ssh", ["l"]):
+            began = time.monotonic()
+            status, said = await asyncio.to_thread(two.call, "POST", "/v1/leases", parts.OTHER, **wish)
+            assert (status, said["state"]) == (202, "waiting") and time.monotonic() - began < 4  # dead_s is 5
+        status, said = await asyncio.to_thread(two.call, "POST", "/v1/leases", parts.OTHER, **wish)
+        assert (status, said["state"]) == (200, "granted")
+        await asyncio.to_thread(two.call, "DELETE", "/v1/requests/quiet", parts.OTHER)
+
+    run(two, "l", work)
+
+
+def test_a_device_registered_with_wrong_options_fails_by_its_name_and_is_put_away(two: parts.Gateway) -> None:
+    @contextlib.asynccontextmanager
+    async def connect(endpoint: Endpoint) -> AsyncIterator[AsyncDevice]:
+        read_options(CdpOptions, endpoint.options, "cdp")
+        async with parts.connect_lines(endpoint) as device:
+            yield device
+
+    async def work(_: Client, device: parts.EchoDevice) -> None:
+        await asyncio.to_thread(two.register, "m", device.port, labels=["m"], options={"colour": 1})
+        async with Client(two.url, parts.CLIENT, {"ssh": connect}) as client:
+            for _ in range(2):
+                async with client.lease("ssh", ["m"]) as session:
+                    with pytest.raises(DeviceError, match="^device m: cdp options: expected names of .*'colour'"):
+                        await session.open()
+            [listed] = await client.devices()
+            assert "'colour'" in listed["quarantined"]
+
+    run(two, "m", work)
+
+
 @pytest.mark.parametrize(("key", "wish", "says"), [
     ("not a key that exists", {}, "missing or unknown"), (parts.NODE, {}, "expected a role of client, admin"),
     (parts.OTHER, {"priority": 9}, "priority up to 5"), (parts.CLIENT, {"labels": ["nowhere"]}, "no registered device"),
@@ -210,6 +268,21 @@ def test_what_a_node_sends_wrongly_is_an_error_of_its_own(two: parts.Gateway) ->
         reply = httpx.post(f"{two.url}/v1/devices", headers=header, content=wrong)
         assert reply.status_code == 400 and reply.json()["error"], wrong[:80]
     assert two.call("DELETE", "/v1/devices/x")[0] == 404
+
+
+def test_a_node_that_leaves_waits_for_news_as_others_do(two: parts.Gateway) -> None:
+    me = {"node": "n9", "host": "127.0.0.1", "port": 1, "nodes": ["n0", "n1", "n9"]}
+    status, said = two.call("POST", "/v1/fences", parts.NODE, **me)
+    assert status == 200 and [node["id"] for node in said["nodes"]] == me["nodes"]
+    more = {"epoch": said["epoch"], "after": said["change"], "wait_s": 0.8}
+    for leaving in ({}, {"leaving": True}):  # told or not that it goes, and then not listed any more
+        began = time.monotonic()
+        status, said = two.call("POST", "/v1/fences", parts.NODE, **me, **more, **leaving)
+        assert status == 200 and time.monotonic() - began >= 0.7
+        two.call("POST", "/v1/nodes/retire", parts.NODE, node="n9")
+    began = time.monotonic()
+    two.call("POST", "/v1/fences", parts.NODE, **{**me, "nodes": ["n0", "n9"]}, **more, leaving=True)
+    assert time.monotonic() - began < 0.7  # another node that came is news
 
 
 def test_a_local_port_leads_to_the_device_and_ends_with_the_lease(two: parts.Gateway) -> None:

@@ -36,7 +36,7 @@ def test_contracts_are_whole_and_the_same_again(name: str) -> None:
         assert {idea.function for idea in ideas} <= set(ground.functions(target))
         for idea in ideas:
             contract = ground.contract([idea], Random(2))
-            assert contract is not None and contract.target == target
+            assert contract is not None and contract.target == target and contract.platform == ground.platform
             assert Contract.from_row(contract.as_row()) == contract and contract.world == name
 
 

@@ -107,6 +107,30 @@ def test_one_writer_a_file_and_one_claim_an_attempt(tmp_path: Path) -> None:
         read_journals(tmp_path)
 
 
+def test_what_was_lost_is_begun_anew_so_often_and_nothing_else(tmp_path: Path) -> None:
+    for life in range(4):
+        with Journal(tmp_path) as journal:
+            ended_before = journal.finished
+            assert journal.reopen_lost(2) == (1 if life in (1, 2) else 0)
+            if life == 3:  # it stays lost
+                assert journal.finished == ended_before and len(ended_before) == 3
+                break
+            if life == 0:
+                for seed, kind in ((1, None), (2, "task")):
+                    claim = begin(journal, seed)
+                    claim.turn(TURN)
+                    claim.end(replace(done(claim), failure_kind=kind))
+            claim = begin(journal)
+            assert (claim.attempt.reopened, claim.attempt.turns, claim.attempt.broken) == (life, [], [])
+            claim.turn(TURN)
+            claim.broke("the gateway doesn't answer")
+            claim.end(replace(done(claim), ended="failed", failure_kind="infrastructure"))
+            kept = {key: one for key, one in journal.finished.items() if key in ended_before}
+            assert len(kept) == (3 if life else 0)
+            assert [one.failure_kind for one in kept.values() if one.seed] == [None, "task"][: len(kept)]
+    assert {key: one.trajectory for key, one in read_journal(tmp_path).items()} == ended_before
+
+
 def test_a_record_that_cant_be_written_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Journal(tmp_path) as journal:
         claim = begin(journal)

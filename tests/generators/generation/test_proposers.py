@@ -163,11 +163,24 @@ def test_a_question_that_the_model_cannot_answer_gives_no_proposal(ground: Groun
 
     with ScriptedJudge(script) as server:
         client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
-        proposer = OpenAIProposer(ground, Catalogue(), client, "web")
+        proposer = OpenAIProposer(ground, Catalogue(), client)
         found = list(islice(proposer.propose(ground.targets[0], "easy", Random(0)), 1))
         client.close()
     assert [p.contract.instruction for p in found] == ["Write down the weather of day 1"]
     assert len(server.questions) == 3
+
+
+@pytest.mark.parametrize("name, platform", [("fsm", "web"), ("phone", "mobile"), ("desktop", "desktop")])
+def test_what_a_model_proposes_has_the_platform_of_its_ground(name: str, platform: str, tmp_path: Path) -> None:
+    ground = open_ground(name, 1)
+    with OpenAIServer() as server:
+        server.answer = {f"task_{k}": "" for k in range(1, 5)} | {f"steps_{k}": "3" for k in range(1, 5)}
+        server.answer["task_1"] = "Write down the weather"
+        client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
+        proposals = OpenAIProposer(ground, Catalogue(), client).propose(ground.targets[0], "easy", Random(0))
+        [found] = list(islice(proposals, 1))
+        client.close()
+    assert found.contract.platform == platform and found.contract.world == name
 
 
 def test_a_model_proposes_with_what_is_known(ground: Ground, tmp_path: Path) -> None:
@@ -182,7 +195,7 @@ def test_a_model_proposes_with_what_is_known(ground: Ground, tmp_path: Path) -> 
             "steps_2": "30",
         }
         client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
-        found = list(islice(OpenAIProposer(ground, catalogue, client, "web").propose(target, "easy", Random(0)), 1))
+        found = list(islice(OpenAIProposer(ground, catalogue, client).propose(target, "easy", Random(0)), 1))
         client.close()
         asked = str(server.bodies[0])
     assert [(p.contract.instruction, p.contract.expected_steps) for p in found] == [("Write down the weather", 4)]

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from executing import pool
+from executing import FaultyWorld, pool
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.evaluators import holds
+from generators.environments.world import World
 from generators.generation import rounds
 from generators.generation.execution.devices import LocalPool
+from generators.generation.execution.execute import Limits
 from generators.generation.execution.scheduling import PolicyMaker
-from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of
+from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of, rounds_to_make
 from generators.generation.gold import build_generated
-from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, LoopConfig, LoopParts, round_number
+from generators.generation.loop import (
+    BANK,
+    CATALOGUE,
+    TRAJECTORIES,
+    VERIFIED,
+    LoopConfig,
+    LoopParts,
+    round_name,
+    round_number,
+)
 from generators.generation.pool import build_pool
 from generators.generation.records import from_plain, read_lines, to_plain
 from generators.generation.rounds import build_bank, run_round
 from generators.generation.tasks.contract import Contract
-from generators.task_pool import build_shards
-from pipelines.store import Store, StoreError
+from generators.policies.policy import Policy
+from generators.policies.registry import scripted
+from generators.task_pool import build_shards, build_static
+from pipelines.store import Check, Store, StoreError
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
 
 CONFIG = LoopConfig(targets=2, tasks=2, mix=(0.5, 0.5, 0.0))
@@ -136,6 +152,97 @@ def test_what_is_done_to_the_worlds_is_a_setting_of_the_round(tmp_path: Path) ->
     assert set(config.plain()) - set(CONFIG.plain()) == {"faults", "late"}, "older rounds still fit"
     with pytest.raises(ValueError, match=r"loop: late: expected a share in 0\.\.1"):
         replace(CONFIG, late=2)
+
+
+def test_an_outage_commits_nothing_and_what_it_lost_is_executed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, asset = Store(tmp_path), f"{TRAJECTORIES}/round_001"
+    down, opened, executed = [True], [], []
+
+    def device() -> FaultyWorld:
+        opened.append(1)
+        if down and len(opened) > 1:
+            raise OSError("gateway unreachable")
+        return FaultyWorld()
+
+    def make(contract: Contract, world: World) -> Policy:
+        executed.append(contract.task_id)
+        return scripted().make(contract, world)
+
+    parts = LoopParts(
+        pool=pool(lambda: once(device())), workers=1, limits=Limits(device_s=0.05, retries=0, pause_s=0),
+        policies=lambda config: PolicyMaker("scripted-0", make),
+    )  # fmt: skip
+
+    def once(world: FaultyWorld) -> FaultyWorld:
+        """A device that breaks after its first task."""
+        resets, reset = [0], world.reset
+
+        def counted(start: Mapping[str, Any]) -> None:
+            resets[0] += 1
+            if down and resets[0] > 1:
+                raise RuntimeError("the device has gone")
+            reset(start)
+
+        world.reset = counted  # type: ignore[method-assign]
+        return world
+
+    config = replace(CONFIG, tasks=3)
+    rounds.build_catalogue(store, 1, config)
+    build_bank(store, 1, config)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"found 2 of 3.*nothing was committed\..*what was lost is executed anew"):
+            rounds.build_trajectories(store, 1, config, parts)
+        assert store.current(asset) is None
+    done_first = executed[0]
+    down.clear()
+    made = rounds.build_trajectories(store, 1, config, parts)
+    assert made.checks_passed and made.counts["infrastructure failures"] == 0
+    assert executed.count(done_first) == 1 and len(set(executed)) == 3  # what had ended was kept
+    store = Store(tmp_path / "again")
+    rounds.build_catalogue(store, 1, config)
+    build_bank(store, 1, config)
+    down.append(True)
+    opened[:] = [1]
+    monkeypatch.setattr(rounds, "REOPENINGS", 1)
+    for told in ("server right, and run it again", r"right, then delete .*\.journal and run it again"):
+        with pytest.raises(StoreError, match=told):
+            rounds.build_trajectories(store, 1, config, parts)
+
+
+def test_a_bank_is_checked_for_this_rounds_tasks(tmp_path: Path) -> None:
+    store, config = Store(tmp_path), replace(CONFIG, targets=8, tasks=24)
+    rounds.build_catalogue(store, 1, config)
+    task = build_bank(store, 1, config).read("tasks", Tasks.schema).to_pylist()[0]
+    build_static(store, tasks=[{
+        "instruction": f"{task['instruction']} Please.", "platform": "web", "target": "pages/x", "capabilities": [],
+        "initial_state": {}, "evaluator": {"rule": "page_state"}, "expected_steps": 3, "parents": [],
+    }])  # fmt: skip
+    stricter = replace(config, epsilon=0.8)  # than what earlier rounds were held against
+    for number, now in ((2, config), (3, stricter)):
+        rounds.build_catalogue(store, number, now)
+        made = build_bank(store, number, now)
+        assert made.checks_passed and made.counts["closest"] < now.epsilon
+        assert made.counts["bank"] > made.counts["tasks"] * number
+
+
+def test_a_round_without_verdicts_is_made_before_later_ones(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def verdicts(number: int, good: bool = True) -> None:
+        with store.build(f"{VERIFIED}/{round_name(number)}", code_version="1", config={}, inputs={}) as build:
+            build.commit(checks=[Check("every trajectory once", good, "1", "1")])
+
+    assert list(islice(rounds_to_make(store), 2)) == [1, 2]
+    verdicts(1)
+    store.root(f"{VERIFIED}/round_002").mkdir(parents=True)  # killed: the folder and its lock come before any work
+    verdicts(3, good=False)
+    verdicts(4)
+    numbers = rounds_to_make(store)
+    assert [next(numbers), next(numbers)] == [2, 3]
+    verdicts(3)
+    assert next(numbers) == 5 and list(islice(rounds_to_make(store), 2)) == [2, 5]
 
 
 def test_bad_rounds_are_named(tmp_path: Path) -> None:

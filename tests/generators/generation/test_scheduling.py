@@ -30,13 +30,18 @@ from executing import (
 )
 
 from generators.browser import BrowserMissing, keep_browser
+from generators.environments.evaluators import VOTES
 from generators.environments.world import Observation, World
+from generators.generation.execution import crew
 from generators.generation.execution.devices import Device, LocalPool, Pools
 from generators.generation.execution.execute import Limits
 from generators.generation.execution.journal import Journal, JournalError, read_journal
 from generators.generation.execution.scheduling import PolicyMaker, RunStatistics, run_all
 from generators.generation.tasks.contract import Contract, Trajectory
+from generators.generation.verify import Verifier
 from generators.policies.policy import Decision, View
+from generators.policies.registry import scripted
+from quality.model_client.retry import Retry
 
 ROOT = Path(__file__).parents[3]
 
@@ -111,14 +116,38 @@ class Hangs(PathPolicy):
         return super().decide(view)
 
 
-def test_a_policy_that_hangs_costs_a_worker_and_no_task(tmp_path: Path, undisturbed: list[dict[str, object]]) -> None:
+class Reporting(LocalPool):
+    """Devices that note what is done to them."""
+
+    def __init__(self) -> None:
+        super().__init__({"fsm": opened_faulty})
+        self.failures: list[str] = []
+        self.killed: list[str] = []
+
+    @contextmanager
+    def open(self, kind: str) -> Iterator[Device]:
+        with super().open(kind) as device:
+            yield replace(device, fail=self.failures.append, kill=lambda: self.killed.append(device.name))
+
+
+@contextmanager
+def opened_faulty() -> Iterator[World]:
+    yield FaultyWorld()
+
+
+def test_a_policy_that_hangs_costs_a_worker_and_no_task(
+    tmp_path: Path, undisturbed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "DECIDE_S", 0.5)
     once, until = threading.Semaphore(1), threading.Event()
-    survived = RunStatistics()
+    survived, devices = RunStatistics(), Reporting()
     with Journal(tmp_path) as journal:
         makers = PolicyMaker("path", lambda contract, world: Hangs(once, until))
         done = run_all(
-            fsm_contracts(), pool(), makers, journal, workers=2, limits=Limits(call_s=0.5), statistics=survived
+            fsm_contracts(), devices, makers, journal, workers=2, limits=Limits(call_s=0.5), statistics=survived
         )
+        # The device that waited for it is let go, and isn't reported: three reports would put it in quarantine.
+        assert len(devices.killed) == 1 and devices.failures == []
         until.set()  # it answers when nobody waits any more: that counts for nothing
         time.sleep(0.1)
         assert {key: what_was_done(one) for key, one in journal.finished.items()} == {
@@ -127,8 +156,48 @@ def test_a_policy_that_hangs_costs_a_worker_and_no_task(tmp_path: Path, undistur
     assert [what_was_done(one) for one in done] == undisturbed and survived.hung == 1
 
 
+def test_a_slow_policy_is_waited_for(tmp_path: Path, undisturbed: list[dict[str, object]]) -> None:
+    once, until = threading.Semaphore(1), threading.Event()
+    survived, devices = RunStatistics(), Reporting()
+    waiting = threading.Timer(1.0, until.set)  # five times as long as any call of a device may take
+    with Journal(tmp_path) as journal:
+        waiting.start()
+        makers = PolicyMaker("path", lambda contract, world: Hangs(once, until))
+        done = run_all(
+            fsm_contracts(), devices, makers, journal, workers=2, limits=Limits(call_s=0.2), statistics=survived
+        )
+    assert [what_was_done(one) for one in done] == undisturbed
+    assert survived.hung == 0 and devices.failures == devices.killed == []
+
+
+def test_a_decision_may_take_as_long_as_a_model_server_does() -> None:
+    assert 2 * Retry().deadline_s < crew.DECIDE_S  # a question for the action, another for who chooses
+
+
+def test_the_end_of_a_run_says_nothing_against_its_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices, until, begun = Reporting(), threading.Event(), threading.Event()
+
+    class Waits(PathPolicy):
+        def decide(self, view: View) -> Decision:
+            begun.set()
+            until.wait(20)
+            return super().decide(view)
+
+    def stop(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with Journal(tmp_path) as journal:
+        monkeypatch.setattr(crew.Crew, "replace_hung", lambda self: begun.wait(5) and stop())
+        with pytest.raises(KeyboardInterrupt):
+            makers = PolicyMaker("path", lambda contract, world: Waits())
+            run_all(fsm_contracts(1), devices, makers, journal, workers=1, limits=Limits(call_s=0.2))
+        until.set()
+    assert len(devices.killed) == 1 and devices.failures == []
+
+
 def test_a_device_that_hangs_is_killed_and_stalls_nobody(tmp_path: Path, undisturbed: list[dict[str, object]]) -> None:
     gone = threading.Event()
+    reported: list[str] = []
 
     class Stuck(FaultyWorld):
         def observe(self) -> Observation:
@@ -142,7 +211,7 @@ def test_a_device_that_hangs_is_killed_and_stalls_nobody(tmp_path: Path, undistu
         @contextmanager
         def open(self, kind: str) -> Iterator[Device]:
             with super().open(kind) as device:
-                yield replace(device, kill=gone.set)
+                yield replace(device, fail=reported.append, kill=gone.set)
 
     @contextmanager
     def opened() -> Iterator[World]:
@@ -155,7 +224,7 @@ def test_a_device_that_hangs_is_killed_and_stalls_nobody(tmp_path: Path, undistu
         done = run_all(fsm_contracts(), devices, path_policies(0.2), journal, workers=2, limits=Limits(call_s=0.5))
         assert gone.wait(5)
     assert [what_was_done(one) for one in done] == undisturbed
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 15 and reported == ["observe hangs: no answer within 0.5 s"]
 
 
 def test_without_a_device_tasks_wait_and_are_given_up(tmp_path: Path) -> None:
@@ -190,6 +259,22 @@ def test_a_start_that_its_world_refuses_is_the_tasks_own_failure(tmp_path: Path)
         done = run_all([good, bad], pool(), path_policies(), journal, limits=Limits(retries=1))
     kinds = {one.contract.task_id: one.failure_kind for one in done}
     assert kinds == {good.task_id: None, bad.task_id: "task"}
+
+
+def test_a_task_that_the_policy_cant_do_is_no_failure_of_infrastructure(tmp_path: Path) -> None:
+    guided, other = fsm_contracts()[:2]
+    voted = replace(other, evaluator={"rule": VOTES})  # what a model proposes
+    survived = RunStatistics()
+    with Journal(tmp_path) as journal:
+        done = run_all([guided, voted], pool(), scripted(), journal, workers=1, statistics=survived)
+    found = {one.contract.task_id: one for one in done}
+    assert found[guided.task_id].ended == "finished" and not survived.retried and survived.opened == 1
+    cannot = found[voted.task_id]
+    assert (cannot.ended, cannot.failure_kind, cannot.turns) == ("failed", "task", ())
+    assert "nothing guides the rule 'votes'" in cannot.failure
+    verdict = Verifier([]).verify(cannot)
+    assert (verdict.verified, verdict.outcome, verdict.failure_kind) == (False, "failed", "task")
+    assert verdict.reason.startswith("rules/failed: scripted agent: nothing guides")
 
 
 def test_kinds_of_devices_are_shared_out_and_errors_end_a_run(tmp_path: Path) -> None:

@@ -56,6 +56,24 @@ def test_truth_is_read_behind_the_screen(world: WebAppWorld) -> None:
     assert world.state()["view"] == {"error": True}
 
 
+def test_what_datasette_refuses_is_seen_as_a_page_that_says_so(world: WebAppWorld) -> None:
+    world.reset({"page": "/shop?sql=select+1"})
+    query = next(place for place in world.places() if place.text == "select")  # a word in the editor
+    world.act(Click(query.centre))
+    world.act(Hotkey(("ctrl", "a")))
+    world.act(Hotkey(("Delete",)))
+    run = next(place for place in world.places() if place.name == "Run SQL")
+    world.act(Click(run.centre))
+    assert world.path == "/shop?sql=" and world.observe().png and world.state()["view"] == {}
+    for path, view in (
+        ("/shop?sql=%20", {}), ("//[news", {}),
+        ("/shop/orders?_sort=foo", {"error": True}), ("/shop/orders?_where=foo", {"error": True}),
+    ):  # fmt: skip
+        world.act(Launch(url=f"http://localhost{path}"))
+        assert world.path == path and world.observe().png and world.state()["view"] == view, path
+    assert world.data.truth("/shop/orders?_filter_column=id&_filter_op=gt&_filter_value=3")["view"] == {"error": True}
+
+
 def test_typed_text_arrives_byte_for_byte(world: WebAppWorld) -> None:
     text = "𝄞 “quotes” ';rm -rf 中文 🙂"
     world.reset({"page": "/shop/add_ticket"})
@@ -89,7 +107,15 @@ def test_dead_server_is_an_error_that_says_so(world: WebAppWorld) -> None:
     world.server.process.wait(10)
     with pytest.raises(WorldError, match="ended with -9"):
         world.reset({"page": "/shop/orders"})
-        world.state()
+    for path in ("/shop/orders", "/shop/orders?_sort=foo"):
+        with pytest.raises(WorldError, match="ended with -9"):
+            world.data.truth(path)
+
+
+def test_a_server_that_is_not_well_is_no_refusal(world: WebAppWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(world.server), "call", lambda *given, **more: (500, b"out of order"))
+    with pytest.raises(WorldError, match="/-/versions.json was answered with 500"):
+        world.data.truth("/shop/orders")
 
 
 def test_a_server_outlives_no_parent_not_even_a_killed_one(tmp_path: Path) -> None:

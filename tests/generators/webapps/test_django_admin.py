@@ -46,6 +46,16 @@ def test_signed_in_without_a_password_and_truth_needs_the_token(world: WebAppWor
     assert "Not Found" in world.page.content() and world.state()["view"] == {}
 
 
+@pytest.mark.parametrize("path", [
+    "/library/book/?author__country=Peru", "/library/book/?_to_field=nonsense", "//[news",
+])  # fmt: skip
+def test_an_address_that_the_admin_refuses_is_a_page_like_any_other(world: WebAppWorld, path: str) -> None:
+    world.reset({"page": "/library/book/"})
+    world.act(Launch(url=f"http://localhost{path}"))
+    assert world.path == path and world.observe().png
+    assert world.state()["view"] == {"error": True}
+
+
 def test_a_window_that_the_app_opens_is_followed_and_left(world: WebAppWorld) -> None:
     def click(role: str, name: str) -> None:
         world.act(Click(find(world.places(), role, name).centre))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from generators.environments.start import check_start
 from generators.environments.webapps.datasette.snapshot import build, read
@@ -43,17 +43,17 @@ class DatasetteData:
         return {"data": read(self._server.folder / "shop.db"), "view": self._view(path)}
 
     def _view(self, path: str) -> dict[str, Any]:
-        """{"table", "ids" (all pages of it, in order), "members", "facets"} of a table, {"rows"} of a query, {} of
-        another page."""
-        parts = urlsplit(path)
-        asked = [(key, value) for key, value in parse_qsl(parts.query, keep_blank_values=True) if key not in _PAGING]
-        table = _TABLE.fullmatch(parts.path)
-        if not table and not (parts.path == "/shop" and any(key == "sql" for key, _ in asked)):
-            return {}
+        """{"table", "ids" (all pages of it, in order), "members", "facets"} of a table, {"rows"} of a query,
+        {"error": True} of one that Datasette refuses, {} of another page."""
+        page, _, query = path.partition("#")[0].partition("?")
+        asked = [(key, value) for key, value in parse_qsl(query, keep_blank_values=True) if key not in _PAGING]
+        table = _TABLE.fullmatch(page)
+        if not table and not (page == "/shop" and any(key == "sql" and value.strip() for key, value in asked)):
+            return {}  # an empty query shows what /shop shows
         more = [("_size", "max"), ("_shape", "objects")] if table else [("_shape", "arrays")]
-        query = urlencode([*asked, *more])
-        status, body = self._server.call(f"{parts.path}.json?{query}")
-        if status == 400:  # a query that isn't SQL, or a filter that doesn't exist
+        status, body = self._server.call(f"{page}.json?{urlencode([*asked, *more])}")
+        if status != 200:  # a query that isn't SQL; a filter, or a column to sort by, that doesn't exist
+            self._server.check()
             return {"error": True}
         found = json_of(self._server, status, body, path)
         if not table:

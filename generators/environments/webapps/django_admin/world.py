@@ -46,7 +46,8 @@ class DjangoData:
         return [("sessionid", self._secrets["session"])]
 
     def truth(self, path: str) -> dict[str, Any]:
-        """{"data": {table: {name: row}}, "view": {"model", "ids" in order} of a list, {} of another page}."""
+        """{"data": {table: {name: row}}, "view": {"model", "ids" in order} of a list, {"error": True} of one that the
+        admin refuses to show, {} of another page}."""
         return {"data": read(self._server.folder / "app.db"), "view": self._view(path)}
 
     def _view(self, path: str) -> dict[str, Any]:
@@ -56,6 +57,9 @@ class DjangoData:
         status, body = self._server.call(asked, headers={"X-Token": self._secrets["token"]})
         if status == 404:  # an address that the admin doesn't have
             return {}
+        if status != 200:  # a list by a column or a value that the admin doesn't allow
+            self._server.check()
+            return {"error": True}
         found: dict[str, Any] = json_of(self._server, status, body, path)
         return found
 
