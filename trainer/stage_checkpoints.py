@@ -15,6 +15,7 @@ from schemas.ids import canonical_json, digest
 from trainer.data.batches import Processor
 from trainer.data.rows import light_rows, pick, with_pictures
 from trainer.data.stream import MixtureSource, cluster_of, scheduled, set_aside
+from trainer.evaluation.statistics import fell
 from trainer.midtrain import config_from, train
 from trainer.modeling import checkpoint as checkpoints
 from trainer.modeling.model import build_model, parameter_count
@@ -147,16 +148,20 @@ def specialist(context: Context, folder: Path) -> Made:
 
     config = offline_config(context)
 
-    def some(asset: str, rows: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, Any]]:
+    def some(
+        asset: str, rows: Sequence[Mapping[str, Any]], limit: int, clusters: int | None = None
+    ) -> list[dict[str, Any]]:
         # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
-        return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed))
+        return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed, clusters))
 
     shards = light_rows(context.inputs[SHARDS], ("train",))
     aside = set_aside(shards, context.config["validation_share"])
     kept_out = {row["sample_id"] for row in aside}
     train_rows = [row for row in rows_of(shards, context.domain) if row["sample_id"] not in kept_out]
     # no more rows than training can use: every row's picture is decoded
-    needed = min(config.train_limit, 2 * config.updates * config.prompts)
+    prompts = 2 * config.updates * config.prompts
+    replayed = prompts if config.semi_online else None  # then a prompt is a whole episode
+    needed = config.train_limit if replayed else min(config.train_limit, prompts)
     validation = rows_of(aside, context.domain)
     if len(validation) < MIN_VALIDATION:  # the trainer then sets a tenth of what it gets aside
         needed = min(config.train_limit, needed + 10 * config.validation_limit)
@@ -167,7 +172,7 @@ def specialist(context: Context, folder: Path) -> Made:
     held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), context.domain)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = train_offline(
-            context.folder("mid_trained"), some(SHARDS, train_rows, needed),
+            context.folder("mid_trained"), some(SHARDS, train_rows, needed, replayed),
             some(HELDOUT, held_out, 2 * config.held_out_limit),
             folder / MODEL, config,
             validation_rows=with_pictures(context.inputs[SHARDS], [task.row for task in validating]) or None,
@@ -184,28 +189,32 @@ def specialist(context: Context, folder: Path) -> Made:
         "aligned_tasks": sum(event["changed"] for event in found["alignments"]),
         "validation_traces": found["validation_traces"], "peak_criterion": found["peak_criterion"],
     }  # fmt: skip
-    fell = gain["high"] is not None and gain["high"] < 0
     traces = Check("traces decide the peak", found["peak_criterion"] == "trace_success",
                    f"{found['peak_criterion']}, of {found['validation_traces']} whole episodes of validation",
                    f"trace_success, of at least {config.min_traces}", blocking=False)  # fmt: skip
     return Made(folder, counts, [
         *([] if context.domain == "grounding" else [traces]),  # which has no episodes
         _loads(folder / MODEL),
-        Check("held-out reward did not fall", not fell, f"gain {gain['mean']:.4f}, interval up to {gain['high']}",
+        Check("held-out reward did not fall", not fell(gain), f"gain {gain['mean']:.4f}, interval up to {gain['high']}",
               "an interval that is not wholly below 0"),
         Check("weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"),
     ])  # fmt: skip
 
 
-def _by_cluster(rows: Sequence[Mapping[str, Any]], limit: int, seed: int) -> list[Mapping[str, Any]]:
-    """At most `limit` rows, whole episodes and screens together, these in the order of a hash."""
+def _by_cluster(
+    rows: Sequence[Mapping[str, Any]], limit: int, seed: int, clusters: int | None = None
+) -> list[Mapping[str, Any]]:
+    """At most `limit` rows, whole episodes and screens together (at most `clusters` of them), in the order of a
+    hash."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(cluster_of(row), []).append(row)
     chosen: list[Mapping[str, Any]] = []
+    taken = 0
     for name in sorted(groups, key=lambda name: digest([seed, name])):
-        if len(chosen) + len(groups[name]) <= limit:
+        if len(chosen) + len(groups[name]) <= limit and taken != clusters:
             chosen += groups[name]
+            taken += 1
     if not chosen and groups:  # even the first is larger than the limit
         chosen = groups[min(groups, key=lambda name: digest([seed, name]))][:limit]
     return chosen

@@ -114,23 +114,37 @@ numbers digit by digit."""
 def stage_config(stage: str, config: Mapping[str, Any], trained: str = "") -> dict[str, Any]:
     """The part of the whole configuration that a stage depends on, as plain JSON values: `DEFAULTS`, over them
     `OF_PRESET` of the preset `trained` (that of the checkpoint which the stage starts from), over both what is given.
+    A part that is given in part, as `{"grpo": {"beta": 0}}`, keeps the rest of it.
 
-    Raises `ValueError` naming an unknown key.
+    Raises `ValueError` naming an unknown key, or one whose value isn't settings where settings are expected.
     """
     require_known("trainer config", config, DEFAULTS)
-    chosen = {}
+    for key, value in config.items():
+        if isinstance(DEFAULTS[key], dict) and not isinstance(value, Mapping):
+            raise ValueError(f"trainer config: {key}: expected settings by name, found {value!r:.60}")
+    of_preset = OF_PRESET.get(trained, {})
+    chosen: dict[str, Any] = {}
     for key in KEYS[stage.partition("/")[0]]:
-        layers = [layer[key] for layer in (DEFAULTS, OF_PRESET.get(trained, {}), config) if key in layer]
-        merged = {word: value for layer in layers if isinstance(layer, Mapping) for word, value in layer.items()}
-        chosen[key] = merged if isinstance(DEFAULTS[key], dict) else layers[-1]
+        if isinstance(DEFAULTS[key], dict):
+            chosen[key] = _over({**DEFAULTS[key], **of_preset.get(key, {})}, config.get(key, {}))
+        else:
+            chosen[key] = config.get(key, of_preset.get(key, DEFAULTS[key]))
     for key, own in (("offline", SPECIALISTS), ("online", ONLINE)):
         if stage in own:  # settings of one specialist stand under its own name and win; any given one beats defaults
-            merged = {}
-            for layer in (DEFAULTS[key], OF_PRESET.get(trained, {}).get(key, {}), config.get(key, {})):
-                merged |= {word: value for word, value in layer.items() if word not in own} | layer.get(stage, {})
-            chosen[key] = merged
+            layers = [({word: value for word, value in layer.items() if word not in own}, layer.get(stage, {}))
+                      for layer in (DEFAULTS[key], of_preset.get(key, {}), config.get(key, {}))]  # fmt: skip
+            (nano, nano_own), (published, published_own), (given, given_own) = layers
+            chosen[key] = _over(_over({**nano, **nano_own, **published, **published_own}, given), given_own)
     plain: dict[str, Any] = json.loads(canonical_json(chosen))
     return plain
+
+
+def _over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with what is given, parts of it (mappings) word by word. A preset's parts replace nano's whole instead:
+    `{}` there means what the configuration classes say."""
+    parts = {word: {**base[word], **value} for word, value in given.items()
+             if isinstance(value, Mapping) and isinstance(base.get(word), Mapping)}  # fmt: skip
+    return {**base, **given, **parts}
 
 
 def ranks_of(stage: str, config: Mapping[str, Any]) -> int:

@@ -19,7 +19,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,8 @@ class Context:
     on_event: OnEvent
     state_dir: Path
     progress: bool
+    judge: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the client of a model that judges (`quality.model_client.client.ModelClient`)."""
 
     def folder(self, checkpoint: str) -> Path:
         """The Hugging Face folder of an input checkpoint."""
@@ -138,10 +140,12 @@ def run_stage(
     on_event: OnEvent | None = None,
     *,
     progress: bool = True,
+    judge: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Make a stage's asset unless the same inputs made it before; returns the committed manifest.
 
-    `on_event` gets dicts with a `kind`; wall time goes there and into side files only. Raises `StoreError` if an
+    `on_event` gets dicts with a `kind`; wall time goes there and into side files only. `judge`: see `Context`; what a
+    night may cost is no part of what is made. Raises `StoreError` if an
     input is missing or failed its checks, `ValueError` for an unknown stage or configuration key, or for `ranks` that
     torchrun didn't start.
     """
@@ -165,7 +169,7 @@ def run_stage(
     spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, named, data]))
     with store.build(asset, code_version=CODE_VERSION, config=named, inputs=versions, parts=[spec]) as build:
         work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
-        context = Context(store, stage, chosen, inputs, emit, work / "state", progress)
+        context = Context(store, stage, chosen, inputs, emit, work / "state", progress, judge or {})
         emit({"kind": "stage", "stage": stage, "asset": asset, "version": build.version})
         result = build.run_part(spec, lambda out: _write(out, context, work / "out"))
         checks = [Check(**check) for check in result.counts["checks"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -14,7 +15,7 @@ from forked import CONTEXT
 from torch.distributed import TCPStore
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 300.0
+LIMIT_S = 240.0
 
 
 def torchrun(*arguments: str | Path) -> str:
@@ -35,11 +36,13 @@ def on_two_ranks(on_a_rank: Callable[..., None], *arguments: Any) -> None:
     for process in processes:
         process.start()
     try:
-        for _ in processes:
-            running = [process for process in processes if process.exitcode is None]
-            wait([process.sentinel for process in running], LIMIT_S)
+        end = time.monotonic() + LIMIT_S
+        while running := [process for process in processes if process.exitcode is None]:
+            assert wait([process.sentinel for process in running], max(0, end - time.monotonic())), (
+                f"a rank still runs after {LIMIT_S:g} s"
+            )
             assert all(process.exitcode in (None, 0) for process in processes), "a rank failed: see its error above"
-        assert all(process.exitcode == 0 for process in processes), f"a rank still runs after {LIMIT_S:g} s"
+        assert all(process.exitcode == 0 for process in processes), "a rank failed: see its error above"
     finally:
         for process in processes:
             process.kill()

@@ -21,6 +21,7 @@ from pipelines.store import Store, StoreError
 from pipelines.training_data import shards
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
+from trainer import stage_checkpoints
 from trainer.__main__ import main
 from trainer.evaluation.records import Records
 from trainer.stage_settings import DEFAULTS, OF_PRESET, ONLINE, SPECIALISTS, preset_from, stage_config
@@ -212,6 +213,22 @@ def test_a_published_presets_settings_lie_between_the_defaults_and_what_is_given
     assert nano == midtrain(stage_config("mid_trained", {})["midtrain"]) != mid
 
 
+def test_a_part_that_is_given_in_part_keeps_the_rest_of_it() -> None:
+    for stage in ("online_web", "offline_web"):
+        kind = stage.partition("_")[0]
+        for given in ({kind: {"grpo": {"beta": 0.5}}}, {kind: {stage: {"grpo": {"beta": 0.5}}}},
+                      {kind: {"grpo": {"beta": 9.0, "epsilon": 0.3}, stage: {"grpo": {"beta": 0.5}}}}):  # fmt: skip
+            found = stage_config(stage, given, "8b")[kind]
+            assert found["grpo"].items() >= {"max_completion_length": 512, "beta": 0.5}.items(), given
+            assert ("epsilon" in found["grpo"]) == ("epsilon" in str(given))
+    nano = stage_config("online_web", {"online": {"limits": {"retries": 3}, "reference": {"alpha": 0.3}}})["online"]
+    assert nano["limits"] == {**DEFAULTS["online"]["limits"], "retries": 3}
+    assert nano["reference"] == {"episodes": 8, "alpha": 0.3}
+    assert stage_config("online_web", {}, "8b")["online"]["limits"] == {}  # the classes' own, not nano's
+    with pytest.raises(ValueError, match="trainer config: online: expected settings by name, found 5"):
+        stage_config("online_web", {"online": 5})
+
+
 def test_another_preset_than_the_checkpoints_is_refused(store: Store, made: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="preset: expected nano, that of checkpoints/base, found '8b'; make base anew"):
         run_stage("mid_trained", store.home, {**CONFIG, "preset": "8b"}, progress=False)
@@ -259,3 +276,12 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert (done.returncode, done.stderr) == (2, told)  # as a process of its own, too
     with pytest.raises(StoreError, match="nothing committed"):
         run_stage("unified", tmp_path)
+
+
+def test_replay_gets_as_many_episodes_as_it_has_prompts() -> None:
+    rows = [{"sample_id": f"{episode}-{step}", "parents": [f"step:toy/{episode}/{step}"]}
+            for episode in range(40) for step in range(8)]  # fmt: skip
+    chosen = stage_checkpoints._by_cluster(rows, 1000, 0, 12)
+    assert len(chosen) == 12 * 8 and len({row["sample_id"].partition("-")[0] for row in chosen}) == 12
+    assert stage_checkpoints._by_cluster(rows, 50, 0, 12) == chosen[:48]  # and no more rows than it may have
+    assert len(stage_checkpoints._by_cluster(rows, 1000, 0)) == len(rows)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import io
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipelines.storage.images import image_size, open_image
 from trainer.data.span_weights import AnswerSpans, SpanWeights
 from trainer.modeling import tokenizer as words
 from trainer.modeling.drafts import Drafts
@@ -155,19 +155,16 @@ class Processor:
     # pictures
 
     def picture(self, data: bytes) -> Picture:
-        """Encoded picture → resized pixels. Raises `BadSample` if it can't be decoded."""
-        from PIL import Image
-
+        """Encoded picture → resized pixels. Raises `BadSample` if it can't be decoded, or is 200 times longer one way
+        than the other, which the image processor refuses."""
         key = hashlib.sha256(data).hexdigest()
         if key in self._cache:
             self._cache.move_to_end(key)
             return self._cache[key]
         try:
-            with Image.open(io.BytesIO(data)) as opened:
-                pixels = np.asarray(opened.convert("RGB"))
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            found = Picture(key, self._resized(np.asarray(open_image(data))))
+        except ValueError as error:  # an `ImageError` is one
             raise BadSample(f"picture {key[:12]}: can't be decoded: {error}") from error
-        found = Picture(key, self._resized(pixels))
         self._cache[key] = found
         self._cached += found.pixels.nbytes
         while self._cached > self._cache_bytes and len(self._cache) > 1:
@@ -211,25 +208,26 @@ class Processor:
         return Prompt(self._layout(parsed, [self.image_tokens(picture) for picture in ready]), ready)
 
     def length(self, row: Row) -> int:
-        """Tokens of prompt and answer; of a picture only the size is read. Raises `BadSample` as `prompt` does,
-        but for a picture whose header is whole and whose body isn't."""
+        """Tokens of prompt and answer; see `prompt_length`."""
+        return self.prompt_length(row) + len(self.answer(str(row["answer"])))
+
+    def prompt_length(self, row: Row) -> int:
+        """Tokens of the prompt; of a picture only the size is read. Raises `BadSample` as `prompt` does, but for a
+        picture whose header is whole and whose body isn't."""
         parsed, shown = self._parsed(row)
-        prompt = self._layout(parsed, [self._shown_tokens(image) for image in shown])
-        return len(prompt) + len(self.answer(str(row["answer"])))
+        return len(self._layout(parsed, [self._shown_tokens(image) for image in shown]))
 
     def _shown_tokens(self, image: Picture | bytes) -> int:
         if isinstance(image, Picture):
             return self.image_tokens(image)
-        from PIL import Image
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
-        try:
-            with Image.open(io.BytesIO(image)) as opened:
-                columns, rows = opened.size
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
-            raise BadSample(f"picture of {len(image)} bytes: can't be decoded: {error}") from error
         unit, size = self.images.patch_size * self.images.merge_size, self.images.size
-        height, width = smart_resize(rows, columns, unit, size["shortest_edge"], size["longest_edge"])
+        try:
+            columns, rows = image_size(image)
+            height, width = smart_resize(rows, columns, unit, size["shortest_edge"], size["longest_edge"])
+        except ValueError as error:
+            raise BadSample(f"picture of {len(image)} bytes: can't be decoded: {error}") from error
         return (height // unit) * (width // unit)
 
     def _parsed(self, row: Row) -> tuple[list[tuple[str, list[str | None]]], list[Picture | bytes]]:

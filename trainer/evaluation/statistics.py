@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from quality.bench.calibration import wilson
+from quality.bench.calibration import score_interval
 
 DRAWS = 2000
+TELLING = 6
+"""Clusters that must agree before their sign is no chance: of five even a sign test says 6 % (two-sided)."""
 SEED = 0
 """Of the draws, where no run's own seed is given."""
 
@@ -42,18 +44,22 @@ def interval(
 ) -> Interval:
     """Mean of `values` with a bootstrap over `clusters`.
 
-    If all values are equal the bootstrap has no width: then it is Wilson's with one trial per cluster (a proportion
-    of 0 or 1), else the value itself. Nothing measured → NaN over the whole range.
+    Where the bootstrap can't have a width, for all values are equal or there is one cluster, a proportion (all values
+    in 0..1) has Wilson's interval with one trial per cluster if it is 0 or 1 or of one cluster. Else values of one
+    cluster have no interval (NaN), nor have equal ones but 0 of fewer than `TELLING` clusters, and other equal ones the
+    value itself. Nothing measured → NaN over the whole range.
     """
     data = np.asarray(values, float)
     names, place = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     if len(data) == 0:
         return Interval(math.nan, math.nan, math.nan, 0, 0, "nothing measured")
-    mean = float(data.mean())
-    if np.all(data == data[0]):
-        if proportion and mean in (0.0, 1.0):
-            low, high = wilson(int(mean) * len(names), len(names))
-            return Interval(mean, low, high, len(data), len(names), "Wilson, one trial per cluster")
+    mean, equal = float(data.mean()), bool(np.all(data == data[0]))
+    if proportion and data.min() >= 0 and data.max() <= 1 and (len(names) == 1 or (equal and mean in (0.0, 1.0))):
+        low, high = score_interval(mean, len(names))
+        return Interval(mean, low, high, len(data), len(names), "Wilson, one trial per cluster")
+    if len(names) == 1 or (equal and mean and len(names) < TELLING):
+        return Interval(mean, math.nan, math.nan, len(data), len(names), "too few clusters")
+    if equal:
         return Interval(mean, mean, mean, len(data), len(names), "all values equal")
     low, high = _bootstrap(data, place, len(names), seed)
     return Interval(mean, low, high, len(data), len(names), "bootstrap over clusters")
@@ -65,6 +71,11 @@ def paired(first: Sequence[float], second: Sequence[float], clusters: Sequence[s
         raise ValueError(f"paired: expected the same samples, found {len(first)} and {len(second)}")
     gaps = np.asarray(first, float) - np.asarray(second, float)
     return interval(gaps.tolist(), clusters, seed=seed, proportion=False)
+
+
+def fell(gain: Mapping[str, Any]) -> bool:
+    """Whether a plain `paired` gain says that something fell: an interval below 0, over enough clusters to say it."""
+    return gain["high"] is not None and gain["high"] < 0 and gain["clusters"] >= TELLING
 
 
 def over(records: Sequence[Mapping[str, Any]], name: str, cluster: str) -> dict[str, Any]:

@@ -35,8 +35,9 @@ class Decoder:
     def keep(self, rest: torch.Tensor) -> None:
         """Go on with these replies alone (indices)."""
         self._seen, self._position = self._seen[rest], self._position[rest]
-        self._keys = [keys[rest] for keys in self._keys]
-        self._values = [values[rest] for values in self._values]
+        for kept in (self._keys, self._values):
+            for layer, whole in enumerate(kept):  # one after the other, so that none but one stands twice
+                kept[layer] = whole[rest]
 
     def accept(self, width: int, counts: torch.Tensor) -> None:
         """Of the last `width` tokens read, the first `counts` [B] are the reply's."""
@@ -80,8 +81,9 @@ class Decoder:
         if (more := self._length - self._seen.shape[1]) > 0:
             more = max(more, GROWTH)
             self._seen = functional.pad(self._seen, (0, more))
-            self._keys = [functional.pad(keys, (0, 0, 0, more)) for keys in self._keys]
-            self._values = [functional.pad(values, (0, 0, 0, more)) for values in self._values]
+            for kept in (self._keys, self._values):
+                for layer, full in enumerate(kept):
+                    kept[layer] = functional.pad(full, (0, 0, 0, more))
 
 
 def _turned(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

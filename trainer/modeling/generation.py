@@ -17,6 +17,7 @@ import torch
 from trainer.data.batches import Batch, Processor, Row
 from trainer.modeling.decoding import Decoder
 from trainer.modeling.model import image_outputs, reply_log_softmax
+from trainer.modeling.sampling_memory import prompts_at_once
 from trainer.modeling.tokenizer import LAST_NUMBER
 
 MAX_NEW_TOKENS = 112
@@ -54,6 +55,7 @@ def generate(
     temperature: float = 0.0,
     max_new_tokens: int = MAX_NEW_TOKENS,
     generator: torch.Generator | None = None,
+    seeds: Sequence[int] | None = None,
     batch_size: int = 64,
     on_batch: Callable[[int], None] | None = None,
 ) -> list[Completion]:
@@ -61,8 +63,10 @@ def generate(
 
     `temperature` 0 is greedy (numbers against the rest first, see `_likeliest`); above 0 it samples the whole
     distribution (top-p 1), and the log-probabilities are those of the tempered distribution. `generator` makes
-    sampling a pure function of (weights, rows, its state, batch_size). `batch_size` counts replies in flight. Raises
-    `ValueError` for a group or length below 1.
+    sampling a pure function of (weights, rows, its state, batch_size). With `seeds`, one for each reply, each is drawn
+    by itself: with the same numbers, whatever stands beside it. `batch_size` counts replies in flight; on a GPU they
+    are fewer where its memory is short (`trainer.modeling.sampling_memory`). Raises `ValueError` for a group or length
+    below 1.
     """
     if group < 1 or max_new_tokens < 1 or batch_size < 1:
         raise ValueError(f"generate: expected group, max_new_tokens and batch_size >= 1, "
@@ -70,11 +74,13 @@ def generate(
     was_training = model.training
     model.eval()
     found: list[Completion] = []
-    per_batch = max(1, batch_size // group)
+    most = max(1, batch_size // group)
+    per_batch = prompts_at_once(model, processor, rows, group, max_new_tokens, most)
     try:
         for start in range(0, len(rows), per_batch):
             some = rows[start : start + per_batch]
-            found += _generate_batch(model, processor, some, start, group, temperature, max_new_tokens, generator)
+            own = None if seeds is None else seeds[start * group : (start + len(some)) * group]
+            found += _generate_batch(model, processor, some, start, group, temperature, max_new_tokens, generator, own)
             if on_batch:
                 on_batch(len(some))
     finally:
@@ -84,7 +90,7 @@ def generate(
 
 def _generate_batch(
     model: Any, processor: Processor, rows: Sequence[Row], offset: int, group: int, temperature: float,
-    max_new_tokens: int, generator: torch.Generator | None,
+    max_new_tokens: int, generator: torch.Generator | None, seeds: Sequence[int] | None,
 ) -> list[Completion]:  # fmt: skip
     device = next(model.parameters()).device
     batch = processor.prompt_batch(rows, getattr(model, "seen_pictures", None)).to(
@@ -98,10 +104,13 @@ def _generate_batch(
     # the next position follows the largest one of the prompt on all three axes
     position = batch.position_ids.amax(dim=(0, 2)).repeat_interleave(group) + 1
     decoder = Decoder(model, cache, mask, position)
+    del cache  # the decoder's grow, and these would stay beside them
     done = [Completion(offset + i // group, i % group) for i in range(len(rows) * group)]
+    uniform = None if seeds is None else _uniform(seeds, max_new_tokens)
     alive, drafts, unread = list(range(len(done))), [first[i // group] for i in range(len(done))], 0
     while True:
-        tokens, logprobs = _choose(model.lm_head(states).flatten(0, 1), processor, temperature, generator)
+        given = None if uniform is None else _of_next(uniform[alive], [done[i] for i in alive], states.shape[1])
+        tokens, logprobs = _choose(model.lm_head(states).flatten(0, 1), processor, temperature, generator, given)
         drawn = zip(tokens.view(len(alive), -1).tolist(), logprobs.view(len(alive), -1).tolist(), strict=True)
         counts = [_go_on(done[place], draft, ids, told, processor.end_id, max_new_tokens)
                   for place, draft, (ids, told) in zip(alive, drafts, drawn, strict=True)]  # fmt: skip
@@ -164,23 +173,39 @@ def _go_on(
     return len(draft)
 
 
+def _uniform(seeds: Sequence[int], count: int) -> torch.Tensor:
+    """Numbers in [0, 1) for the tokens of replies [B, count], each reply's by its own seed."""
+    return torch.stack([torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+                        for seed in seeds])  # fmt: skip
+
+
+def _of_next(uniform: torch.Tensor, replies: Sequence[Completion], width: int) -> torch.Tensor:
+    """Of each reply's numbers [B, N] those for its next `width` tokens, [B · width]. A place in the reply has one
+    number: how much was drafted, which depends on the others in a batch, moves none."""
+    places = torch.tensor([len(reply.token_ids) for reply in replies])[:, None] + torch.arange(width)
+    return uniform.gather(1, places.clamp(max=uniform.shape[1] - 1)).flatten()  # what lies beyond isn't the reply's
+
+
 def _choose(
-    logits: torch.Tensor, processor: Processor, temperature: float, generator: torch.Generator | None
-) -> tuple[torch.Tensor, torch.Tensor]:
+    logits: torch.Tensor, processor: Processor, temperature: float, generator: torch.Generator | None,
+    uniform: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Token ids [B] and their log-probabilities [B] under the distribution that was sampled."""
     log_p = reply_log_softmax(logits, processor.never, temperature or 1.0)
     if temperature > 0:
-        tokens = _drawn(log_p.exp(), generator)
+        tokens = _drawn(log_p.exp(), generator, uniform)
     else:
         tokens = _likeliest(log_p, processor)
     return tokens, log_p.gather(1, tokens[:, None])[:, 0]
 
 
-def _drawn(p: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
-    """A token of each distribution [B, V], where the sum of the probabilities passes a uniform number:
-    `torch.multinomial` takes twenty times as long on a CPU."""
+def _drawn(p: torch.Tensor, generator: torch.Generator | None, uniform: torch.Tensor | None = None) -> torch.Tensor:
+    """A token of each distribution [B, V], where the sum of the probabilities passes a uniform number, [B] if they are
+    given: `torch.multinomial` takes twenty times as long on a CPU."""
     up_to = p.double().cumsum(-1)
-    passed = torch.rand(len(p), 1, dtype=up_to.dtype, device=p.device, generator=generator) * up_to[:, -1:]
+    if uniform is None:
+        uniform = torch.rand(len(p), dtype=up_to.dtype, device=p.device, generator=generator)
+    passed = uniform.to(p.device)[:, None] * up_to[:, -1:]
     return torch.searchsorted(up_to, passed, right=True)[:, 0].clamp(max=p.shape[1] - 1)
 
 

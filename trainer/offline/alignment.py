@@ -100,13 +100,13 @@ def align(rows: Sequence[Row], rollouts: Rollouts, config: AlignmentConfig | Non
 
 
 def with_history(chat: str, changes: Mapping[str, str]) -> str:
-    """Messages with lines of their prompt's history in other words; lines that it doesn't show are passed over."""
+    """Messages with entries of their prompt's history in other words; those that it doesn't show are passed over. An
+    entry has several lines where it types several."""
     head, rest = _history(prompt_text(chat))
-    lines = rest.split("\n")
-    for old, new in changes.items():
-        if old in lines:
-            lines[lines.index(old)] = new
-    changed = head + "\n".join(lines)
+    places = sorted((place, old) for old in changes if (place := _place(old, rest)) is not None)
+    for place, old in reversed(places):  # from the end, so that the places before stay
+        rest = rest[:place] + changes[old] + rest[place + len(old) :]
+    changed = head + rest
     turns = json.loads(chat)
     parts = turns[-1]["content"]
     turns[-1]["content"] = changed if isinstance(parts, str) else [
@@ -185,9 +185,16 @@ def _line(one: _Asked, thought: str = "") -> str:
 def _shown(one: _Asked, actions: Mapping[Step, _Asked], thoughts: Mapping[Step, list[str]]) -> list[Step]:
     """Earlier steps that the prompt's history shows and that have a thought to show, oldest first."""
     source, episode, index = one.step
-    lines = _history(prompt_text(one.row["messages"]))[1].split("\n")
+    rest = _history(prompt_text(one.row["messages"]))[1]
     earlier = ((source, episode, number) for number in range(index))
-    return [step for step in earlier if thoughts.get(step) and step in actions and _line(actions[step]) in lines]
+    return [step for step in earlier
+            if thoughts.get(step) and step in actions and _place(_line(actions[step]), rest) is not None]  # fmt: skip
+
+
+def _place(entry: str, rest: str) -> int | None:
+    """Where an entry stands in what follows a prompt's `History:`, with nothing else on its lines."""
+    place = f"\n{rest}\n".find(f"\n{entry}\n")
+    return None if place < 0 else place
 
 
 def _history(text: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +38,14 @@ GATHER_S = 0.004
 
 @dataclass(eq=False)
 class _Request:
+    """`drawn`: the seed of a reply that is drawn by itself, None for one that shares its batch's."""
+
     key: str
     row: Mapping[str, Any]
     seed: int
     greedy: bool
     slot: str
+    drawn: int | None
     reply: Completion | None = None
     prompt_tokens: int = 0
     version: int = 0
@@ -52,6 +55,8 @@ class _Request:
 
 class ReplyEngine:
     """See `RolloutEngine`."""
+
+    one_slot = False
 
     def __init__(
         self, model: Any, processor: Processor, *, temperature: float, max_new_tokens: int, threads: int,
@@ -102,7 +107,11 @@ class ReplyEngine:
         """(reply, tokens of the prompt, version of the weights). Raises `BadSample` for a row that can't be put to the
         model, `EngineFailed`."""
         key = job.key
-        request = _Request(key, row, seed, job.greedy, job.slot)
+        # policy and reference are compared in pairs, so their replies are drawn with the same numbers; neither the key
+        # nor, as one's episodes end before the other's, the batch is the same for both
+        paired = job.validation and not job.greedy
+        drawn = _seed(["paired reply", job.contract.task_id, job.member, seed]) if paired else None
+        request = _Request(key, row, seed, job.greedy, job.slot, drawn)
         with self.cond:
             self._waiting[key] = request
             self.cond.notify_all()
@@ -158,7 +167,7 @@ class ReplyEngine:
         return bool(self._waiting)
 
     def _answer(self, batch: list[_Request]) -> None:
-        groups: dict[tuple[str, bool], list[_Request]] = {}
+        groups: dict[tuple[str, bool, bool], list[_Request]] = {}
         for request in batch:
             request.version = self._versions[request.slot]
             try:
@@ -166,20 +175,26 @@ class ReplyEngine:
             except BadSample as bad:
                 request.error = bad
             else:
-                groups.setdefault((request.slot, request.greedy), []).append(request)
-        for (slot, greedy), some in sorted(groups.items()):
+                groups.setdefault((request.slot, request.greedy, request.drawn is None), []).append(request)
+        for (slot, greedy, _), some in sorted(groups.items()):
             model = self._models[slot]
-            drawn = int(digest(["replies", [[request.key, request.seed] for request in some]])[:14], 16)
+            drawn = _seed(["replies", [[request.key, request.seed] for request in some]])
+            own = [request.drawn for request in some if request.drawn is not None]
             replies = generate(
                 model, self._processor, [request.row for request in some],
                 temperature=0.0 if greedy else self._temperature, max_new_tokens=self._max_new_tokens,
                 generator=torch.Generator(next(model.parameters()).device).manual_seed(drawn),
-                batch_size=REPLIES,
+                seeds=own or None, batch_size=REPLIES,
             )  # fmt: skip
             for request, reply in zip(some, replies, strict=True):
                 request.reply = reply
             self.batches += 1
             self.replies += len(some)
+
+
+def _seed(of: Sequence[Any]) -> int:
+    """What is drawn for this, and for nothing else."""
+    return int(digest(of)[:14], 16)
 
 
 class RolloutPolicy(CheckpointPolicy):

@@ -21,13 +21,15 @@ class EngineFailed(RuntimeError):
 class RolloutEngine(Protocol):
     """Use it with `with`. `cond` guards all that it shares with the workers; `active` are the keys of the rollouts that
     run; `error` ends the run. `lockstep`: it answers once every running rollout waits, and calls `refill`, under
-    `cond`, before each batch, which says whether it has let more run."""
+    `cond`, before each batch, which says whether it has let more run. `one_slot`: it has room for one set of weights,
+    so that who lets rollouts run must never let those of two slots run side by side."""
 
     cond: threading.Condition
     active: set[str]
     refill: Callable[[], bool]
     error: BaseException | None
     lockstep: bool
+    one_slot: bool
     batches: int
     replies: int
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from generators.generation.tasks.contract import Contract
 from pipelines.storage.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
+from trainer.evaluation.statistics import fell
 from trainer.modeling.checkpoint import read_preset
 from trainer.offline.held_out import DOMAINS
 from trainer.online.config import OnlineConfig, config_from
 from trainer.online.strata import edges_for
+from trainer.online.success import judge_of
 from trainer.online.train import train_online
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import Watch
@@ -73,6 +76,7 @@ def online(context: Context, folder: Path) -> Made:
             context.folder(f"offline_{context.domain}"), train, folder / MODEL, config, pool=pool,
             validation=validation, state_dir=context.state_dir, parents=context.parents, stage=context.stage,
             on_event=watch,
+            judge_of=partial(judge_of, cache=context.store.home / "cache" / "judge", options=context.judge),
             # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
             device="cpu" if config.rollout_engine == "vllm" and ranks().world > 1 else context.device,
         )  # fmt: skip
@@ -89,12 +93,11 @@ def online(context: Context, folder: Path) -> Made:
         "success_gain_low": gain["low"], "success_gain_high": gain["high"],
         "reference_steps": len(found["reference_steps"]),
     }  # fmt: skip
-    fell = gain["high"] is not None and gain["high"] < 0
     lost = found["lost_rollouts"] / max(1, found["rollouts"] + found["lost_rollouts"])
     return Made(folder, counts, [
         _loads(folder / MODEL),
         Check("weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"),
-        Check("validation success did not fall", not fell, f"gain {gain['mean']}, interval up to {gain['high']}",
+        Check("validation success did not fall", not fell(gain), f"gain {gain['mean']}, interval up to {gain['high']}",
               "an interval that is not wholly below 0"),
         Check("devices held", lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half"),
         Check("groups with a comparison", found["groups_with_signal"] > 0, str(found["groups_with_signal"]),

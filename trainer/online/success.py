@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from generators.environments.evaluators import has_rule, holds
 from generators.environments.world import Observation
@@ -72,15 +75,16 @@ class FinalFrameJudge:
         self.client.close()
 
 
-def judge_of(model: str) -> FinalFrameJudge | None:
-    """The judge of a configuration, at `$VESPER_JUDGE_BASE_URL`; None for no model. Raises `ValueError` for a model
-    without an address."""
+def judge_of(model: str, cache: Path | None = None, options: Mapping[str, Any] | None = None) -> FinalFrameJudge | None:
+    """The judge of a configuration, at `$VESPER_JUDGE_BASE_URL`; None for no model. `cache` is the folder of the book
+    of answers and bills, `options` are the client's: what a night may cost, rate limits, prices. Raises `ValueError`
+    for a model without an address."""
     if not model:
         return None
     if not (address := os.environ.get(ENDPOINT, "")):
         raise ValueError(f"online RL: the success judge {model!r:.80} has no address; set {ENDPOINT}, for example "
                          "http://127.0.0.1:8000/v1")  # fmt: skip
-    return FinalFrameJudge(ModelClient(address, model, None))
+    return FinalFrameJudge(ModelClient(address, model, cache, **(options or {})))
 
 
 def request(goal: str, answer: str, screen: bytes) -> Request:

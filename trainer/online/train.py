@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -47,6 +47,7 @@ from trainer.rl.learner import STATE_VERSION
 from trainer.rl.reward_figures import totals
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
+from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
 
 METRICS = "online_rl.json"
@@ -78,6 +79,7 @@ def train_online(
     stage: str = "online",
     on_event: OnEvent | None = None,
     device: str = "cpu",
+    judge_of: Callable[[str], FinalFrameJudge | None] = judge_of,
 ) -> OnlineResult:
     """Train the checkpoint folder `start` on tasks that devices of `pool` run; save it, with `online_rl.json`, in
     `out`.
@@ -86,8 +88,9 @@ def train_online(
     updates and at the end; and again, sampled, where its reference needs more episodes. Under torchrun this is what the
     first rank does, while the others follow its learner (`trainer.runtime.launch`). With a `state_dir` a killed run
     goes on. `on_event` receives dicts with a `kind`: start, rollouts, picture, update, validation, reference, saved,
-    resumed, trained, done. `stage` and `parents` go into the lineage. Raises `ValueError` for tasks that can't be used,
-    `RuntimeError` where an update loses all its rollouts, and what keeps devices from ever opening.
+    resumed, trained, done. `stage` and `parents` go into the lineage; `judge_of` makes the success judge. Raises
+    `ValueError` for tasks that can't be used, `RuntimeError` where an update loses all its rollouts, and what keeps
+    devices from ever opening.
     """
     emit = on_event or (lambda event: None)
     checked = _usable(tasks, validation, pool, config)
@@ -100,7 +103,10 @@ def train_online(
     before = in_memory(loaded.model.named_parameters())
     emit({"kind": "start", "tasks": len(tasks), "strata": batches.sizes, "validation": len(checked),
           "updates": config.updates, "mode": config.mode})  # fmt: skip
-    with deterministic(device, config.threads), nullcontext() if judge is None else closing(judge):
+    group = ranks()
+    # a learner in parts computes on its rank's device, wherever the whole policy lies
+    computes_on = group.device if group.world > 1 else device
+    with deterministic(computes_on, config.threads), nullcontext() if judge is None else closing(judge):
         run.go()
         run.learner.close()
     emit({"kind": "trained", "update": run.progress.update})

@@ -2,6 +2,12 @@
 its kind (and longer, where the pool lets it). Rollouts are scheduled one by one: a slow device holds up its own rollout
 and no other.
 
+Where an engine has room for one set of weights (`one_slot`), rollouts of policy and reference take turns: those of one
+slot begin when the last of the other has ended, and no rollout overtakes one of another slot that was queued before it.
+So no rollout holds a worker or a device while it waits for another rollout (at most for the learner to publish the
+policy again, which takes neither); each that has begun ends within the limits on its calls, and then it is the turn of
+those that waited, whatever the number of workers and of devices.
+
 A failure of infrastructure makes a rollout anew on a freshly opened device, `Limits.retries` times, then it is lost.
 `held_s` counts the seconds that devices were open, `seconds` of a rollout those that it held one.
 """
@@ -129,13 +135,14 @@ class RolloutWorkers(Crew[RolloutWorker]):
     # -- scheduling (under the lock) -------------------------------------------------------------------------------
 
     def _release(self) -> bool:
-        """Let jobs run, in order, as many as there are workers and devices; whether there were any."""
+        """Let jobs run, in order, as many as there are workers and devices, and one slot at a time where the engine
+        has room for no more; whether there were any."""
         released = False
         if self.stopping:
             return False
         in_use = Counter(task.kind for task in self._running.values())
         kept: deque[Task] = deque()
-        while self._queue and len(self._running) < self.count:
+        while self._queue and len(self._running) < self.count and self._has_turn(self._queue[0]):
             task = self._queue.popleft()
             most = self._most[task.kind]
             if most is not None and in_use[task.kind] >= max(1, most):
@@ -147,6 +154,10 @@ class RolloutWorkers(Crew[RolloutWorker]):
             released = True
         self._queue.extendleft(reversed(kept))
         return released
+
+    def _has_turn(self, task: Task) -> bool:
+        """Whether the engine can answer it beside those that run."""
+        return not self.engine.one_slot or all(one.job.slot == task.job.slot for one in self._running.values())
 
     def _take(self, worker: RolloutWorker) -> Task | None:
         """A released job, one for the worker's open device first."""

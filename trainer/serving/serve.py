@@ -9,9 +9,7 @@ name was rebound to this machine); elsewhere it needs a key (`VESPER_SERVE_API_K
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
-import io
 import json
 import os
 import re
@@ -23,6 +21,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from pipelines.storage.images import image_size
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -216,8 +216,6 @@ class ChatServer:
         return {"sample_id": "request", "messages": json.dumps(turns), "images": images, "answer": ""}
 
     def _image(self, value: Any, where: str) -> bytes:
-        from PIL import Image
-
         url = value.get("url") if isinstance(value, dict) else None
         found = _DATA_URI.match(url) if isinstance(url, str) else None
         if found is None or not isinstance(url, str):
@@ -227,9 +225,8 @@ class ChatServer:
                           "too_large")  # fmt: skip
         try:
             data = base64.b64decode(url[found.end() :], validate=True)
-            with Image.open(io.BytesIO(data)) as picture:
-                width, height = picture.size
-        except (binascii.Error, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            width, height = image_size(data)
+        except ValueError:  # `binascii.Error` and `ImageError` are
             raise Refused(400, f"{where}: expected a picture that can be read", "messages", "bad_image") from None
         if width * height > self.limits.image_pixels:
             raise Refused(413, f"{where}: expected at most {self.limits.image_pixels} pixels, found {width} x {height}",

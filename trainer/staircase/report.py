@@ -107,4 +107,5 @@ def markdown(title: str, report: Mapping[str, Any]) -> str:
 def _cell(told: Mapping[str, Any] | None) -> str:
     if not told or told["mean"] is None:
         return "–"
-    return f"{100 * told['mean']:.1f} % ({100 * told['low']:.1f} to {100 * told['high']:.1f})"
+    bounds = "no interval" if told["low"] is None else f"{100 * told['low']:.1f} to {100 * told['high']:.1f}"
+    return f"{100 * told['mean']:.1f} % ({bounds})"

@@ -212,6 +212,8 @@ def _holds(rows: Sequence[Row], before: Manifest | None) -> bool:
 def _bounded(row: Row) -> bool:
     if row["mean"] is None:
         return row["n"] == 0
+    if row["low"] is None:  # too few clusters to have one
+        return row["high"] is None
     return bool(row["low"] - 1e-9 <= row["mean"] <= row["high"] + 1e-9)
 
 
@@ -239,11 +241,15 @@ def markdown(rows: Sequence[Row], dates: Mapping[tuple[str, str], str]) -> str:
             control = f"{_cell(row['control'])} {row['control_mean']:.3f}" if row["control"] else ""
             date = dates.get((row["evaluation"], row["version"]), "")
             cells = [_cell(row["suite"]), _cell(row["policy"]), _cell(row["measure"]),
-                     f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]", str(row["n"]), control,
+                     f"{row['mean']:.3f} [{_bounds(row)}]", str(row["n"]), control,
                      _cell(row["version"][:8]), date]  # fmt: skip
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines) or "Nothing is evaluated yet.\n"
+
+
+def _bounds(row: Row) -> str:
+    return "no interval" if row["low"] is None else f"{row['low']:.3f}, {row['high']:.3f}"
 
 
 def _cell(text: str) -> str:

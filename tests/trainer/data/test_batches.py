@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from drawn import draw
+from PIL import Image
 
 from pipelines.prompts import grounding_text, messages
 from trainer.data.batches import BadSample, Processor, SpanWeights, row_images
@@ -118,6 +121,25 @@ def test_text_of_data_makes_no_control_token(processor: Any) -> None:
 def test_a_bad_row_says_what_is_wrong(processor: Any, change: dict[str, Any], words: str) -> None:
     with pytest.raises(BadSample, match=words):
         processor.prompt({**grounding_row(), **change})
+
+
+@pytest.mark.parametrize("kind", ["zeros", "thin", "torn", "deflate"])
+def test_a_picture_that_cannot_be_shown_is_a_bad_sample(kind: str, processor: Any) -> None:
+    stream = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (256, 256, 3), np.uint8)).save(stream, "PNG")
+    whole = stream.getvalue()
+    chunk = whole.index(b"IDAT", 100) - 4  # the second of them
+    data = {
+        "zeros": whole[:chunk] + bytes(len(whole) - chunk),  # as a disk leaves it that lost its power
+        "thin": draw({"red": (1, 1, 60, 9)}, (2010, 10)),
+        "torn": whole[: len(whole) // 2],
+        "deflate": whole.replace(b"IDATx", b"IDATy"),
+    }[kind]
+    with pytest.raises(BadSample, match="can't be decoded"):
+        processor.prompt({**grounding_row(), "images": [data]})
+    if kind == "thin":  # its header tells
+        with pytest.raises(BadSample, match="aspect ratio"):
+            processor.length({**grounding_row(), "images": [data]})
 
 
 def test_pictures_come_as_bytes_or_in_the_datasets_form() -> None:

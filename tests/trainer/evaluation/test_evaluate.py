@@ -9,12 +9,12 @@ import pytest
 from drawn import draw
 
 from pipelines.prompts import grounding_text, messages, navigation_text, reply_text
-from quality.bench.calibration import wilson
+from quality.bench.calibration import score_interval, wilson
 from schemas.actions import Click, Scroll, Type
 from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
 from trainer.evaluation.evaluate import EvalConfig, choose, cluster, compare, evaluate, judge, summarise
 from trainer.evaluation.records import Records
-from trainer.evaluation.statistics import difference, interval, mean_or_none, over, paired
+from trainer.evaluation.statistics import difference, fell, interval, mean_or_none, over, paired
 
 RED, BLUE = draw({"red": (10, 10, 60, 60)}), draw({"blue": (100, 80, 150, 120)})
 
@@ -137,7 +137,19 @@ def test_all_equal_falls_back_to_wilson_and_nothing_to_null() -> None:
     found = interval([0.0] * 40, [str(i % 10) for i in range(40)])
     assert (found.low, found.high) == wilson(0, 10) and "Wilson" in found.method
     assert interval([], []).plain()["mean"] is None and math.isnan(interval([], []).mean)
-    assert interval([0.3, 0.3], ["a", "b"]).low == 0.3
+    assert interval([0.3, 0.3], list("ab")).plain()["low"] is None and interval([0.3] * 6, list("abcdef")).low == 0.3
+
+
+def test_too_few_clusters_say_nothing_for_sure() -> None:
+    one = interval([0.0, 1.0, 1.0], ["a"] * 3)  # one screen, whatever was asked about it
+    assert (one.low, one.high) == score_interval(2 / 3, 1) and one.low < 0.2 and one.high > 0.9
+    assert interval([1.0, 1.3], ["a"] * 2).plain()["low"] is None  # no proportion
+    falls = [paired([0.0] * n, [1.0] * n, [str(i) for i in range(n)]).plain() for n in (1, 2, 5, 6)]
+    assert [found["high"] for found in falls] == [None, None, None, -1.0] and falls[0]["mean"] == -1.0
+    assert [fell(found) for found in falls] == [False, False, False, True]
+    few = paired([0.0, 0.0, 0.0], [1.0, 0.5, 1.0], ["a", "b", "c"]).plain()
+    assert few["high"] < 0 and not fell(few)
+    assert paired([0.5, 0.5], [0.5, 0.5], ["a", "b"]).plain()["high"] == 0.0  # the same weights answered
 
 
 def test_pairing_sees_a_small_steady_gain() -> None:

@@ -109,6 +109,23 @@ def test_what_is_sampled_has_the_distribution_of_single_steps(nano: Checkpoint, 
     assert min(len(one), len(other)) > 40 and abs(one.mean() - other.mean()) < 4 * error
 
 
+def test_a_reply_of_its_own_seed_is_the_same_whatever_stands_beside_it(
+    nano: Checkpoint, asked: list[dict[str, Any]]
+) -> None:
+    def made(rows: list[dict[str, Any]], seeds: list[int], **options: Any) -> list[list[int]]:
+        replies = generate(nano.model, nano.processor, rows, temperature=1.5, max_new_tokens=24, seeds=seeds, **options)
+        return [reply.token_ids for reply in replies]
+
+    a, b, c = asked
+    first, second, third = made([a, b, c], [1, 2, 3])
+    assert made([b], [2]) == [second] and made([c, a], [3, 1]) == [third, first]
+    assert made([a, b, c], [1, 2, 3], batch_size=2) == [first, second, third]
+    assert made([b, b], [2, 4])[0] == second != made([b], [4])[0]
+    [plain] = generate(nano.model, _without(nano), [b], temperature=1.5, max_new_tokens=24, seeds=[2])
+    assert plain.token_ids == second, "drafts move no draw"
+    assert made([b], [1, 2, 3, 4], group=4)[1] == second
+
+
 def test_draws_follow_the_probabilities_and_never_take_what_has_none() -> None:
     p = torch.tensor([0.0, 0.2, 0.0, 0.5, 0.3, 0.0]).expand(20_000, -1)
     drawn = torch.bincount(_drawn(p, torch.Generator().manual_seed(0)), minlength=6) / len(p)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from drawn import draw
 
-from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
+from pipelines.prompts import history_entry, messages, navigation_text, prompt_text, reply_text
 from pipelines.training_data.tokens import text_tokens
-from schemas.actions import Action, Click, LongPress, Scroll, render
-from trainer.offline.alignment import AlignmentConfig, align, model_rollouts
+from schemas.actions import Action, Click, LongPress, Scroll, Type, render
+from trainer.offline.alignment import AlignmentConfig, align, history_line, model_rollouts, with_history
 
 ACTIONS: tuple[Action, ...] = (Click((500, 400)), Scroll(direction="down"), Click((80, 90)), LongPress((300, 300)))
 GOAL = "Find 'History:\n1. Click(box=(500,400))' in the list"
@@ -80,6 +80,18 @@ def test_histories_hold_the_nearest_thought_of_a_right_action() -> None:
     assert GOAL in prompt_text(third["messages"]) and third["answer"] == rows[2]["answer"]
     assert third["synthetic"] and third["tokens"] > rows[2]["tokens"] and third["images"] == rows[2]["images"]
     assert json.loads(third["provenance"])["of"] == "e1-2" and third["sample_id"] != "e1-2"
+
+
+def test_an_entry_of_several_lines_is_one_entry() -> None:
+    typed, said = Type("a\nb\n2. c"), Type("new\nline")
+    lines = [(1, history_entry(typed, "web")), (2, "Click(box=(1,2))"), (3, "Click(box=(1,2))")]
+    chat = messages("navigation", navigation_text("write\nHistory:\n1. nothing", lines))
+    old = [history_line(0, typed, "web"), history_line(1, Click((1, 2)), "web"), history_line(2, Type("b"), "web")]
+    changes = dict(zip(old, (history_line(0, said, "web"), "2. Wait() (it loads)", "3. never shown"), strict=True))
+    found = prompt_text(with_history(chat, changes))
+    assert found == navigation_text("write\nHistory:\n1. nothing", [
+        (1, history_entry(said, "web")), (2, "Wait() (it loads)"), (3, "Click(box=(1,2))")])  # fmt: skip
+    assert with_history(chat, {}) == chat
 
 
 def test_rare_actions_come_in_different_histories() -> None:

@@ -22,6 +22,7 @@ from generators.generation.execution.execute import Limits
 from generators.generation.tasks.contract import Contract, Trajectory
 from quality.model_client.client import ModelClient
 from quality.model_client.retry import Retry
+from quality.model_client.spending import Ceiling, JudgeBook
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.online.engine import ReplyEngine
 from trainer.online.rollouts import Job
@@ -136,6 +137,24 @@ def test_a_run_learns_from_judged_rollouts(
     made = train(start, tmp_path / "out", config, tasks=tasks, devices=pool(lambda: ShowingWorld(tells=False)))
     assert made.metrics["judged"] == made.metrics["rollouts"] > 0 and made.metrics["lost_rollouts"] == 0
     assert any(row["success"] > 0 for row in made.metrics["curve"])
+
+
+def test_a_success_judge_asks_under_the_nights_ceiling(
+    tmp_path: Path, server: Eyes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENDPOINT, server.url)
+    screen, ceiling = draw({"green": (0, 0, *SIZE)}, SIZE), Ceiling(requests=1, night="2026-01-01")
+    for answer, told in (("", True), ("", True), ("another", False)):  # asked, in the book, over the ceiling
+        judge = judge_of("eyes", tmp_path, {"ceiling": ceiling})
+        assert judge is not None
+        found = decide(ended(undecided(task(1)), "finished", {}, answer), screen, judge)
+        judge.close()
+        assert found.success is (True if told else None) and found.judged
+        assert told or "ceiling" in found.why, found.why
+    assert len(server.bodies) == 1
+    book = JudgeBook(tmp_path)
+    assert book.spent("2026-01-01").requests == 1
+    book.close()
 
 
 def test_a_judge_makes_tasks_without_a_rule_usable() -> None:

@@ -17,9 +17,11 @@ from online_runs import killed, settings, train
 from PIL import Image
 
 from trainer.modeling.checkpoint import load_checkpoint, read_lineage, read_preset
+from trainer.online import train as online_train
 from trainer.online.rollout_files import SUFFIX, RolloutFiles
 from trainer.online.train import METRICS, train_online
 from trainer.presets import NORMS
+from trainer.runtime.parallel import Ranks
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -146,6 +148,21 @@ def test_what_cant_be_trained_on_is_told(start: Path, tmp_path: Path) -> None:
         train_online(start, [], tmp_path, settings(), pool=pool())
     with pytest.raises(ValueError, match="apart from training"):
         train_online(start, [task(1)], tmp_path, settings(), pool=pool(), validation=[task(1)])
+
+
+def test_kernels_are_those_of_the_device_that_computes(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under torchrun a whole policy on the CPU is only published: its parts lie on the rank's device."""
+    for name, group, expected in (
+        ("alone", Ranks(), True), ("gpu", Ranks(0, 2, "cuda:0"), False), ("cpus", Ranks(0, 2, "cpu"), True),
+    ):  # fmt: skip
+        monkeypatch.setattr(online_train, "ranks", lambda group=group: group)
+        found: list[bool] = []
+        train(start, tmp_path / name, settings(updates=1, eval_steps=0), validation=0,
+              on_event=lambda event, found=found: found.append(torch.are_deterministic_algorithms_enabled())
+              if event["kind"] == "update" else None)  # fmt: skip
+        assert found == [expected], name
 
 
 def test_a_budget_ends_the_run(start: Path, tmp_path: Path) -> None:

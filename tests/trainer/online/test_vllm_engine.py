@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
-from choice_world import GOAL, SIZE, picture, pool, task
+from choice_world import GOAL, SIZE, ChoiceWorld, picture, pool, task
 from online_runs import settings, train
 from rollout_servers import FaultyServer, ServerProcess, rollout_server
 
+from generators.environments.world import World
+from generators.generation.execution.devices import LocalPool
 from generators.generation.execution.execute import Limits
 from generators.policies.policy import PolicyError, View
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
@@ -21,7 +25,7 @@ from trainer.modeling.generation import Completion, generate
 from trainer.modeling.model import reply_logprobs
 from trainer.online.config import VllmConfig
 from trainer.online.rollout_engine import EngineFailed
-from trainer.online.rollouts import POLICY, REFERENCE, Job
+from trainer.online.rollouts import POLICY, REFERENCE, Job, Rollout
 from trainer.online.vllm import engine as vllm_engine
 from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
@@ -36,6 +40,14 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def loaded(start: Path) -> Checkpoint:
     return load_checkpoint(start)
+
+
+@pytest.fixture
+def other(start: Path) -> Checkpoint:
+    """Whose weights are others."""
+    found = load_checkpoint(start)
+    moved(found.model, 0.05)
+    return found
 
 
 @contextmanager
@@ -264,36 +276,98 @@ def test_a_server_killed_during_an_update_comes_back_with_the_new_weights(loaded
 
 @pytest.mark.parametrize("update", ["reload_weights", "weight_transfer"])
 def test_the_reference_has_the_servers_until_the_policy_is_published_again(
-    loaded: Checkpoint, tmp_path: Path, update: str
+    loaded: Checkpoint, other: Checkpoint, tmp_path: Path, update: str
 ) -> None:
     assert loaded.folder is not None
-    other = load_checkpoint(loaded.folder)
-    moved(other.model, 0.05)
     both = {POLICY: loaded.model, REFERENCE: other.model}
-    with rollout_server(loaded.folder, tmp_path) as (server, url), \
+    with rollout_server(loaded.folder, tmp_path) as (_, url), \
             engine(loaded, [url], tmp_path, models=both, weight_update=update) as made:  # fmt: skip
         made.publish(loaded.model.state_dict(), 3)
-        made.active |= {job(0).key, job(1).key, job(2).key}
-        made.ask(job(0), row(loaded), 1)  # it has begun
         made.publish(other.model.state_dict(), 3, REFERENCE)
-        found: dict[str, Completion] = {}
-
-        def asking(name: str, one: Job) -> threading.Thread:
-            thread = threading.Thread(target=lambda: found.__setitem__(name, made.ask(one, row(loaded), 1)[0]))
-            thread.start()
-            return thread
-
-        reference, late = asking("reference", job(1, slot=REFERENCE)), asking("late", job(2))
-        assert gap(loaded, made.ask(job(0), row(loaded), 2)[0]) < 1e-4 and not found
-        with made.cond:
-            made.active.discard(job(0).key)
-        reference.join(60)
-        assert gap(other, found["reference"]) < 1e-4 < gap(loaded, found["reference"]) and "late" not in found
-        with made.cond:
-            made.active.discard(job(1).key)
+        assert gap(loaded, ask(made, loaded)[0]) < 1e-4, "until the reference asks, the policy goes on"
+        reference = ask(made, loaded, 1, slot=REFERENCE)[0]
+        assert gap(other, reference) < 1e-4 < gap(loaded, reference)
+        late: list[Completion] = []
+        waiting = threading.Thread(target=lambda: late.append(ask(made, loaded, 2)[0]))
+        waiting.start()
+        assert gap(other, ask(made, loaded, 3, slot=REFERENCE)[0]) < 1e-4 and not late
         made.publish(loaded.model.state_dict(), 3)
-        late.join(60)
-        assert gap(loaded, found["late"]) < 1e-4
+        waiting.join(60)
+        assert gap(loaded, late[0]) < 1e-4
+
+
+def test_a_rollout_doesnt_wait_for_ever_for_its_turn(loaded: Checkpoint, other: Checkpoint, tmp_path: Path) -> None:
+    assert loaded.folder is not None
+    both = {POLICY: loaded.model, REFERENCE: other.model}
+    with rollout_server(loaded.folder, tmp_path) as (_, url), \
+            engine(loaded, [url], tmp_path, models=both) as made:  # fmt: skip
+        made.publish(loaded.model.state_dict(), 0)
+        made.publish(other.model.state_dict(), 0, REFERENCE)
+        ask(made, loaded, slot=REFERENCE)
+        made.settings = replace(made.settings, wait_s=0.1)
+        with pytest.raises(PolicyError, match=r"no server with the policy's weights for 0\.1 s"):
+            ask(made, loaded)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_reference_gets_the_places_of_rollouts_that_hadnt_asked_yet(
+    loaded: Checkpoint, other: Checkpoint, tmp_path: Path, workers: int
+) -> None:
+    assert loaded.folder is not None
+    goes_on = threading.Event()
+    resets: list[str] = []
+
+    class Held(ChoiceWorld):
+        def reset(self, start: Any) -> None:
+            super().reset(start)
+            resets.append(start["world"])
+            assert goes_on.wait(60)
+
+    # of each kind one device: three workers have two, and both are held by rollouts of the policy, as the one worker is
+    kinds = ("choice", "other")
+    devices = LocalPool(dict.fromkeys(kinds, lambda: nullcontext(cast("World", Held()))), most=1)
+
+    def jobs(group: str, slot: str) -> list[Job]:
+        tasks = [replace(one := task(1, number), initial_state={**one.initial_state, "world": kinds[number % 2]})
+                 for number in range(4)]  # fmt: skip
+        return [Job(one, group, number, number, slot=slot, validation=slot == REFERENCE)
+                for number, one in enumerate(tasks)]  # fmt: skip
+
+    def by(model: Checkpoint, rollout: Rollout) -> bool:
+        [sample] = rollout.samples
+        batch = model.processor.reply_batch([sample.row()], [sample.token_ids])
+        with torch.no_grad():
+            told = reply_logprobs(model.model, batch, never=model.processor.never).logprobs[0]
+        return float((told - torch.tensor(sample.logprobs)).abs().max()) < 1e-4
+
+    limits = Limits(step_factor=1, step_extra=0, retries=0, call_s=60.0)
+    both = {POLICY: loaded.model, REFERENCE: other.model}
+    of_policy: list[Rollout] = []
+    of_reference: list[Rollout] = []
+    with rollout_server(loaded.folder, tmp_path) as (_, url), \
+            engine(loaded, [url], tmp_path, models=both) as made, \
+            RolloutWorkers(loaded, made, devices, limits, workers=workers) as crew:  # fmt: skip
+        made.publish(loaded.model.state_dict(), 1)
+        crew.submit(jobs("g", POLICY))
+        while len(resets) < min(workers, 2):
+            time.sleep(0.01)
+        made.publish(other.model.state_dict(), 1, REFERENCE)
+        validating = threading.Thread(
+            target=lambda: of_reference.extend(crew.run(jobs("reference", REFERENCE), of_policy)), daemon=True
+        )
+        validating.start()
+        while crew.unfinished < 8:
+            time.sleep(0.01)
+        goes_on.set()
+        validating.join(30)
+        assert len(of_reference) == 4, "rollouts of policy and reference wait for one another"
+        assert len(of_policy) == min(workers, 2), "those that had begun came to their end, the others waited"
+        made.publish(loaded.model.state_dict(), 1)
+        while len(of_policy) < 4:
+            assert (ended := crew.wait(30)), "no rollout of the policy ends"
+            of_policy += ended
+    assert all(by(loaded, one) and not by(other, one) for one in of_policy)
+    assert all(by(other, one) and not by(loaded, one) for one in of_reference)
 
 
 def test_rollouts_of_a_lost_server_are_lost_by_infrastructure(loaded: Checkpoint, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from generators.generation.execution.execute import Limits
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
 from trainer.online import workers
 from trainer.online.engine import ReplyEngine
-from trainer.online.rollouts import Job, Rollout
+from trainer.online.reference import validation_jobs
+from trainer.online.rollouts import POLICY, REFERENCE, Job, Rollout
 from trainer.online.workers import RolloutWorkers
 
 LIMITS = Limits(step_factor=1, step_extra=0, retries=1, call_s=60.0, pause_s=0.01)
@@ -56,6 +57,24 @@ def test_lockstep_makes_rollouts_a_function_of_the_seeds(loaded: Checkpoint) -> 
     with running(loaded, Slow(3, 0.0, 0.03), count=3) as crew:  # another pace, the same rollouts
         assert brief(crew.run(jobs(7))) == brief(first)
     assert crew.unfinished == 0 and not [t for t in threading.enumerate() if t.name.startswith("rollouts-")]
+
+
+@pytest.mark.parametrize("lockstep", [True, False])
+def test_policy_and_reference_are_compared_in_pairs(loaded: Checkpoint, lockstep: bool) -> None:
+    """The same weights in both slots give the same episodes, though others stand beside them."""
+    tasks = [task(n, number) for number, n in enumerate((1, 2, 3))]
+    ours, theirs = (validation_jobs(tasks, update, slot, episodes=12, seed=3)
+                    for update, slot in ((0, POLICY), (4, REFERENCE)))  # fmt: skip
+    with running(loaded, pool(), count=5, lockstep=lockstep) as crew:
+        crew.engine.publish(loaded.model.state_dict(), 4, REFERENCE)
+        policy = crew.run(ours)
+        crew.submit(jobs(4))  # they run beside the reference's
+        reference = crew.run(theirs[::-1], [])[::-1]
+        policy_again = crew.run([replace(job, group=f"other-{job.group}", validation=False) for job in ours])
+    told = [[[sample.token_ids for sample in one.samples] for one in some] for some in (policy, reference)]
+    assert told[0] == told[1] and len({str(one) for one in told[0][3:]}) > 3
+    training = [[sample.token_ids for sample in one.samples] for one in policy_again]
+    assert training[3:] != told[0][3:] and training[:3] == told[0][:3], "others are drawn by key and batch"
 
 
 def test_a_broken_device_costs_a_try_and_no_verdict(loaded: Checkpoint) -> None:

@@ -9,8 +9,9 @@ A server that fails is out of service until it answers again with the right labe
 While there is none, replies wait, `wait_s` at most; then the rollout has failed by infrastructure: it is made again, or
 lost and counted, and no update learns from it.
 
-Servers hold one set of weights at a time. Those of the reference are given to them when no rollout that the policy has
-begun is left, and rollouts of the policy wait until `publish` gives the policy's back.
+Servers hold one set of weights at a time (`one_slot`: who makes rollouts lets those of one slot run at a time). Those
+of the reference are given to them when its first rollout asks; a rollout of the policy that begins after that waits
+until `publish` gives the policy's back.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class VllmEngine:
     `processor` is the engine's own (picture caches aren't shared). `run` names the run: what an earlier life of it left
     with the servers is cleared away. Raises `ValueError` for settings that lack an endpoint or a folder."""
 
-    lockstep = False
+    lockstep, one_slot = False, True
 
     def __init__(
         self, models: Mapping[str, Any], processor: Processor, settings: VllmConfig, *, temperature: float,
@@ -113,7 +114,6 @@ class VllmEngine:
         self._update_s = 0.0
         self._published: dict[str, _Weights] = {}
         self._slot = POLICY  # whose weights the servers hold, or are being given
-        self._begun: set[str] = set()  # rollouts of the policy that have had a reply
         self._life, self._count = secrets.token_hex(4), 0
         self._updating = False
         self._stopping = False
@@ -145,20 +145,20 @@ class VllmEngine:
         this returns; another slot's are kept until a rollout asks for them."""
         began = time.monotonic()
         self._count += 1
-        made = _Weights(f"v{version}-{slot}-{self._life}-{self._count}", version, slot, self._scores(slot))
-        self._update.keep(made.label, self._models[slot], weights)
-        with self.cond:
-            old = [self._published.pop(name) for name in ([*self._published] if slot == POLICY else [slot])
-                   if name in self._published]  # fmt: skip
-            self._published[slot] = made
+        self._updating = True
+        try:
+            made = _Weights(f"v{version}-{slot}-{self._life}-{self._count}", version, slot, self._scores(slot))
+            self._update.keep(made.label, self._models[slot], weights)
+            with self.cond:
+                old = [self._published.pop(name) for name in ([*self._published] if slot == POLICY else [slot])
+                       if name in self._published]  # fmt: skip
+                self._published[slot] = made
+                if slot == POLICY:
+                    self._slot = POLICY
             if slot == POLICY:
-                self._slot = POLICY
-        if slot == POLICY:
-            self._updating = True
-            try:
                 self._give_all(made)
-            finally:
-                self._updating = False
+        finally:
+            self._updating = False
         for weights_before in old:
             self._update.forget(weights_before.label)
         self._update_s += time.monotonic() - began
@@ -277,36 +277,33 @@ class VllmEngine:
 
     def _server(self, job: Job, end: float) -> tuple[_Server, _Weights]:
         """The least busy server with the weights that the job needs; waits for one until `end`, or `wait_s` from when
-        there is none."""
+        there is none, whyever that is. While weights are published the wait doesn't end."""
         with self.cond:
             while True:
                 if self.error is not None or self._stopping:
                     raise EngineFailed(f"rollout engine vllm: {self.error or 'stopped'}")
-                mine = self._may_ask(job)
-                made = self._current()
-                ready = [one for one in self._servers if made is not None and one.label == made.label] if mine else []
+                made = self._current() if self._has_turn(job.slot) else None
+                ready = [one for one in self._servers if made is not None and one.label == made.label]
                 if ready and made is not None:
                     server = min(ready, key=lambda one: one.busy)
                     server.busy += 1
-                    if job.slot == POLICY:
-                        self._begun.add(job.key)
                     return server, made
-                if mine and not self._updating:
+                if not self._updating:
                     end = end or time.monotonic() + self.settings.wait_s
                     if time.monotonic() > end:
                         whys = "; ".join(one.why for one in self._servers if one.why)
-                        raise PolicyError(f"vllm: no server for {self.settings.wait_s:g} s: {whys[:200]}")
+                        raise PolicyError(f"vllm: no server with the {job.slot}'s weights for "
+                                          f"{self.settings.wait_s:g} s: {whys[:200]}")  # fmt: skip
                 self.cond.wait(RETRY_S)
 
-    def _may_ask(self, job: Job) -> bool:
-        """Whether the servers hold, or are being given, the weights that the job needs (under the lock)."""
-        self._begun &= self.active
-        if job.slot == self._slot:
-            # others wait for their turn: only what has begun goes on
-            return len(self._published) == 1 or job.slot != POLICY or job.key in self._begun
-        if job.slot == POLICY or job.slot not in self._published or self._begun:
+    def _has_turn(self, slot: str) -> bool:
+        """Whether the servers hold, or are being given, this slot's weights (under the lock). Another slot than the
+        policy's takes its turn by asking, for no rollout of the policy runs then; the policy's comes by `publish`."""
+        if slot == self._slot:
+            return True
+        if slot == POLICY or slot not in self._published:
             return False
-        self._slot = job.slot
+        self._slot = slot
         for server in self._servers:
             server.label, server.retry_at = "", 0.0
         self.cond.notify_all()  # whoever tends the servers gives them the weights
