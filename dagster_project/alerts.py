@@ -6,6 +6,7 @@ room is one) and $VESPER_ALERT_SMTP_PASSWORD. What runs and data say goes out as
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import smtplib
@@ -38,6 +39,10 @@ NAMED = 3
 
 class AlertError(RuntimeError):
     """A message that couldn't be delivered, in one line without secrets."""
+
+
+class PartlyDelivered(AlertError):
+    """A message that some of its recipients have; sent again, they would have it twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +101,13 @@ def deliver(alert: Alert, alerts: Alerts) -> list[str]:
             try:
                 way()
                 break
-            except AlertError as error:
-                if attempt == ATTEMPTS - 1:
-                    problems.append(f"{name}: {error}")
-                else:
-                    time.sleep(WAIT_S)
+            except Exception as error:  # whatever it is, the other way is still gone
+                if attempt == ATTEMPTS - 1 or isinstance(error, PartlyDelivered):
+                    # an error that isn't ours may hold the secret URL or password, so its type has to do
+                    told = str(error) if isinstance(error, AlertError) else f"not sent ({type(error).__name__})"
+                    problems.append(f"{name}: {told}")
+                    break
+                time.sleep(WAIT_S)
     if problems:
         raise AlertError("; ".join(problems))
     return list(ways)
@@ -115,8 +122,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def post(url: str, alert: Alert) -> None:
     """POST an alert as JSON. Raises `AlertError`."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise AlertError("expected an http(s) URL in $VESPER_ALERT_WEBHOOK")
+    if urlsplit(url).scheme not in ("http", "https") or any(one.isspace() for one in url):
+        raise AlertError("expected an http(s) URL without blanks in $VESPER_ALERT_WEBHOOK")
     body = json.dumps(alert.plain()).encode()
     asked = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
     host = urlsplit(url).hostname
@@ -126,12 +133,12 @@ def post(url: str, alert: Alert) -> None:
     except urllib.error.HTTPError as error:
         error.close()
         raise AlertError(f"{host} answered with HTTP {error.code}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:  # the last one: what answers speaks no HTTP
         raise AlertError(f"{host} can't be reached ({type(error).__name__})") from None
 
 
 def mail(settings: Email, alert: Alert) -> None:
-    """Send an alert by SMTP. Raises `AlertError`."""
+    """Send an alert by SMTP. Raises `AlertError`; `PartlyDelivered` if only some recipients were refused."""
     message = EmailMessage()
     message["Subject"], message["From"], message["To"] = alert.subject, settings.sender, ", ".join(settings.to)
     message.set_content(alert.text)
@@ -144,11 +151,15 @@ def mail(settings: Email, alert: Alert) -> None:
                 server.starttls(context=ssl.create_default_context())
             if settings.user:
                 server.login(settings.user, password)
-            server.send_message(message)
+            refused = server.send_message(message)  # raises only where it refuses all of them
     except (smtplib.SMTPException, OSError) as error:
         code = getattr(error, "smtp_code", None)
         told = f"answered with {code}" if code else f"can't be reached ({type(error).__name__})"
         raise AlertError(f"{settings.host}:{settings.port} {told}") from None
+    if refused:
+        codes = ", ".join(f"{name} ({code})" for name, (code, _) in sorted(refused.items()))
+        raise PartlyDelivered(f"{settings.host}:{settings.port} refused {codes}; the others have it: correct "
+                              "alerts.email.to of deployment.yaml")  # fmt: skip
 
 
 def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Alert:

@@ -6,26 +6,39 @@ on its inputs' data versions; suites too, where somebody switched them on. No as
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from dagster_project import deployment
+from dagster_project.asked import read_cursor
 from dagster_project.assets import upstream
 from dagster_project.graph import Stage
+from pipelines.raw.unpacked import FOLDER as UNPACKED
 from schemas.ids import digest
 
+_CHANGED = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
+_ASKED_FOR = dg.AutomationCondition.newly_requested() | dg.AutomationCondition.initial_evaluation()
 TAIL = (
-    dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed()).since_last_handled()
+    _CHANGED.since(_ASKED_FOR & ~_CHANGED)
     & dg.AutomationCondition.all_deps_blocking_checks_passed().ignore(dg.AssetSelection.groups("suites"))
     & ~dg.AutomationCondition.in_progress()
 ).with_label("an input's data changed and its checks passed")
 """`eager()` would fire on every re-materialisation, even of the same data. Suites may never have been run, and the
-standings take only what passed: nothing waits for them."""
+standings take only what passed: nothing waits for them.
+
+A change is settled by a request, and not by the asset's being made, as `since_last_handled()` has it: the end of a run
+that read the older input would forget a change that came while it was at work. A change seen by the look right after a
+request came after that look, so it stays. What a run by hand has read already costs a run that finds nothing to do. A
+run that failed isn't asked for again: its request has settled the change."""
 
 DEFAULT_CRON, HOURLY = "0 2 * * *", "0 * * * *"
 RETRIES = {"observe_upstream": 0, "train": 5}
@@ -33,6 +46,12 @@ RETRIES = {"observe_upstream": 0, "train": 5}
 ONE_AT_A_TIME = "vesper/one_at_a_time"
 """Runs whose tag has the same value wait for each other (`dagster.yaml`): two runs of a job would make the same assets,
 and the second one would find their locks taken."""
+
+ARRIVING = (".part", ".incomplete")
+"""Endings of files that a pull (ours, the hub's client's) or a download is writing; they get their names when whole."""
+LEFT_AFTER_S = 3600.0
+"""A file that a pull was writing and that hasn't grown for so long counts as left of one that was killed: between its
+attempts a pull waits for seconds."""
 
 
 def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
@@ -88,53 +107,102 @@ def new_files_sensor(names: list[str], stages: Mapping[str, Stage], refresh: Any
         name="new_raw_files", job=refresh, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING,
         description="Looks at the sources' native folders; asks for a refresh of those whose files changed.",
     )  # fmt: skip
-    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        known: dict[str, dict[str, str]] = json.loads(context.cursor or "{}")
-        requests, now = look(names, known)
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        found = look(names, read_cursor(context.cursor), time.time())
         runs = [
             dg.RunRequest(
-                run_key=f"{name}-{mark}", tags={"source": name, "because": "new_raw_files"},
-                asset_selection=chain_of(stages, name),
+                run_key=f"{name}-{mark}-{found.now[name]['asked']}",  # why a number: see `asked`
+                tags={"source": name, "because": "new_raw_files"}, asset_selection=chain_of(stages, name),
             )
-            for name, mark in requests.items()
+            for name, mark in found.requests.items()
         ]  # fmt: skip
-        if not runs:
-            waiting = [name for name, entry in now.items() if entry["seen"] != entry["done"]]
-            reason = f"still changing: {', '.join(waiting)}" if waiting else "no native files have changed"
-            context.update_cursor(json.dumps(now, sort_keys=True))
-            return dg.SkipReason(reason)
-        return dg.SensorResult(run_requests=runs, cursor=json.dumps(now, sort_keys=True))
+        for name in set(found.left) & set(found.requests):
+            context.log.warning(
+                f"{name}: refreshed without {found.left[name]}, which a pull left unfinished: pull again"
+            )
+        cursor = json.dumps(found.now, sort_keys=True)
+        return dg.SensorResult(runs, None if runs else found.reason(), cursor)
 
     return sensor
 
 
-def look(names: list[str], known: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """(source → mark of those to refresh now, what to remember). A folder must look the same twice in a row, so that
-    a copy under way isn't read."""
+@dataclass(frozen=True)
+class Looked:
+    """What a look at all folders found."""
+
+    requests: dict[str, str]
+    """Source → mark of those to refresh now."""
+    now: dict[str, dict[str, Any]]
+    """What to remember of each source: the mark `seen` ("" while files come in), the mark `done` that a refresh was
+    asked for last, and how many were `asked` for in all."""
+    waiting: list[str]
+    """Sources whose files are still changing."""
+    left: dict[str, str]
+    """Source → a file that a pull left unfinished long ago."""
+
+    def reason(self) -> str:
+        """Why nothing is asked for."""
+        said = f"still changing: {', '.join(self.waiting)}" if self.waiting else "no native files have changed"
+        return "; ".join([said, *(f"{name}: a pull left {file} unfinished" for name, file in self.left.items())])
+
+
+def look(names: list[str], known: Mapping[str, Mapping[str, Any]], now_s: float) -> Looked:
+    """Look at the sources' folders at a time (seconds since 1970); `known` is what the last look remembered. A folder
+    must look the same twice in a row, with no file coming in, so that a copy or a pull under way isn't read."""
     settings = deployment.load()
-    requests: dict[str, str] = {}
-    now: dict[str, dict[str, str]] = {}
+    found = Looked({}, {}, [], {})
     for name in names:
         folder = settings.native_folder(name)
         if folder is None:
             continue
-        mark, before = folder_mark(folder), known.get(name, {})
-        done = before.get("done", "")
-        if mark and mark == before.get("seen") and mark != done:
-            requests[name] = done = mark
-        now[name] = {"seen": mark, "done": done}
-    return requests, now
+        state, before = folder_state(folder, now_s), known.get(name, {})
+        seen, done, asked = "" if state.arriving else state.mark, before.get("done", ""), before.get("asked", 0)
+        if seen and seen == before.get("seen") and seen != done:
+            found.requests[name] = done = seen
+            asked += 1
+        elif state.arriving or (seen and seen != done):
+            found.waiting.append(f"{name} ({state.arriving} comes in)" if state.arriving else name)
+        if state.left:
+            found.left[name] = state.left
+        found.now[name] = {"seen": seen, "done": done, "asked": asked}
+    return found
 
 
-def folder_mark(folder: Path) -> str:
-    """A digest of names, sizes and times of all files below a folder; "" if there are none. What is hidden, such as a
-    pull's own record, isn't data."""
-    found = [
-        [path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns]
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
-    return digest(found)[:16] if found else ""
+@dataclass(frozen=True)
+class FolderState:
+    """What lies in a native folder."""
+
+    mark: str
+    """A digest of names, sizes and times of all files; "" if there are none. What is hidden, such as a pull's own
+    record, isn't data."""
+    arriving: str
+    """A file that is being written, hidden or not, relative to the folder; "" for none."""
+    left: str
+    """One that hasn't grown for `LEFT_AFTER_S`; "" for none, or while others come in."""
+
+
+def folder_state(folder: Path, now_s: float) -> FolderState:
+    """The state of a folder at a time (seconds since 1970)."""
+    data, unfinished = [], []
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # a pull gives its files their names, and removes others
+            status, inside = path.stat(), path.relative_to(folder)
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            if not any(part.startswith(".") for part in inside.parts):
+                data.append([inside.as_posix(), status.st_size, status.st_mtime_ns])
+            if path.name.endswith(ARRIVING) or _being_unpacked(inside):
+                unfinished.append((status.st_mtime, inside.as_posix()))
+    mark = digest(data)[:16] if data else ""
+    newest_s, name = max(unfinished, default=(0.0, ""))
+    arrives = now_s - newest_s < LEFT_AFTER_S
+    return FolderState(mark, name if arrives else "", "" if arrives else name)
+
+
+def _being_unpacked(inside: Path) -> bool:
+    """Whether this is a member of an archive that isn't unpacked to its end (`pipelines.raw.unpacked`): these get their
+    names together, and the lists beside the folder that they wait in stay."""
+    return inside.is_relative_to(UNPACKED) and len(inside.relative_to(UNPACKED).parts) > 2
 
 
 def chain_of(stages: Mapping[str, Stage], name: str) -> list[dg.AssetKey]:

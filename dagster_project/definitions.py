@@ -35,7 +35,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             alerts.tell_of_warnings,
             feedback.new_human_verdicts,
             *promoting,
-            feedback.after_round(jobs["generate_round"], jobs["collect_rounds"]),
+            feedback.after_round(jobs["collect_rounds"]),
             feedback.next_round(jobs["generate_round"], factory.ROUNDS),
         ],
         resources={

@@ -33,7 +33,8 @@ class DeploymentError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """Overrides of one source. `raw` None: `<raw_root>/<source>`. `enabled` None: as soon as there are files for it."""
+    """Overrides of one source, companion or suite. `raw` None: `<raw_root>/<source>`. `enabled` None: as soon as there
+    are files for it. `companions`: name → their folder, which is where all sources read them."""
 
     enabled: bool | None = None
     owners: tuple[str, ...] = ()
@@ -164,10 +165,24 @@ class Deployment:
         return "embedded" if self.embedded and name in EMBEDDED else "waiting"
 
     def native_folder(self, name: str) -> Path | None:
-        """Where a source's (or companion's) native files lie; None if there are none."""
-        said = self.source(name).raw
-        if said is not None:
-            return Path(said).expanduser()
+        """Where the native files of a source, companion or suite lie; None if there are none.
+
+        A companion is one asset with one folder, whether it says where (`raw`) or the sources that use it do
+        (`companions`). Raises `DeploymentError` if they disagree.
+        """
+        said = {f"sources.{user}.companions.{name}": settings.companions[name]
+                for user, settings in self.sources.items() if name in settings.companions}  # fmt: skip
+        if (raw := self.source(name).raw) is not None:
+            said[f"sources.{name}.raw"] = raw
+        folders = {where: Path(text).expanduser() for where, text in said.items()}
+        if len(set(folders.values())) > 1:
+            found = ", ".join(f"{where}: {folder}" for where, folder in folders.items())
+            raise DeploymentError(
+                f"deployment: expected one folder for {name}, which all read as raw/{name}, found {found}; "
+                f"say it once, as sources.{name}.raw"
+            )
+        if folders:
+            return next(iter(folders.values()))
         path = self.raw_root / name
         return path if path.is_dir() else None
 
@@ -360,12 +375,17 @@ def _edges(said: Any, file: str) -> tuple[int, int] | None:
 
 def _source(name: str, said: Mapping[str, Any], file: str) -> SourceSettings:
     _only(said, _SOURCE_KEYS, f"{file}: sources.{name}")
+    raw, companions = said.get("raw"), said.get("companions") or {}
+    folders = [raw, *companions.values()] if isinstance(companions, dict) else [companions]
+    if not all(folder is None or isinstance(folder, str) for folder in folders):
+        raise DeploymentError(f"{file}: sources.{name}: expected raw: a folder, companions: folders by name, found "
+                              f"{raw!r}, {companions!r}")  # fmt: skip
     return SourceSettings(
         enabled=None if said.get("enabled") is None else bool(said["enabled"]),
         owners=tuple(said.get("owners") or ()),
         revision=str(said["revision"]) if said.get("revision") is not None else None,
-        raw=said.get("raw"),
-        companions=dict(said.get("companions") or {}),
+        raw=raw,
+        companions={str(companion): folder for companion, folder in companions.items() if folder is not None},
     )
 
 

@@ -6,20 +6,25 @@ starts it when there is something new. Consumers pin the digest.
 Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
 """
 
-from collections.abc import Callable, Sequence
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from dagster_project import deployment
+from dagster_project.asked import ask, read_asked, read_cursor
 from dagster_project.assets import review
+from dagster_project.assets.generation import GOLD, POOL
 from dagster_project.assets.sources import judge_config
 from dagster_project.graph import Work
 from dagster_project.resources import JudgeResource, StoreResource, work
 from pipelines.storage.frozen import read_frozen
 from pipelines.store import Store
 from quality.review import promote as people
+from schemas.ids import digest
 
 NOTHING = "nothing promoted yet"
 
@@ -47,6 +52,11 @@ class Promotion:
         """What was promoted last; "" before the first."""
         read = self.current or (lambda store: read_frozen(store.home, f"feedback/{self.name}"))
         return str((read(store) or {}).get("digest", ""))
+
+    def event(self, store: Store, mark: str) -> str:
+        """What promoting the digest `mark` would change, as a word; "" for nothing."""
+        before = self.digest(store)
+        return f"{mark}-after-{before}" if mark and mark != before else ""
 
     def asset(self) -> Any:
         """The observable source asset."""
@@ -104,17 +114,29 @@ promote_human_verdicts = HUMAN_VERDICTS.job()
     job=promote_human_verdicts, minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
     description="Promotes people's answers once they have rested for one look and something is settled.",
 )  # fmt: skip
-def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-    """The cursor holds the last mark seen and the last one asked for."""
-    mark = review.answers_mark(deployment.home())
-    seen, _, asked = (context.cursor or "").partition(" ")
-    if not mark or mark == asked:
-        return dg.SkipReason("no new answers")
-    rests = mark == seen
-    context.update_cursor(f"{mark} {mark if rests else asked}")
-    if not rests:
-        return dg.SkipReason("people are still answering")
-    return dg.RunRequest(run_key=f"human-verdicts-{mark}")
+def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+    """The cursor holds the last mark seen and what was asked for: the digest of a promoted set says nothing of answers
+    that are settled now."""
+    job, mark, kept = promote_human_verdicts.name, review.answers_mark(deployment.home()), read_cursor(context.cursor)
+    if not mark or (mark == read_asked(kept, job).event and not _failed(context.instance, job)):
+        return dg.SensorResult(skip_reason="no new answers", cursor=json.dumps(kept))
+    if mark != kept.get("seen"):
+        kept, _, _ = ask(context.instance, job, "", kept, time.time())  # answers may come back to what was asked for
+        return dg.SensorResult(skip_reason="people are still answering", cursor=json.dumps({"seen": mark, **kept}))
+    kept, request, why = ask(context.instance, job, mark, kept, time.time())
+    return _asking([request], [why], {"seen": mark, **kept})
+
+
+def _failed(instance: dg.DagsterInstance, job: str) -> bool:
+    """Whether the newest run of a job failed or was canceled."""
+    newest = instance.get_runs(dg.RunsFilter(job_name=job), limit=1)
+    return bool(newest) and newest[0].status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+
+def _asking(requests: Sequence[dg.RunRequest | None], why: Sequence[str], kept: Mapping[str, Any]) -> dg.SensorResult:
+    """What a sensor says: its requests, else why there are none."""
+    made = [request for request in requests if request is not None]
+    return dg.SensorResult(made, None if made else "; ".join(filter(None, why)), json.dumps(kept, sort_keys=True))
 
 
 # --- what rounds verified ---------------------------------------------------------------------------------------------
@@ -122,6 +144,12 @@ def _promote_rounds(given: Work) -> dict[str, Any]:
     from generators.generation.feedback import promote
 
     return promote(given.store)
+
+
+def _verified_mark(store: Store) -> str:
+    from generators.generation.feedback import verified_mark
+
+    return verified_mark(store)
 
 
 VERIFIED = Promotion(
@@ -133,37 +161,58 @@ VERIFIED = Promotion(
 promote_verified = VERIFIED.job()
 
 
-def after_round(generate: Any, collect: Any) -> Any:
-    """A round has ended: promote it, and collect what all rounds have verified."""
+def after_round(collect: Any) -> dg.SensorDefinition:
+    """A round has ended: promote it, and collect what all rounds have verified.
 
-    @dg.run_status_sensor(
-        run_status=dg.DagsterRunStatus.SUCCESS, name="after_round", monitored_jobs=[generate],
-        request_jobs=[promote_verified, collect], default_status=dg.DefaultSensorStatus.RUNNING,
+    What lies in the store is compared, and not runs: a round may also be made by a backfill of assets, repaired from an
+    asset's page, or come from `vesper generate`, and none of these is a run of the job `generate_round`.
+    """
+
+    @dg.sensor(
+        name="after_round", jobs=[promote_verified, collect], minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
         description="Promotes a round that has ended and adds its verified trajectories to the corpus and task pool.",
     )  # fmt: skip
-    def sensor(context: dg.RunStatusSensorContext) -> Any:
-        for job in (promote_verified.name, collect.name):
-            yield dg.RunRequest(run_key=f"{job}-{context.dagster_run.run_id}", job_name=job)
+    def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
+        opened, kept = store.open(), read_cursor(context.cursor)
+        new = VERIFIED.event(opened, _verified_mark(opened))
+        promoting, promotion, first = ask(context.instance, promote_verified.name, new, kept, time.time())
+        collecting, collection, second = ask(context.instance, collect.name, _uncollected(opened), kept, time.time())
+        return _asking([promotion, collection], [first, second], {**promoting, **collecting})
 
     return sensor
 
 
+def _uncollected(store: Store) -> str:
+    """A digest of the verified rounds that `gold/generated` and `task_pool/generated` should be made of; "" if they are
+    made of just these, or there are none."""
+    from generators.generation.feedback import verified_rounds
+
+    rounds = {found.asset: found.version for found in verified_rounds(store).values()}
+    made = [store.current(asset) for asset in (GOLD, POOL)]
+    return "" if all(one is not None and one.inputs == rounds for one in made) or not rounds else digest(rounds)[:16]
+
+
 def next_round(generate: Any, rounds: Any) -> Any:
-    """Goes on to the next round once all before it are promoted, up to `generation.rounds` of the deployment."""
+    """Makes the first round without verdicts once all before it are promoted, up to `generation.rounds` of the
+    deployment."""
 
     @dg.sensor(
         job=generate, name="next_round", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts the next round of the generation loop, up to generation.rounds of deployment.yaml.",
     )  # fmt: skip
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
-        from generators.generation.feedback import promoted
+        from generators.generation.feedback import promoted, rounds_to_make
         from generators.generation.loop import round_name
 
-        wanted = deployment.load().rounds
-        done = len(promoted(store.open())["rounds"])
-        if done >= wanted:
-            return dg.SkipReason(f"{done} rounds are promoted, {wanted} are wanted (generation.rounds)")
-        name = round_name(done + 1)
+        wanted, opened = deployment.load().rounds, store.open()
+        number = next(rounds_to_make(opened))
+        if number > wanted:
+            return dg.SkipReason(f"{number - 1} rounds are made, {wanted} are wanted (generation.rounds)")
+        known = promoted(opened)["rounds"]
+        if waiting := [name for name in map(round_name, range(1, number)) if name not in known]:
+            return dg.SkipReason(f"{waiting[0]} is verified and not promoted yet; promote_verified does that")
+        name = round_name(number)
         return dg.SensorResult(
             run_requests=[dg.RunRequest(run_key=f"generate-{name}", partition_key=name)],
             dynamic_partitions_requests=[rounds.build_add_request([name])],
@@ -225,12 +274,11 @@ def _when_new(one: Promotion, job: dg.JobDefinition, waits: str) -> dg.SensorDef
         job=job, name=f"new_{one.name}", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Promotes feedback/{one.name} when there is something new.",
     )  # fmt: skip
-    def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.RunRequest | dg.SkipReason:
+    def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         opened = store.open()
-        mark, before = look(opened), one.digest(opened)
-        if not mark or mark == before:
-            return dg.SkipReason("nothing new" if mark else waits)
-        return dg.RunRequest(run_key=f"{one.name}-{mark}-after-{before}")
+        mark, before = look(opened), read_cursor(context.cursor)
+        kept, request, why = ask(context.instance, job.name, one.event(opened, mark), before, time.time())
+        return _asking([request], [why if mark else waits], kept)
 
     return sensor
 

@@ -74,7 +74,8 @@ class Stage:
 
 
 def stages(deployment: Deployment) -> dict[str, Stage]:
-    """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early."""
+    """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early, or
+    if the deployment names what there isn't."""
     from dagster_project.assets import (
         corpus,
         generation,
@@ -87,6 +88,7 @@ def stages(deployment: Deployment) -> dict[str, Stage]:
         suites,
         training,
     )
+    from dagster_project.known_names import require_late
 
     names = sources.enabled(deployment)
     asked = list(suites.stages(deployment))
@@ -103,4 +105,5 @@ def stages(deployment: Deployment) -> dict[str, Stage]:
         if missing or stage.key in found:
             raise ValueError(f"stage {stage.key}: defined twice, or before what it depends on: {missing}")
         found[stage.key] = stage
+    require_late(deployment, found)
     return found

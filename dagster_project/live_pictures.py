@@ -1,7 +1,8 @@
 """Pictures and figures of a stage, shown while it runs: observations of its asset, whose numbers Dagster plots.
 
-Pipes keeps custom messages until the process has ended, so its reader hands those with a picture or figures on as they
-come (`run_stage.Reporter` sends them, few and small). An observation without a data version changes nothing downstream.
+Pipes keeps custom messages until the process has ended well, so its reader hands those with a picture or figures on as
+they come (`run_stage.Reporter` sends them, few and small), and why the process failed. An observation without a data
+version changes nothing downstream.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import dagster as dg
 
 Message = Mapping[str, Any]
 Show = Callable[[Message], None]
-LIVE = ("picture", "figures")
-"""What a message has that is shown as it comes."""
+LIVE = ("picture", "figures", "failed")
+"""What a message has that is handed on as it comes: what is shown, and why a process failed, which Pipes would drop."""
 
 
 def show_on(context: dg.AssetExecutionContext) -> Show:

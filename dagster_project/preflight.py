@@ -78,7 +78,8 @@ def files(stage: Stage, work: Work) -> list[str]:
         there = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
         if there:
             return []
-        brought = "put them there by hand" if name in suites.registry() else f"`vesper sources pull {name}` brings them"
+        by_hand = name in suites.registry() or folder != work.deployment.raw_root / name  # where a pull puts them
+        brought = "put them there by hand" if by_hand else f"`vesper sources pull {name}` brings them"
         return [f"{stage.key}: expected native files in {folder}, found none; {brought}"]
     if not work.deployment.embedded:
         return [f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
@@ -221,16 +222,17 @@ def devices(stage: Stage, work: Work) -> list[str]:
 
 
 def trainer(stage: Stage, work: Work) -> list[str]:
-    """The trainer's preset: known, its weights where they were said to be, and room for them to be trained on the
-    device and the ranks that the stage gets."""
+    """The trainer's settings: known, with specialists that there are, its preset's weights where they were said to be,
+    and room for them to be trained on the device and the ranks that the stage gets."""
     from dagster_project import training_memory
-    from dagster_project.assets.training import trainer_config
+    from dagster_project.assets.training import inputs, trainer_config
     from trainer.stage_settings import DEFAULTS, preset_from, weights_folder
 
     try:
         config = trainer_config()
         if unknown := sorted(set(config) - set(DEFAULTS)):
             return [f"trainer: unknown {unknown[0]!r:.60} in $VESPER_TRAINER; known are {', '.join(DEFAULTS)}"]
+        inputs(stage.key)
         chosen = preset_from({**DEFAULTS, **config})
         weights = weights_folder(str(config.get("weights") or ""))
         if weights and not (Path(weights) / "config.json").is_file():

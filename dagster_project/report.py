@@ -318,7 +318,8 @@ def interval(found: Mapping[str, Any] | None) -> str:
     """Mean with its interval in per cent."""
     if not found or found.get("mean") is None:
         return "-"
-    return f"{100 * found['mean']:.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+    bounds = "no interval" if found.get("low") is None else f"{100 * found['low']:.1f}, {100 * found['high']:.1f}"
+    return f"{100 * found['mean']:.1f} [{bounds}]"
 
 
 def spread(found: Mapping[str, Any], scale: float = 1.0) -> str:

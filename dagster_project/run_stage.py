@@ -4,7 +4,7 @@ The process leads its own group, so that whatever it starts (loaders, browsers) 
 even if that is killed with -9 (Linux; elsewhere a thread looks). It holds its output's lock for as long as it lives.
 
 With a number after the key the process is torchrun's agent, and starts the stage in as many: the first of these ranks
-does all of the above and speaks to Dagster, the others train along.
+does all of the above and speaks to Dagster, the others train along and say no more than why they failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from dagster_pipes import PipesContext
 
 PR_SET_PDEATHSIG = 1
 LOG_EVERY_S = 10.0
@@ -30,6 +33,8 @@ LOG_EVERY_S = 10.0
 PICTURE_EVERY_S = 300.0
 PICTURE_PX, PICTURE_BYTES = (1600, 160), 150_000
 """Pictures go into Dagster's database: few, and small."""
+REASON = 2000
+"""Characters of an error that go into Dagster's database; all of it is in the process's stderr."""
 FIGURES_EVERY_S = 300.0
 FIGURES = (
     "train/loss", "train/reward", "train/success", "train/tokens_per_second", "eval/all_loss", "eval/reward",
@@ -200,6 +205,8 @@ def killed(codes: Iterable[int]) -> bool:
 
 def _rank(key: str) -> None:
     """What each process that `start_ranks` starts does."""
+    from dagster_pipes import open_dagster_pipes
+
     from dagster_project import deployment
     from dagster_project.assets.training import trainer_config
     from trainer.runtime.launch import dismiss, follow, lead
@@ -209,19 +216,33 @@ def _rank(key: str) -> None:
     config = trainer_config()
     with launched(str(config.get("device", DEFAULTS["device"]))) as group:
         if not group.first:
-            follow(group, deployment.home(), config)
+            try:
+                follow(group, deployment.home(), config)
+            except Exception as error:  # told before the first rank loses this one, which would be its reason
+                with open_dagster_pipes() as pipes:
+                    _tell_why(pipes, error)
+                raise
             return
         _run_and_tell(key, lambda report: lead(group, report))
         dismiss(group)
 
 
 def _run_and_tell(key: str, wrapped: Callable[[Reporter], Any]) -> None:
-    """Run the stage and tell Dagster the version."""
+    """Run the stage and tell Dagster the version that it made, or why it failed: Pipes itself hands on no more than the
+    exit code."""
     from dagster_pipes import open_dagster_pipes
 
     with open_dagster_pipes() as pipes:
-        manifest = run(key, wrapped(Reporter(pipes.log.info, pipes.report_custom_message)))
+        try:
+            manifest = run(key, wrapped(Reporter(pipes.log.info, pipes.report_custom_message)))
+        except Exception as error:
+            _tell_why(pipes, error)
+            raise
         pipes.report_custom_message({"version": manifest.version})
+
+
+def _tell_why(pipes: PipesContext, error: Exception) -> None:
+    pipes.report_custom_message({"failed": f"{type(error).__name__}: {error}"[:REASON]})
 
 
 def main() -> None:

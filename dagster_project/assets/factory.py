@@ -174,7 +174,8 @@ def _in_own_process(
     stage: Stage, name: str, context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource
 ) -> Manifest:
     """Run a stage through `run_stage.py`; its events are logged, its version comes back as a message. `name` is the
-    stage's key, with the round where it has one."""
+    stage's key, with the round where it has one. Raises `dg.Failure` with the reason that the process told, and
+    `dg.RetryRequested` if it was killed."""
     settings, ranks = judge.settings(), stage.ranks()
     environment = {
         "VESPER_HOME": store.home,
@@ -182,8 +183,17 @@ def _in_own_process(
         "VESPER_JUDGE_BASE_URL": settings.base_url or "",
         "VESPER_JUDGE_MODEL": settings.model or "",
     }
+    reasons: list[str] = []
+    show = show_on(context)
+
+    def hear(message: Mapping[str, Any]) -> None:
+        if "failed" in message:
+            reasons.append(str(message["failed"]))
+        else:
+            show(message)
+
     try:
-        reader = LiveReader(show_on(context))
+        reader = LiveReader(hear)
         done = dg.PipesSubprocessClient(forward_termination=True, message_reader=reader).run(
             command=[sys.executable, "-m", "dagster_project.run_stage", name, *([str(ranks)] if ranks > 1 else [])],
             context=context,
@@ -192,7 +202,8 @@ def _in_own_process(
     except DagsterPipesExecutionError as error:
         if KILLED.search(str(error)):  # by whom ever: what is whole is kept, so the next attempt goes on from there
             raise dg.RetryRequested(max_retries=ATTEMPTS - 1, seconds_to_wait=WAIT_S) from error
-        raise
+        untold = f"{error} and told no reason; its last words are in the step's stderr"
+        raise dg.Failure(reasons[0] if reasons else untold) from error  # of several ranks the one that failed first
     for message in done.get_custom_messages():
         if "version" in message:
             return store.open().version(name, message["version"])

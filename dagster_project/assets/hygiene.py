@@ -25,7 +25,8 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         yield Stage(
             key=f"raw/{name}", deps=(), job="refresh_sources", run=functools.partial(sources.raw, name),
             kinds=("file",), needs=("files",),
-            code_version=sources.RAW_VERSION, owners=deployment.owners, tags={"evaluation": "true"},
+            code_version=sources.RAW_VERSION, tags={"evaluation": "true"},
+            owners=deployment.source(name).owners or deployment.owners,
             description=f"{suite.card.title}: evaluation data, never trained on.\n\n{suite.card.origin}",
         )  # fmt: skip
         yield _prints(name, f"raw/{name}", functools.partial(_suite, name), deployment)

@@ -11,9 +11,10 @@ from typing import Any
 
 from dagster_project.deployment import Deployment, JudgeOptions
 from dagster_project.graph import Stage, Work
+from dagster_project.known_names import require_sources
 from generators.embedded import build as embedded
 from pipelines import sources as adapters
-from pipelines import suites, unify
+from pipelines import unify
 from pipelines.adapter import Descriptor, Download, Raw
 from pipelines.storage.manifest import Manifest
 from quality.judges import verdicts
@@ -27,12 +28,9 @@ RAW_VERSION = f"1.{embedded.CODE_VERSION}"
 
 def enabled(deployment: Deployment) -> list[str]:
     """Ids of the sources that feed the corpus, sorted: allowed, not switched off, with files or told to be there.
-    Raises `ValueError` if the deployment names an unknown one."""
+    Raises `DeploymentError` if the deployment names an unknown one, or says of one what would have no effect."""
+    require_sources(deployment)
     known = adapters.registry()
-    companions = {name for adapter in known.values() for name in adapter.descriptor.companions}
-    for name in deployment.sources:
-        if name not in known and name not in companions and name not in suites.registry():
-            raise ValueError(f"deployment: unknown source {name!r}; known are {', '.join(known)}")
     chosen = []
     for name, adapter in known.items():
         state = deployment.state(name, adapter.descriptor.licence)
@@ -65,8 +63,8 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
         yield Stage(
             key=f"raw/{companion}", deps=(), job="refresh_sources", run=functools.partial(raw, companion),
             description=f"Native files of {companion}, which other sources' records point to.",
-            kinds=("file",), code_version=RAW_VERSION, owners=deployment.owners, tags={"companion": "true"},
-            needs=("files",),
+            kinds=("file",), code_version=RAW_VERSION, tags={"companion": "true"}, needs=("files",),
+            owners=deployment.source(companion).owners or deployment.owners,
         )  # fmt: skip
     for name in names:
         yield from _chain(known[name].descriptor, known[name].version, deployment)
@@ -142,7 +140,7 @@ def follow(settings: Deployment, name: str) -> Followed | None:
     if not settings.upstream.hub or download is None or not download.repo:
         return None
     said = settings.source(name)
-    folder = Path(said.raw).expanduser() if said.raw is not None else settings.raw_root / name
+    folder = settings.native_folder(name) or settings.raw_root / name
     empty = not folder.is_dir() or not any(folder.iterdir())
     if pulled_before(folder) or (empty and said.enabled):
         return Followed(download, folder, said.revision, settings.upstream.endpoint)
@@ -180,8 +178,7 @@ def raw(name: str, work: Work) -> Manifest:
 
 
 def _unified(card: Descriptor, work: Work) -> Manifest:
-    named = work.deployment.source(card.id).companions
-    companions = {name: Path(named.get(name) or raw_folder(work, name)) for name in card.companions}
+    companions = {name: raw_folder(work, name) for name in card.companions}
     inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
     raw = Raw(raw_folder(work, card.id), companions)
     return unify.unify_source(work.store, card.id, raw, inputs=inputs, beam_options=work.deployment.beam)
@@ -211,11 +208,11 @@ def judge_config(work: Work) -> JudgeConfig:
         settings.name, settings.base_url, settings.model, cache=work.store.home / "cache" / "judge",
         nano=None if nano is None else nano.file("nano.json").parent, read=work.deployment.judge.read,
     )  # fmt: skip
-    return replace(config, client=_client(work.deployment.judge)) if asks_a_model(config) else config
+    return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
 
 
-def _client(limits: JudgeOptions) -> dict[str, Any]:
-    """Options of the model client."""
+def client_options(limits: JudgeOptions) -> dict[str, Any]:
+    """Options of the client of models that judge (`quality.model_client.client.ModelClient`)."""
     from quality.model_client.prices import Prices
     from quality.model_client.rate_limit import RateLimits
     from quality.model_client.spending import Ceiling

@@ -8,10 +8,11 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dagster_project.assets.sources import client_options
 from dagster_project.graph import Stage, Work
 from pipelines.storage.manifest import Manifest
 from trainer.evaluation.records import Records
-from trainer.stage_settings import ONLINE, ranks_of
+from trainer.stage_settings import ONLINE, ranks_of, stage_config
 from trainer.stages import CODE_VERSION, STAGES, asset_of, inputs_of
 from trainer.staircase import stage as staircase
 
@@ -38,7 +39,7 @@ def stages() -> Iterator[Stage]:
             "element and the swapped screens."
         )
         yield Stage(
-            key=asset, deps=inputs_of(name), job="train", run=functools.partial(_run, name), description=description,
+            key=asset, deps=_deps(name), job="train", run=functools.partial(_run, name), description=description,
             kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"), code_version=CODE_VERSION, external=True,
             owners=("team:training",), table="records" if evaluation else None,
             columns=Records if evaluation else None, pool="trainer",
@@ -77,6 +78,22 @@ def success_judge() -> str:
     return str((online.get("success_judge") if isinstance(online, dict) else None) or "")
 
 
+def inputs(key: str) -> tuple[str, ...]:
+    """Asset keys that a stage of the trainer reads as $VESPER_TRAINER has it, by its own key; none for other assets.
+    Raises `ValueError` if that names specialists, or settings, that there aren't."""
+    name = next((name for name in STAGES if asset_of(name) == key), None)
+    return () if name is None else inputs_of(name, stage_config(name, trainer_config()))
+
+
+def _deps(name: str) -> tuple[str, ...]:
+    """A stage's edges. Settings that nobody could train with keep no graph from loading, with the edges that it has
+    without them: `preflight.trainer` refuses them before anything trains."""
+    try:
+        return tuple(dict.fromkeys(inputs(asset_of(name))))
+    except (ValueError, TypeError):
+        return inputs_of(name)
+
+
 def _ranks(name: str) -> int:
     return ranks_of(name, trainer_config())
 
@@ -85,8 +102,9 @@ def _run(name: str, work: Work) -> Manifest:
     from trainer.stages import run_stage
 
     return run_stage(
-        name, work.store.home, trainer_config(), lambda event: work.on_event(event), progress=work.progress
-    )
+        name, work.store.home, trainer_config(), lambda event: work.on_event(event), progress=work.progress,
+        judge=client_options(work.deployment.judge),
+    )  # fmt: skip
 
 
 def _staircase(work: Work) -> Manifest:

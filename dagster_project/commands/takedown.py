@@ -102,10 +102,9 @@ class _Raws:
         except ValueError:  # generated here: nothing native
             return None
         chosen = deployment.load()
-        named = chosen.source(source).companions
         folder = chosen.native_folder(source) or self._store.home / "raw" / source
         companions = {
-            name: Path(named.get(name) or chosen.native_folder(name) or self._store.home / "raw" / name)
+            name: chosen.native_folder(name) or self._store.home / "raw" / name
             for name in adapter.descriptor.companions
         }
         there = {name: path for name, path in companions.items() if path.is_dir()}

@@ -65,8 +65,9 @@ def webhook(*statuses: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 @contextmanager
-def smtp(refuse: bool = False) -> Iterator[tuple[int, list[Message]]]:
-    """(port, mails). It speaks what a client needs to hand in a mail; RFC 5321, section 3."""
+def smtp(refuse: str | None = None) -> Iterator[tuple[int, list[Message]]]:
+    """(port, mails). It speaks what a client needs to hand in a mail; RFC 5321, section 3. `refuse`: recipients whose
+    address holds this text ("" for all)."""
     got: list[Message] = []
 
     class Handler(socketserver.StreamRequestHandler):
@@ -85,7 +86,8 @@ def smtp(refuse: bool = False) -> Iterator[tuple[int, list[Message]]]:
                     self._say("221 bye")
                     return
                 else:
-                    self._say("550 not you" if refuse and word == "RCPT" else "250 test")
+                    refused = word == "RCPT" and refuse is not None and refuse in line
+                    self._say("550 not you" if refused else "250 test")
 
         def _say(self, text: str) -> None:
             self.wfile.write(f"{text}\r\n".encode())
@@ -120,7 +122,7 @@ def test_a_busy_server_is_asked_again_and_nobody_keeps_others_from_being_told(mo
 
 
 def test_what_cannot_be_delivered_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with smtp(refuse=True) as (port, mailed):
+    with smtp(refuse="") as (port, mailed):
         with pytest.raises(AlertError, match="email: 127.0.0.1"):
             alerts.deliver(FAILURE, Alerts("", _email(port)))
         with pytest.raises(AlertError, match="set \\$VESPER_ALERT_SMTP_PASSWORD"):
@@ -129,6 +131,41 @@ def test_what_cannot_be_delivered_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     with webhook(302, 302, 302) as (url, _), pytest.raises(AlertError, match="HTTP 302"):
         alerts.deliver(FAILURE, Alerts(url))
     assert alerts.deliver(FAILURE, Alerts()) == []
+
+
+class _Silent(socketserver.StreamRequestHandler):
+    """A port where something answers that speaks no HTTP."""
+
+    def handle(self) -> None:
+        self.rfile.readline()
+        self.wfile.write(b"-ERR what?\r\n")
+
+
+def test_a_port_that_speaks_no_http_keeps_no_mail_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _running(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Silent)) as other, smtp() as (port, mailed):
+        with pytest.raises(AlertError, match=r"webhook: 127.0.0.1 can't be reached \(BadStatusLine\)"):
+            alerts.deliver(FAILURE, Alerts(f"http://127.0.0.1:{other}/room/secret", _email(port)))
+        assert len(mailed) == 1
+        monkeypatch.setenv("VESPER_ALERT_WEBHOOK", f"http://127.0.0.1:{other}/room/my secret")
+        with pytest.raises(AlertError, match="without blanks in \\$VESPER_ALERT_WEBHOOK") as told:
+            alerts.deliver(FAILURE, Alerts("", _email(port)))
+        assert len(mailed) == 2 and "secret" not in str(told.value)
+
+
+def test_a_way_that_breaks_is_told_by_the_errors_type_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(url: str, alert: Alert) -> None:
+        raise RuntimeError(f"no idea what to do with {url}")
+
+    monkeypatch.setattr(alerts, "post", broken)
+    with smtp() as (port, mailed), pytest.raises(AlertError, match=r"webhook: not sent \(RuntimeError\)") as told:
+        alerts.deliver(FAILURE, Alerts("http://127.0.0.1/room/secret", _email(port)))
+    assert len(mailed) == 1 and "secret" not in str(told.value) and told.value.__context__ is None
+
+
+def test_a_recipient_who_was_refused_is_named_and_the_others_are_told_once() -> None:
+    with smtp(refuse="b@") as (port, mailed), pytest.raises(AlertError, match=r"refused b@example.org \(550\)"):
+        alerts.deliver(FAILURE, Alerts("", _email(port)))
+    assert len(mailed) == 1, "a would have it twice"
 
 
 def test_a_reason_with_lines_changes_no_header() -> None:

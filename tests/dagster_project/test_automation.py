@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 
-from dagster_project import automation, checks, definitions, deployment, graph
+from dagster_project import automation, checks, definitions, deployment, feedback, graph
+from dagster_project.asked import AGAIN_S
 from pipelines.storage.frozen import frozen_digest
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, PartWriter, Store
@@ -203,7 +206,9 @@ def test_the_tail_waits_where_an_input_warns(tmp_path: Path) -> None:
 
 
 # --- what people say comes back ---------------------------------------------------------------------------------------
-def test_settled_answers_are_promoted_once_they_rest(raw_root: Path, loaded: dg.Definitions) -> None:
+def test_settled_answers_are_promoted_once_they_rest(
+    raw_root: Path, loaded: dg.Definitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from reviewing import judged_store
 
     from quality.review.queue import build_queue, open_queue
@@ -214,9 +219,12 @@ def test_settled_answers_are_promoted_once_they_rest(raw_root: Path, loaded: dg.
     build_queue(store, ["toy"])
     sensor = loaded.resolve_sensor_def("new_human_verdicts")
 
+    history = dg.DagsterInstance.ephemeral()
+    keys: list[str] = []
+
     def tick(cursor: str | None) -> tuple[int, str | None]:
-        context = dg.build_sensor_context(cursor=cursor, instance=dg.DagsterInstance.ephemeral())
-        found = sensor.evaluate_tick(context)
+        found = sensor.evaluate_tick(dg.build_sensor_context(cursor=cursor, instance=history))
+        keys.extend(str(request.run_key) for request in found.run_requests or [])
         return len(found.run_requests or []), found.cursor
 
     assert tick(None)[0] == 0, "nobody has answered"
@@ -231,6 +239,29 @@ def test_settled_answers_are_promoted_once_they_rest(raw_root: Path, loaded: dg.
     asked, cursor = tick(cursor)
     assert asked == 1
     assert tick(cursor)[0] == 0
+
+    def answer(decision: str) -> None:
+        answers = VerdictStore(answers_path(home))
+        for name in ("ann", "bob"):
+            item, shown = next(iter(open_queue(store).trajectories.items()))
+            request = f"request:{name}:{decision}:{len(keys)}"
+            answers.add(HumanVerdict(item, name, "annotator", decision, request=request, content=shown.digest))
+        answers.close()
+
+    for decision in ("discard", "keep"):  # people change an answer, and change it back
+        answer(decision)
+        asked, cursor = tick(cursor)
+        assert asked == 0
+        asked, cursor = tick(cursor)
+        assert asked == 1
+    assert len(set(keys)) == 3 and keys[0].rpartition("-")[0] == keys[2].rpartition("-")[0], "a run for the same state"
+    at_work = history.create_run_for_job(loaded.resolve_job_def("promote_human_verdicts"))
+    history.report_run_failed(at_work)
+    asked, cursor = tick(cursor)
+    assert asked == 0, "at once it would fail again"
+    monkeypatch.setattr(feedback, "time", SimpleNamespace(time=lambda: time.time() + AGAIN_S))
+    asked, cursor = tick(cursor)
+    assert asked == 1
 
     with dg.DagsterInstance.ephemeral() as instance:
         job = loaded.resolve_job_def("promote_human_verdicts")
@@ -288,6 +319,23 @@ def test_what_the_trainer_says_is_promoted_when_it_is_new(what: str, raw_root: P
         run()
         _evaluated(store, "c", 0.1)
         assert bool(asked()) == (what == "evaluations"), "an agent that does worse doesn't act"
+
+
+def test_what_the_trainer_said_before_is_promoted_again_when_it_comes_back(
+    raw_root: Path, loaded: dg.Definitions
+) -> None:
+    store, sensor, keys = Store(raw_root.parent), loaded.resolve_sensor_def("new_evaluations"), []
+    resources, cursor = {"store": definitions.StoreResource(home=str(store.home))}, None
+    with dg.DagsterInstance.ephemeral() as instance:
+        for name, step in (("a", 0.5), ("b", 0.6)) * 2:
+            _evaluated(store, name, step)
+            for _ in range(2):
+                with dg.build_sensor_context(instance=instance, cursor=cursor, resources=resources) as context:
+                    tick = sensor.evaluate_tick(context)
+                cursor = tick.cursor
+                keys += [request.run_key for request in tick.run_requests or []]
+                assert loaded.resolve_job_def("promote_evaluations").execute_in_process(instance=instance).success
+    assert len(keys) == len(set(keys)) == 4, "Dagster starts one run a key"
 
 
 def test_a_round_is_steered_only_if_the_deployment_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -88,6 +89,20 @@ def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
     for name in ("base", "mid_trained", "linear", "unified", *(s.partition("/")[2] for s in specialists | online)):
         assert {f"checkpoints/{name}", "evaluations/heldout"} <= set(stages[f"evaluations/{name}"].deps)
     assert {"suites/fsm", "evaluations/unified"} <= set(stages["leaderboard/standings"].deps)
+
+
+def test_a_merge_depends_on_the_specialists_that_the_trainer_is_told(
+    settings: deployment.Deployment, stages: dict[str, graph.Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline = [f"offline_{name}" for name in ("grounding", "mobile", "web")]
+    monkeypatch.setenv("VESPER_TRAINER", json.dumps({"merge": {"specialists": offline}}))
+    told, checkpoints = graph.stages(settings), {f"checkpoints/{name}" for name in offline}
+    assert set(told["checkpoints/linear"].deps) == checkpoints | {"checkpoints/mid_trained"}
+    assert not [key for key in all_above(told, "checkpoints/unified") if key.startswith("checkpoints/online")]
+    for text in ('{"merge": {"specialists": ["offline_phone"]}}', '{"merge": {"specialists": 3}}', "{", '{"x": 1}'):
+        monkeypatch.setenv("VESPER_TRAINER", text)
+        loaded = graph.stages(settings)
+        assert loaded["checkpoints/unified"].deps == stages["checkpoints/unified"].deps, "it still loads"
 
 
 def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, graph.Stage]) -> None:
@@ -184,6 +199,51 @@ def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:
         deployment.load(path)
     with pytest.raises(ValueError, match="unknown source 'nope'"):
         sources.enabled(deployment.Deployment(Path("/x"), sources={"nope": deployment.SourceSettings()}))
+
+
+@pytest.mark.parametrize(("said", "wanted"), [
+    ("personal_data: {agent_net: quarantine}", "personal_data: unknown source 'agent_net'; nearest are agentnet"),
+    ("personal_data: {generated: quarantine}", "personal_data: unknown source 'generated'"),
+    ("sources: {screen_qa: {enabled: false}}", "unknown source 'screen_qa'; nearest are screenqa"),
+    ("sources: {screenspot: {enabled: false}}", "sources.screenspot.enabled: expected it for sources that train"),
+    ("sources: {rico: {enabled: true}}", "found rico, which is a companion"),
+    ("sources: {screenqa: {companions: {ricco: /x}}}", "screenqa: unknown companion 'ricco'; nearest are rico"),
+    ("sources: {mind2web: {companions: {rico: /x}}}", "mind2web: unknown companion 'rico'; known are none"),
+    ("sources: {screenqa: {companions: [rico]}}", "sources.screenqa: expected raw: a folder, companions: folders by"),
+    ("sources: {aitw: {raw: 5}}", "sources.aitw: expected raw: a folder"),
+    ("sources: {screenqa: {companions: {rico: /a}}, ui_refexp: {companions: {rico: /b}}}",
+     "expected one folder for rico, .* found sources.screenqa.companions.rico: /a, sources.ui_refexp.companions.ri"),
+    ("sources: {screenqa: {companions: {rico: /a}}, rico: {raw: /b}}", "found sources.*rico: /a, sources.rico.raw: /b"),
+    ("freshness: {gold/aitv: 36}", "unknown group or asset 'gold/aitv'; nearest are .*gold/aitw"),
+    ("freshness: {nonsense: 36}", "unknown group or asset 'nonsense'; known are bench, cards, checkpoints, "),
+    ("freshness: {generation/task_bank: 36}", "can be late, found generation/task_bank, which is made round by round"),
+])  # fmt: skip
+def test_a_setting_without_effect_is_refused(said: str, wanted: str, tmp_path: Path) -> None:
+    (tmp_path / "d.yaml").write_text(f"raw_root: {tmp_path}\n{said}\n")
+    with pytest.raises(deployment.DeploymentError, match=wanted):
+        graph.stages(deployment.load(tmp_path / "d.yaml"))
+
+
+def test_settings_of_what_is_not_here_now_are_kept_for_later(tmp_path: Path) -> None:
+    (tmp_path / "d.yaml").write_text(
+        "embedded: {enabled: false}\nsources: {mind2web: {enabled: false}, rico: {owners: [team:pictures]}}\n"
+        "freshness: {raw: 36, gold/mind2web: 36, raw/screenspot: 48, suites/screenspot: 48}\n"
+        f"personal_data: {{default: report, agentnet: quarantine}}\nraw_root: {tmp_path}\n"
+    )
+    settings = deployment.load(tmp_path / "d.yaml")
+    assert not [key for key in graph.stages(settings) if key.startswith("gold/") and key != "gold/generated"]
+    (tmp_path / "screenqa").mkdir()
+    assert graph.stages(settings)["raw/rico"].owners == ("team:pictures",)
+
+
+def test_the_shipped_examples_of_sources_are_accepted(tmp_path: Path) -> None:
+    lines = deployment.FILE.read_text().splitlines()
+    first = lines.index("# sources:")
+    example = [line.removeprefix("# ") for line in lines[first : lines.index("sources: {}")]]
+    (tmp_path / "d.yaml").write_text("\n".join(example) + "\n")
+    settings = deployment.load(tmp_path / "d.yaml")
+    assert {"aitw", "mind2web", "screenqa", "screenspot"} <= set(settings.sources)
+    assert "raw/screenspot" in graph.stages(settings) and settings.native_folder("rico") == Path.home() / "rico"
 
 
 def test_native_files_are_read_with_the_deployments_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,12 @@ import pytest
 import yaml
 from dagster._core.definitions.events import AssetKey
 
-from dagster_project import definitions, deployment
+from dagster_project import automation, definitions, deployment, graph, preflight
+from dagster_project.lineage.explain import native_record
+from dagster_project.lineage.fates import World
+from dagster_project.lineage.manifests import Manifests
+from pipelines.adapter import Raw
+from pipelines.sources import registry
 from pipelines.store import Store
 
 THERE, MISSING = "aitz", "screenqa"
@@ -32,7 +37,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     raw, file = tmp_path / "raw", tmp_path / "deployment.yaml"
     corpusmaker.write_raw(raw)
     rico = str(raw / MISSING / "rico")
-    sources = {THERE: {"raw": str(raw / THERE / "raw")}, "rico": {"raw": rico},
+    sources = {THERE: {"raw": str(raw / THERE / "raw")},
                MISSING: {"raw": str(raw / MISSING / "raw"), "companions": {"rico": rico}}}  # fmt: skip
     file.write_text(yaml.safe_dump({"embedded": {"enabled": False}, "sources": sources}))
     monkeypatch.setenv("VESPER_HOME", str(tmp_path / "home"))
@@ -106,6 +111,45 @@ def test_a_source_that_was_never_built_keeps_the_corpus_from_nobody(
     assert corpus.counts["sources"] == 2 and "without_gold" not in corpus.counts
     assert "waiting_for" not in store.require(f"cards/{MISSING}").counts
     assert _metadata(result, "mid_training/shards")["not fresh"].value == "gold/generated"
+
+
+def test_a_companion_lies_where_its_user_says_for_all_that_read_it(
+    loaded: dg.Definitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`screenqa: {companions: {rico: …}}` alone, with a `~`; beside it pictures that nobody is to read."""
+    monkeypatch.setenv("HOME", str(tmp_path / "raw" / MISSING))
+    file = tmp_path / "deployment.yaml"
+    file.write_text(file.read_text().replace(str(tmp_path / "raw" / MISSING / "rico"), "~/rico"))
+    deployment._load.cache_clear()
+    settings, rico = deployment.load(), tmp_path / "raw" / MISSING / "rico"
+    (settings.raw_root / "rico").mkdir(parents=True)
+    (settings.raw_root / "rico" / "other.jpg").write_bytes(b"x")
+    assert settings.source(MISSING).companions == {"rico": "~/rico"} and settings.native_folder("rico") == rico
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert _run(definitions.build(settings), instance, "refresh_sources", ["raw/rico", *_chain(MISSING)]).success
+    store = Store(tmp_path / "home")
+    listed = json.loads(store.require("raw/rico").file("files.json").read_text())
+    assert {entry["path"] for entry in listed} == {
+        path.relative_to(rico).as_posix() for path in rico.rglob("*") if path.is_file()
+    }
+    unified = store.require(f"unified/{MISSING}")
+    assert unified.inputs["raw/rico"] == store.require("raw/rico").version
+    assert unified.read("samples").num_rows and unified.read("screens").num_rows, "its pictures were found there"
+
+    work, stages = graph.Work(store, settings), graph.stages(settings)
+    assert preflight.files(stages["raw/rico"], work) == []
+    seen = automation.look(["rico"], {}, 0.0).now["rico"]["seen"]
+    assert seen == automation.folder_state(rico, 0.0).mark, "new files there start a refresh"
+    read: list[Raw] = []
+    adapter = registry()[MISSING]
+    monkeypatch.setattr(type(adapter), "parts", lambda self, raw: read.append(raw) or ())
+    with pytest.raises(ValueError, match="no record"):
+        native_record(World.current(Manifests(store)), MISSING, "train.json", "0")
+    assert read[0].companions == {"rico": rico}, "as `vesper explain --native` reads it"
+
+    (rico / "combined").rename(tmp_path / "moved")
+    [line] = preflight.files(stages["raw/rico"], work)
+    assert line == f"raw/rico: expected native files in {rico}, found none; put them there by hand"
 
 
 def test_a_source_whose_refresh_fails_keeps_the_corpus_from_nobody(loaded: dg.Definitions, tmp_path: Path) -> None:

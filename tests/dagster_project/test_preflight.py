@@ -172,6 +172,9 @@ def test_a_preset_that_does_not_fit_is_told(work: Work, monkeypatch: pytest.Monk
         return preflight.trainer(stage, work)
 
     assert said("{}") == said('{"preset": "2b"}') == []
+    wrong = '{"merge": {"specialists": ["offline_phone"]}}'
+    assert said(wrong, merged)[0].startswith("trainer: merge: expected specialists of offline_grounding")
+    assert said(wrong) == [], "nothing is merged there"
     [line] = said('{"preset": "8b"}')
     assert line.startswith("trainer: checkpoints/mid_trained: preset 8b with device cpu and ranks 1 takes 137.6 GB")
     assert said('{"preset": "8b"}', merged) == []

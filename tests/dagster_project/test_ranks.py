@@ -20,6 +20,7 @@ from two_ranks import torchrun
 from dagster_project import definitions, graph
 from dagster_project.assets import factory
 from dagster_project.deployment import Deployment
+from dagster_project.live_pictures import LiveReader
 from dagster_project.run_stage import killed
 from pipelines.store import Store
 from pipelines.training_data.mixture import build_mixture
@@ -134,6 +135,37 @@ def test_what_ends_a_run_ends_its_ranks(how: str, tmp_path: Path) -> None:
                     os.kill(pid, signal.SIGKILL)
         started.kill()
         started.wait()
+
+
+FAILING = """
+import sys, time
+from dagster_project import run_stage
+from trainer.runtime import launch
+
+def follow(group, home, config):
+    raise MemoryError("no memory left on rank 1")
+
+launch.follow, run_stage.run = follow, lambda key, report: time.sleep(300)
+run_stage.own_group()
+run_stage._rank("checkpoints/mid_trained")
+"""
+
+
+def test_the_reason_of_any_rank_is_told(tmp_path: Path) -> None:
+    """The first rank waits for the other, and is ended by the agent."""
+    (tmp_path / "toy.py").write_text(FAILING)
+    heard: list[object] = []
+
+    @dg.asset
+    def made(context):  # type: ignore[no-untyped-def]
+        dg.PipesSubprocessClient(message_reader=LiveReader(heard.append)).run(
+            command=[sys.executable, "-c", AGENT, str(tmp_path)], context=context, cwd=str(tmp_path),
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "VESPER_TRAINER": "{}"},
+        )  # fmt: skip
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert not dg.materialize([made], instance=instance, raise_on_error=False).success
+    assert heard == [{"failed": "MemoryError: no memory left on rank 1"}]
 
 
 @pytest.mark.parametrize(("codes", "was"), [

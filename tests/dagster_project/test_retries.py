@@ -144,3 +144,7 @@ def test_a_killed_stage_is_started_again(
         run_config=QUIET,
     )  # fmt: skip
     assert result.success == made and len(seen.read_text()) == tried
+    if "sys.exit" in death:
+        [failure] = [event for event in result.all_events if event.is_step_failure]
+        said = failure.step_failure_data.user_failure_data.description
+        assert said.endswith("failed with code 1 and told no reason; its last words are in the step's stderr")

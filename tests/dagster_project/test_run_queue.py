@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import dagster as dg
@@ -32,8 +33,12 @@ def test_a_pulls_own_record_is_no_new_native_file(tmp_path: Path) -> None:
     (tmp_path / ".vesper").mkdir()
     record = tmp_path / ".vesper" / "pull.json"
     record.write_text("{}")
-    before = automation.folder_mark(tmp_path)
+
+    def mark() -> str:
+        return automation.folder_state(tmp_path, time.time()).mark
+
+    before = mark()
     record.write_text('{"commit": "b"}')  # as a refresh that follows the hub does each time
-    assert automation.folder_mark(tmp_path) == before
+    assert mark() == before
     os.utime(tmp_path / "rows.json", (1, 1))
-    assert automation.folder_mark(tmp_path) != before
+    assert mark() != before

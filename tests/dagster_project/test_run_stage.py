@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from dagster_project import instance
+from dagster_project import alerts, deployment, graph, instance
+from dagster_project.assets import factory
+from dagster_project.deployment import Alerts
+from dagster_project.resources import JudgeResource, StoreResource
 from dagster_project.run_stage import Reporter, output_lock
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +89,29 @@ def test_an_unknown_stage_fails_and_says_so(tmp_path: Path) -> None:
 
     result = dg.materialize([made], instance=dg.DagsterInstance.ephemeral(), raise_on_error=False)
     assert not result.success
+
+
+def test_the_reason_of_a_process_reaches_the_run_and_who_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real process of a stage whose inputs were never made."""
+    (tmp_path / "d.yaml").write_text("preflight: {free_gb: 0}\n")
+    monkeypatch.setenv("VESPER_HOME", str(tmp_path))
+    monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "d.yaml"))
+    monkeypatch.delenv("VESPER_TRAINER", raising=False)
+    stage = graph.stages(deployment.load())["checkpoints/linear"]
+    resources = {"store": StoreResource(home=str(tmp_path)), "judge": JudgeResource()}
+    with dg.DagsterInstance.ephemeral() as found:
+        assets = factory.build({stage.key: replace(stage, needs=())})
+        result = dg.materialize(assets, instance=found, resources=resources, raise_on_error=False)
+        [failure] = [event for event in result.all_events if event.is_step_failure]
+        context = dg.build_run_status_sensor_context(
+            "tell_of_failures", result.get_run_failure_event(), found, result.dagster_run
+        ).for_run_failure()
+        [(step, told)] = alerts.failure_of(context, Alerts()).failed
+    wanted = "StoreError: checkpoints/mid_trained: nothing committed yet in"
+    assert failure.step_failure_data.user_failure_data.description.startswith(wanted)
+    assert step == "checkpoints__linear" and told.startswith(wanted)
 
 
 def test_rare_events_are_all_logged_and_steps_now_and_then() -> None:

@@ -46,16 +46,23 @@ def test_a_round_runs_as_a_partition_and_feeds_the_next(home: Path) -> None:
                 [request.partition_key for request in found.run_requests] if isinstance(found, dg.SensorResult) else []
             )
 
-        assert asked() == ["round_001"]
+        def after_round() -> list[str]:
+            with dg.build_sensor_context(instance=history, resources={"store": resources["store"]}) as context:
+                found = loaded.resolve_sensor_def("after_round").evaluate_tick(context)
+            return sorted(str(request.job_name) for request in found.run_requests or [])
+
+        assert asked() == ["round_001"] and after_round() == []
         history.add_dynamic_partitions("round", ["round_001"])
         job = loaded.resolve_job_def("generate_round")
         assert job.execute_in_process(instance=history, partition_key="round_001").success
         store = Store(home)
         verified = store.require("generation/verified/round_001")
-        assert asked() == ["round_001"] and promoted(store)["rounds"] == {}
+        assert asked() == [] and promoted(store)["rounds"] == {}
+        assert after_round() == ["collect_rounds", "promote_verified"]
         assert loaded.resolve_job_def("promote_verified").execute_in_process(instance=history).success
         assert promoted(store)["rounds"] == {"round_001": verified.version} and asked() == ["round_002"]
         assert loaded.resolve_job_def("collect_rounds").execute_in_process(instance=history).success
+        assert after_round() == [], "all of it is promoted and collected"
         event = history.get_latest_materialization_event(dg.AssetKey(["generation", "verified"]))
         assert event is not None and event.asset_materialization is not None
         shown = event.asset_materialization
