@@ -35,7 +35,7 @@ setup: .venv/.stamp ## the environment and a browser, once
 		$(PYTHON) -m venv .venv; \
 	fi
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
-	@browser=$$(deploy/get_browser.sh $(CURDIR)/$(BIN)/python | tail -n 1) && echo "browser: $$browser"
+	@browser=$$(deploy/get_browser.sh $(CURDIR)/$(BIN)/python) && echo "browser: $$(printf '%s\n' "$$browser" | tail -n 1)"
 	@deploy/get_devices.sh
 	@touch $@
 

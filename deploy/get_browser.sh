@@ -39,5 +39,7 @@ if "$python" -c "import playwright" 2>/dev/null && ! drives; then  # a small Deb
   fi
 fi
 if find_browser; then exit 0; fi
-if may_install; then install chromium fonts-dejavu-core; else "$python" -m playwright install chromium >&2; fi
+if may_install; then install chromium fonts-dejavu-core; fi || echo "no package chromium here; Playwright's is taken" >&2
+if find_browser; then exit 0; fi
+"$python" -m playwright install $(if may_install; then echo --with-deps; fi) chromium >&2 || true
 find_browser || { echo "no browser: install Chromium or Chrome, or name one in VESPER_BROWSER" >&2; exit 1; }

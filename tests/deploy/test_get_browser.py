@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,6 +32,49 @@ def _run(folder: Path, programs: dict[str, str]) -> subprocess.CompletedProcess[
         (bin_ / name).chmod(0o755)
     environment = {**os.environ, "PATH": str(bin_), "VESPER_BROWSER": str(bin_ / "browser")}
     return subprocess.run(["bash", SCRIPT, bin_ / "python"], capture_output=True, text=True, env=environment)
+
+
+PLAYWRIGHT = PYTHON.replace(
+    "esac",
+    """  *"-m playwright install"*) echo "$*" >> "{said}"; [ -e "{offline}" ] || touch "{browser}" ;;
+  -) cat >/dev/null; [ -e "{browser}" ] && echo "{browser}" ;;
+esac""",
+)
+"""The same that can get a browser of its own."""
+APT = '#!/bin/sh\necho "$*" >> "{said}"\n[ "$1" = update ] || exit 100\n'
+
+
+def _got(folder: Path, *, offline: bool = False) -> tuple[subprocess.CompletedProcess[str], str]:
+    """The script where the system's packages have no Chromium, run as `make setup` does; what was asked for."""
+    (folder / "library").touch()
+    if offline:
+        (folder / "offline").touch()
+    bin_ = folder / "bin"
+    bin_.mkdir()
+    for name in ("bash", "sh", "cat", "touch", "tail"):
+        (bin_ / name).symlink_to(str(shutil.which(name)))
+    where = {name: folder / name for name in ("library", "said", "browser", "offline")}
+    for name, text in {"python": PLAYWRIGHT, "apt-get": APT, "id": "#!/bin/sh\necho 0\n"}.items():
+        (bin_ / name).write_text(text.format(**where))
+        (bin_ / name).chmod(0o755)
+    [recipe] = re.findall(r"^\t@(browser=.*)$", (SCRIPT.parents[1] / "Makefile").read_text(), re.MULTILINE)
+    command = recipe.replace("$(CURDIR)/$(BIN)/python", str(bin_ / "python")).replace("$$", "$")
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=SCRIPT.parents[1],
+                          env={"PATH": str(bin_)}, timeout=60)  # fmt: skip
+    return done, (folder / "said").read_text()
+
+
+def test_where_the_system_has_no_package_playwrights_own_is_taken(tmp_path: Path) -> None:
+    done, said = _got(tmp_path)
+    assert done.returncode == 0 and done.stdout == f"browser: {tmp_path / 'browser'}\n", done.stderr
+    assert "install -y -qq --no-install-recommends chromium" in said
+    assert "-m playwright install --with-deps chromium" in said
+
+
+def test_a_set_up_without_a_browser_is_none(tmp_path: Path) -> None:
+    done, said = _got(tmp_path, offline=True)
+    assert done.returncode == 1 and "VESPER_BROWSER" in done.stderr and "browser: " not in done.stdout
+    assert "playwright install" in said
 
 
 def test_a_library_that_the_driver_lacks_is_installed(tmp_path: Path) -> None:

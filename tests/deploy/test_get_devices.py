@@ -57,6 +57,12 @@ def test_the_server_comes_once_it_is_told_to_make_no_cluster(tmp_path: Path) -> 
     assert "not installed" not in said
 
 
+def test_a_system_without_apt_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "bash").symlink_to("/bin/bash")
+    done = subprocess.run(["/bin/bash", SCRIPT], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 0 and "no apt-get here" in done.stderr
+
+
 def test_nothing_is_asked_where_all_is_there(tmp_path: Path) -> None:
     assert _got(tmp_path, there=(*DEVICES, "initdb", "postgres")) == ([], "")
 
