@@ -83,4 +83,4 @@ serve: ## vLLM in an environment of its own (needs a GPU): make serve MODEL=Qwen
 	.venv-serve/bin/vllm serve $(MODEL) --host 127.0.0.1 --port 8000
 
 clean: ## remove data, reports and caches (not .venv)
-	rm -rf $(VESPER_HOME) report.json bench/results.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VESPER_HOME) report.json bench/results.json bench/generation.json .pytest_cache .mypy_cache .ruff_cache .hypothesis

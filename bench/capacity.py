@@ -238,19 +238,32 @@ def _told(value: float, unit: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("page", "measure"), default="page")
-    parser.add_argument("--figures", type=Path, default=FIGURES)
-    parser.add_argument("--tokens", type=float, default=10e9)
-    parser.add_argument("--trajectories", type=float, default=30_000)
-    parser.add_argument("--out", type=Path, default=PAGE)
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("page", "measure"),
+        default="page",
+        help="write the page from figures, or measure the figures (page)",
+    )
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="(bench/capacity_figures.json)")
+    parser.add_argument("--tokens", type=float, default=10e9, help="of the corpus (10e9)")
+    parser.add_argument("--trajectories", type=float, default=30_000, help="verified ones (30000)")
+    parser.add_argument("--out", type=Path, default=PAGE, help="where the page goes (docs/capacity.md)")
     for one in fields(Assumptions):
         parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default,
                             help=one.metadata["what"].replace("%", "%%"))  # fmt: skip
     parser.add_argument("--home", type=Path, default=Path(".vesper"), help="measure: a store that `make demo` filled")
     parser.add_argument("--rounds", type=Path, help="measure: a store with rounds of the generation loop (the same)")
     parser.add_argument("--report", type=Path, default=Path("report.json"), help="measure: of that demo")
-    parser.add_argument("--generation", type=Path, default=ROOT / "bench" / "generation.json", help="measure")
-    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results.json", help="measure")
+    parser.add_argument(
+        "--generation",
+        type=Path,
+        default=ROOT / "bench" / "generation.json",
+        help="measure: what bench/generation.py left",
+    )
+    parser.add_argument(
+        "--results", type=Path, default=ROOT / "bench" / "results.json", help="measure: what make bench left"
+    )
     options = parser.parse_args(arguments)
     if options.what == "measure":
         rounds = options.rounds or options.home

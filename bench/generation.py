@@ -27,14 +27,14 @@ PROBES = 20
 
 def main() -> int:
     """Run and write the figures."""
-    parser = argparse.ArgumentParser(description="The generation loop measured.")
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--tasks", type=int, default=60, help="a round")
-    parser.add_argument("--targets", type=int, default=36)
-    parser.add_argument("--error-rate", type=float, default=0.02)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=6, help="with feedback, and as many without (6)")
+    parser.add_argument("--tasks", type=int, default=60, help="a round (60)")
+    parser.add_argument("--targets", type=int, default=36, help="sites that they are for (36)")
+    parser.add_argument("--error-rate", type=float, default=0.02, help="of the scripted policy, a turn (0.02)")
+    parser.add_argument("--seed", type=int, default=0, help="of sites, tasks and errors (0)")
     parser.add_argument("--home", type=Path, help="keep the stores here (a folder that is thrown away)")
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--out", type=Path, default=OUT, help="where the figures go (bench/generation.json)")
     options = parser.parse_args()
     import pipelines  # noqa: F401 - before Arrow loads: it sets up the allocator
     from generators.generation.loop import LoopConfig
