@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -151,11 +151,17 @@ class WebAppWorld:
                     continue
                 page.evaluate(_FRAMES)
             except Error:  # it went elsewhere, or closed, while it was looked at
-                if page is self.page and not page.is_closed():
-                    page.wait_for_timeout(20)
+                self._pause()
                 continue
             if not self._open:
                 return
+
+    def _pause(self) -> None:
+        """A moment for the browser to tell what it did; the page in front may close in it."""
+        from playwright.sync_api import Error
+
+        with suppress(Error):
+            self.page.wait_for_timeout(20)
 
     def _go(self, path: str) -> None:
         from playwright.sync_api import Error
@@ -215,9 +221,13 @@ class WebAppWorld:
         do = _ACTS.get(type(action))
         if do is None:
             raise UnsupportedAction(f"{self.name}: a web page has no action {type(action).__name__}")
+        page = self.page
         try:
             do(self, action)
         except Error as error:
+            self._pause()
+            if page.is_closed() and page is not self.page:  # it closed its own window, as a popup's Save does
+                return self._settle()
             said = str(error).partition("\n")[0][:120]
             raise WorldError(f"{self.name}: {type(action).__name__} failed: {said}") from None
         if not isinstance(action, Finished | CallUser):

@@ -13,7 +13,7 @@ from generators.environments.webapps.django_admin.world import open_django_admin
 from generators.environments.webapps.task import find
 from generators.environments.webapps.world import WebAppWorld
 from pipelines.storage.images import read_image
-from schemas.actions import Click, Launch, Type
+from schemas.actions import Click, Launch, Type, Wait
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,19 @@ def test_an_address_that_the_admin_refuses_is_a_page_like_any_other(world: WebAp
     world.act(Launch(url=f"http://localhost{path}"))
     assert world.path == path and world.observe().png
     assert world.state()["view"] == {"error": True}
+
+
+@pytest.mark.parametrize("after_ms", [0, 30, 120])
+def test_a_window_that_closes_itself_is_left(world: WebAppWorld, after_ms: int) -> None:
+    world.reset({"page": "/library/book/add/"})
+    with world.page.expect_popup() as opened:
+        world.page.evaluate("() => void window.open('/library/author/add/?_popup=1')")
+    opened.value.wait_for_load_state()
+    assert world.page is opened.value
+    opened.value.evaluate(f"() => void setTimeout(() => window.close(), {after_ms})")
+    world.act(Type("words"))  # while it closes
+    world.act(Wait())
+    assert world.path == "/library/book/add/" and world.observe().png
 
 
 def test_a_window_that_the_app_opens_is_followed_and_left(world: WebAppWorld) -> None:
