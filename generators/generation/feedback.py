@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from generators.generation.loop import BANK, TRAJECTORIES, VERIFIED, round_name, round_number
+from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
 from generators.generation.tasks.catalogue import Catalogue, Outcome
@@ -69,10 +69,16 @@ def require_verified(store: Store, asset: str) -> dict[str, Manifest]:
 
 
 def known_before(store: Store, number: int) -> dict[str, Manifest]:
-    """Promoted rounds before a round, by name: their `generation/verified` in the promoted version."""
-    versions = promoted(store)["rounds"]
-    return {name: store.version(f"{VERIFIED}/{name}", version) for name, version in sorted(versions.items())
-            if round_number(name) < number}  # fmt: skip
+    """Rounds that a round learns from, by name: the `generation/verified` of those before it, in the version promoted
+    when it began. A round whose tasks are made keeps them: others may have been promoted since, and none of it is to be
+    executed anew for that."""
+    name = round_name(number)
+    begun = store.current(f"{CATALOGUE}/{name}") if store.current(f"{BANK}/{name}") is not None else None
+    if begun is not None:
+        versions = {asset.rpartition("/")[2]: version for asset, version in begun.inputs.items()}
+    else:
+        versions = {name: version for name, version in promoted(store)["rounds"].items() if round_number(name) < number}
+    return {name: store.version(f"{VERIFIED}/{name}", version) for name, version in sorted(versions.items())}
 
 
 def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:

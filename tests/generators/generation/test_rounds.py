@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
@@ -39,6 +40,7 @@ from generators.generation.tasks.contract import Contract
 from generators.policies.policy import Policy
 from generators.policies.registry import scripted
 from generators.task_pool import build_shards, build_static
+from pipelines.storage.frozen import freeze
 from pipelines.store import Check, Store, StoreError
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
 
@@ -91,6 +93,21 @@ def test_later_rounds_learn_from_promoted_ones_before_them_alone(store: Store) -
     assert catalogue.names and catalogue.arms["static"].executed == CONFIG.tasks
     assert known_before(store, 1) == {} and not learned(store, []).names
     assert catalogue.explorations and all(e.screens for e in catalogue.explorations.values())
+
+
+def test_a_round_whose_tasks_are_made_keeps_what_it_learned_from(store: Store) -> None:
+    """As a backfill that is launched again finds more rounds promoted than its rounds began with."""
+    whole = promoted(store)
+    assert list(known_before(store, 3)) == ["round_001", "round_002"]
+    freeze(store.home, "feedback/verified", {"digest": "0" * 16, "rounds": {"round_001": whole["rounds"]["round_001"]}})
+    began = rounds.build_catalogue(store, 3, CONFIG)
+    assert list(began.inputs) == [f"{VERIFIED}/round_001"]
+    build_bank(store, 3, CONFIG)
+    promote(store)
+    assert promoted(store)["rounds"] == whole["rounds"] and list(known_before(store, 4)) == ["round_001", "round_002"]
+    assert rounds.build_catalogue(store, 3, CONFIG).version == began.version
+    assert list(known_before(store, 3)) == ["round_001"]
+    shutil.rmtree(store.home / "feedback" / "verified" / ("0" * 16))
 
 
 def test_a_rerun_does_no_work(store: Store) -> None:
