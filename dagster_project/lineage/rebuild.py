@@ -121,9 +121,11 @@ def _steps(manifests: Manifests, stale: Mapping[str, Node], stages: Mapping[str,
 
 
 def _reads(manifests: Manifests, node: Node, stale: Mapping[str, Node], stages: Mapping[str, Stage]) -> set[str]:
-    """The stale assets that one must wait for: its inputs as recorded, and as the graph has them now."""
+    """The stale assets that one must wait for: its inputs as recorded, and as the graph has them now. An older version
+    of a stale asset, as that of the agent that played a round, is none that is made anew."""
     manifest = manifests.find(node)
-    deps = set(manifest.inputs if manifest else ())
+    recorded = manifest.inputs if manifest else {}
+    deps = {asset for asset, version in recorded.items() if asset in stale and stale[asset][1] == version}
     stage = stages.get(node[0])
     if stage is not None and not stage.by_round:
         deps |= set(stage.deps)

@@ -143,6 +143,25 @@ def test_a_test_row_reaches_no_checkpoint(house: Store) -> None:
         assert len(found.without_rows) == 2 - len(touched)
 
 
+def test_an_agent_that_played_a_round_is_no_circle(tmp_path: Path) -> None:
+    """Its successor learns from what it played; what it played is made anew, and the old agent isn't."""
+    store = Store(tmp_path)
+
+    def made(asset: str, said: bytes, *inputs: str) -> None:
+        versions = {name: store.require(name).version for name in inputs}
+        commit(store, asset, versions, files={"a.txt": said})
+
+    for name in ("alpha", "beta"):
+        made(f"raw/{name}", b"1")
+    made("checkpoints/unified", b"first", "raw/alpha", "raw/beta")
+    made("generation/verified/round_001", b"played", "checkpoints/unified", "raw/beta")
+    made("checkpoints/unified", b"second", "raw/alpha", "raw/beta", "generation/verified/round_001")
+    manifests = Manifests(store)
+    found = plan(manifests, find_subject(manifests, "raw/alpha"), {})
+    assert [step.asset for step in found.steps] == ["generation/verified/round_001", "checkpoints/unified"]
+    assert [step.because for step in found.steps] == [(), ("generation/verified/round_001",)]
+
+
 def test_withdrawing_a_source_marks_exactly_its_descendants(house: Store, tmp_path: Path) -> None:
     """The prediction is held against what building again without the source really changes."""
     shutil.copytree(house.home, tmp_path / "home")

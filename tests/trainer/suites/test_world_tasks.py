@@ -9,6 +9,7 @@ from generators.generation.execution.scheduling import PolicyMaker
 from generators.policies.policy import Decision, View
 from schemas.action_types import Finished, Wait
 from schemas.actions import format
+from trainer.staircase.tasks import MOST_EPISODES, SPLIT_SEEDS
 from trainer.suites.world_tasks import FIRST_SEED, contracts, pool
 from trainer.suites.worlds import task_cluster, world_success
 
@@ -19,6 +20,7 @@ def test_families_in_turn_with_seeds_that_nothing_trains_on(world: str) -> None:
     assert contracts(world, 3) == made and contracts(world, 2) == made[:2]
     assert len({one.target for one in made}) > 1 and {one.world for one in made} == {world}
     assert all(one.initial_state["seed"] >= FIRST_SEED for one in made)
+    assert max(SPLIT_SEEDS.values()) + MOST_EPISODES < FIRST_SEED
     assert {one.task_id for one in contracts(world, 1, seed=1)}.isdisjoint(one.task_id for one in made)
 
 
