@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.suites.registry import Suite, benchmark, suite
 
@@ -254,17 +255,31 @@ def _worlds(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnE
     contracts = world_tasks.contracts(known.name, options.limit or DEFAULT_EPISODES, options.seed, options.only)
     report = world_success(
         policy, contracts, pool, seeds=(options.seed,), attempts=options.attempts, temperature=options.temperature,
-        workers=options.workers, folder=options.state, max_new_tokens=options.max_new_tokens, on_event=on_event,
+        workers=options.workers, folder=_kept(subject, options, style), max_new_tokens=options.max_new_tokens,
+        on_event=on_event,
     )  # fmt: skip
     summary = report["summary"]
     return {**report, "policy": report["records"][0]["policy"], "config": {**report["config"], "style": style},
             "summary": {"headline": summary["success"], "headline_of": "success", **summary}}  # fmt: skip
 
 
+def _kept(subject: Subject, options: SuiteOptions, *more: str) -> Path | None:
+    """Where a run keeps its episodes, below `state`: those of a model that was asked in another way aren't its own."""
+    if options.state is None:
+        return None
+    asked = [subject.base_url, subject.model, subject.words, subject.history, subject.thinking, options.temperature,
+             options.max_new_tokens, options.seed, *more]  # fmt: skip
+    if subject.checkpoint is not None and (lineage := subject.checkpoint / "lineage.json").is_file():
+        asked.append(lineage.read_text(encoding="utf-8"))
+    return options.state / digest(asked)[:16]
+
+
 def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
     from trainer.suites.android_world import AndroidWorldConfig, require_harness, run_android_world
 
     require_harness()
+    if options.limit is not None:
+        raise ValueError("--limit: suite android_world plays its tasks whole; name some of them with --only")
     made: Any = _policy(subject, options)
     if subject.checkpoint is not None:
         from trainer.serving.checkpoint_policy import CheckpointPolicy
@@ -276,7 +291,8 @@ def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_eve
         policy = made.make(None, None)
     return run_android_world(policy, AndroidWorldConfig(
         options.adb_path, options.console_port, tasks=options.only or None, n_task_combinations=options.attempts,
-        folder=str(options.state) if options.state else "",
+        task_random_seed=AndroidWorldConfig().task_random_seed + options.seed,
+        folder=str(_kept(subject, options, policy.name) or ""),
     ))  # fmt: skip
 
 

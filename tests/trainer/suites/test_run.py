@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pipelines.store import PartSpec, PartWriter, Store
 from schemas.action_types import Click
 from trainer.suites import leaderboard
 from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, trained_agents
-from trainer.suites.run import Subject, SuiteOptions, run_suite
+from trainer.suites.run import Subject, SuiteOptions, _kept, run_suite
 from trainer.suites.steps import told_messages
 from trainer.suites.worlds import world_success
 
@@ -267,3 +268,14 @@ def test_steps_from_native_files(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert report["config"]["max_new_tokens"] == 112  # as its preset says
     assert report["suite"] == "android_control_low" and len(report["records"]) == 2
     assert "commonest_type" in capsys.readouterr().out
+
+
+def test_a_models_episodes_are_kept_apart_by_how_it_was_asked(tmp_path: Path) -> None:
+    served = Subject(base_url="http://127.0.0.1:9/v1", model="m")
+    asked = [(served, {}), (replace(served, base_url="http://127.0.0.1:8/v1"), {}), (replace(served, model="n"), {}),
+             (replace(served, words="trained", thinking=True), {}), (replace(served, history="think_action"), {}),
+             (served, {"temperature": 0.5}), (served, {"seed": 1}), (served, {"max_new_tokens": 9})]  # fmt: skip
+    folders = [_kept(subject, SuiteOptions(state=tmp_path, **more), "full") for subject, more in asked]
+    assert len(set(folders)) == len(asked) and folders[0] != _kept(served, SuiteOptions(state=tmp_path), "nano")
+    assert _kept(served, SuiteOptions(state=tmp_path), "full") == folders[0]
+    assert _kept(served, SuiteOptions(), "full") is None
