@@ -140,7 +140,7 @@ def corpus(manifests: Manifests, word: str) -> list[Manifest]:
     if start.manifest is not None and not start.manifest.asset.startswith("checkpoints/"):
         _reader(start.manifest.asset)
         return [start.manifest]
-    above = manifests.upstream(start.inputs.items())
+    above = manifests.upstream(start.inputs.items(), past_agents=False)
     for asset in (MIXTURE, SHARDS):
         found = [manifest for node, manifest in sorted(above.items()) if node[0] == asset and manifest is not None]
         if found:

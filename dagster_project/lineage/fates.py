@@ -81,11 +81,11 @@ class World:
 
     @classmethod
     def of(cls, manifests: Manifests, *made: Manifest) -> World:
-        """What some versions were made from, themselves included; of several versions of an asset the nearest."""
+        """What some versions were made from, themselves included, but for what only older agents learned from; of
+        several versions of an asset the nearest."""
         found: dict[str, Manifest] = {manifest.asset: manifest for manifest in made}
-        for manifest in made:
-            found |= {n[0]: m for n in manifest.inputs.items() if (m := manifests.find(n)) and n[0] not in found}
-        for node, above in sorted(manifests.upstream(n for m in made for n in m.inputs.items()).items()):
+        inputs = [node for manifest in made for node in manifest.inputs.items()]
+        for node, above in manifests.upstream(inputs, past_agents=False).items():
             if above is not None:
                 found.setdefault(node[0], above)
         return cls(manifests.store, found)

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,9 @@ from pipelines.store import TOMBSTONE, Store
 
 Node = tuple[str, str]
 """(asset, version)."""
+GENERATION = "generation/"
+AGENTS = ("checkpoints/", "evaluations/", "suites/")
+"""Who plays a round of the generation loop, and what steers it."""
 
 
 def name_of(node: Node) -> str:
@@ -113,15 +117,23 @@ class Manifests:
         """Whether a version is the one that consumers read now."""
         return self.pointers.get(node[0]) == node[1]
 
-    def upstream(self, inputs: Iterable[Node]) -> dict[Node, Manifest | None]:
-        """All that lies above, `inputs` with it; None for what isn't in this store."""
+    def upstream(self, inputs: Iterable[Node], *, past_agents: bool = True) -> dict[Node, Manifest | None]:
+        """All that lies above, `inputs` with it, the nearest first; None for what isn't in this store.
+
+        `past_agents` False: not past the agent that played a round of the generation loop, nor past its evaluation that
+        steered it. What an older agent was trained on is in the history of what came after, not in its corpus.
+        """
         found: dict[Node, Manifest | None] = {}
-        waiting = list(inputs)
+        waiting = deque(inputs)
         while waiting:
-            node = waiting.pop()
-            if node not in found:
-                found[node] = self.find(node)
-                waiting += (found[node].inputs.items()) if found[node] else ()  # type: ignore[union-attr]
+            node = waiting.popleft()
+            if node in found:
+                continue
+            found[node] = manifest = self.find(node)
+            played = not past_agents and node[0].startswith(GENERATION)
+            for parent in manifest.inputs.items() if manifest is not None else ():
+                if not (played and parent[0].startswith(AGENTS)):
+                    waiting.append(parent)
         return found
 
     def downstream(self, nodes: Iterable[Node]) -> set[Node]:

@@ -32,7 +32,8 @@ CONTRACT = (
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A raw dataset in a lineage. `role`: `data` (its rows can train), `companion` (pictures for others' records),
-    `evaluation` (only held against the corpus). Rows that nobody counted are None."""
+    `evaluation` (only held against the corpus), `history` (only agents that played rounds of the generation loop
+    learned from this version). Rows that nobody counted are None."""
 
     name: str
     version: str
@@ -92,16 +93,24 @@ class Origins:
 
 
 def origins(manifests: Manifests, start: Start) -> Origins:
-    """Everything upstream of `start`, summed up. Reads manifests, and of tables single columns only."""
+    """Everything upstream of `start`, summed up. Reads manifests, and of tables single columns only.
+
+    Rows, judges and votes are those of its own corpus: what the agents that played the loop's rounds had learned from
+    is among the ancestors and datasets (`history`), and isn't counted again.
+    """
     above = manifests.upstream(start.inputs.items())
     whole = dict(above)
     if start.manifest is not None:
         whole[(start.manifest.asset, start.manifest.version)] = start.manifest
     there = {node: manifest for node, manifest in whole.items() if manifest is not None}
-    packed, trained = _packed(there.values()), _trained(there.values())
+    nearer = manifests.upstream(start.inputs.items(), past_agents=False)
+    own = {node: manifest for node, manifest in there.items() if node in nearer or manifest is start.manifest}
+    packed, trained = _packed(own.values()), _trained(own.values())
     evaluation = _evaluation_only(manifests, start, there)
     datasets = [
-        _dataset(manifests, manifest, there, packed, trained, node in evaluation)
+        _dataset(manifests, manifest, own, packed, trained, "evaluation" if node in evaluation else "data")
+        if node in own
+        else _dataset(manifests, manifest, there, None, None, "history")
         for node, manifest in sorted(there.items())
         if node[0].startswith("raw/")
     ]
@@ -110,9 +119,9 @@ def origins(manifests: Manifests, start: Start) -> Origins:
         inputs=dict(start.inputs),
         ancestors={name_of(node): manifest and _brief(manifest) for node, manifest in sorted(above.items())},
         datasets=datasets,
-        generated=[_generated(m, trained) for node, m in sorted(there.items()) if node[0] == "gold/generated"],
-        judges=judges(m for node, m in sorted(there.items()) if node[0].startswith(("verdicts/", "gold/"))),
-        annotators=annotators(m for node, m in there.items() if node[0].startswith("generation/verified/")),
+        generated=[_generated(m, trained) for node, m in sorted(own.items()) if node[0] == "gold/generated"],
+        judges=judges(m for node, m in sorted(own.items()) if node[0].startswith(("verdicts/", "gold/"))),
+        annotators=annotators(m for node, m in own.items() if node[0].startswith("generation/verified/")),
         code=_code(start, there.values()),
         missing={name_of(n): manifests.gone(n) for n, manifest in sorted(above.items()) if manifest is None},
     )
@@ -139,7 +148,7 @@ def _evaluation_only(manifests: Manifests, start: Start, there: Mapping[Node, Ma
 
 def _dataset(
     manifests: Manifests, raw: Manifest, there: Mapping[Node, Manifest], packed: Counter[str] | None,
-    trained: Counter[str] | None, evaluation: bool,
+    trained: Counter[str] | None, role: str,
 ) -> Dataset:  # fmt: skip
     name = raw.asset.removeprefix("raw/")
     unified = _made_from(there, raw, f"unified/{name}")
@@ -149,7 +158,8 @@ def _dataset(
         "quarantined": _count(unified, "items_quarantined"), "gold": _count(gold, "gold"),
         "samples": _count(gold, "samples"), "packed": _of(packed, name), "trained": _of(trained, name),
     }  # fmt: skip
-    role = "evaluation" if evaluation else "data" if unified else "companion"
+    if role == "data" and unified is None:
+        role = "companion"
     return Dataset(
         name=name, version=raw.version, data_version=raw.data_version, role=role, revision=revision_of(raw),
         licence=dataset_licence(name), files=int(raw.counts.get("files", 0)), bytes=int(raw.counts.get("bytes", 0)),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dagster_project.cli import main
 from dagster_project.graph import Stage
+from dagster_project.lineage.diff import compare
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import origins
 from dagster_project.lineage.picture import Box, draw
@@ -160,6 +161,45 @@ def test_an_agent_that_played_a_round_is_no_circle(tmp_path: Path) -> None:
     found = plan(manifests, find_subject(manifests, "raw/alpha"), {})
     assert [step.asset for step in found.steps] == ["generation/verified/round_001", "checkpoints/unified"]
     assert [step.because for step in found.steps] == [(), ("generation/verified/round_001",)]
+
+
+def test_what_an_older_agent_learned_is_history(tmp_path: Path) -> None:
+    """The loop closed: the second corpus holds what an agent of the first played, and no row of the first's own."""
+    store = Store(tmp_path / "home")
+    light_source(store, tmp_path / "raw", "alpha", seed=1)
+    light_source(store, tmp_path / "raw", "beta", seed=2)
+    build_corpus(store, ("alpha", "beta"))
+    build_checkpoints(store)
+    old = store.require("checkpoints/unified").version
+    agent = {"checkpoints/unified": old}
+    played = commit(store, "generation/trajectories/round_001", agent, files={"a.txt": b"played"})
+    verified = commit(
+        store, "generation/verified/round_001", {played.asset: played.version}, files={"a.txt": b"verified"}
+    )
+    light_source(store, tmp_path / "raw", "generated", seed=3)
+    made = store.require("gold/generated")
+    tables = {name: made.read(name) for name in ("steps", "samples")}
+    commit(store, "gold/generated", {verified.asset: verified.version}, tables, counts=made.counts)
+    light_source(store, tmp_path / "raw", "alpha", seed=4)
+    build_corpus(store, ("alpha", "generated"))
+    build_checkpoints(store)
+
+    manifests = Manifests(store)
+    found = origins(manifests, manifests.start("unified"))
+    first, new = sorted((d for d in found.datasets if d.name == "alpha"), key=lambda d: d.current)
+    [beta] = (d for d in found.datasets if d.name == "beta")
+    assert (first.role, beta.role, new.role) == ("history", "history", "data")
+    assert first.rows["trained"] is None and beta.rows["packed"] is None and first.rows["gold"] == 15
+    [generated] = found.generated
+    mixture, shards = store.require("mid_training/mixture"), store.require("mid_training/shards")
+    assert (new.rows["trained"] or 0) + (generated.trained or 0) == mixture.counts["rows"]
+    assert 0 < (new.rows["packed"] or 0) < shards.counts["packed"]
+    assert [judge.verdicts for judge in found.judges] == [15]
+
+    changes = compare(manifests, f"checkpoints/unified@{old}", "checkpoints/unified").changes
+    reasons = {(change.source, change.direction, change.reason) for change in changes}
+    assert ("beta", "left", "source withdrawn") in reasons
+    assert {("alpha", "left"), ("alpha", "entered"), ("generated", "entered")} <= {r[:2] for r in reasons}
 
 
 def test_withdrawing_a_source_marks_exactly_its_descendants(house: Store, tmp_path: Path) -> None:
