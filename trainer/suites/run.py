@@ -259,8 +259,19 @@ def _worlds(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnE
         on_event=on_event,
     )  # fmt: skip
     summary = report["summary"]
-    return {**report, "policy": report["records"][0]["policy"], "config": {**report["config"], "style": style},
+    config = {**report["config"], "style": style, **_asked(subject, options)}
+    return {**report, "policy": report["records"][0]["policy"], "config": config,
             "summary": {"headline": summary["success"], "headline_of": "success", **summary}}  # fmt: skip
+
+
+def _asked(subject: Subject, options: SuiteOptions) -> dict[str, Any]:
+    """How a served model was asked, for its report; a checkpoint's policy tells that of itself."""
+    from trainer.suites.answering import served_tokens
+
+    if subject.checkpoint is not None:
+        return {}
+    most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
+    return {"words": subject.words, "history": subject.history, "thinking": subject.thinking, "max_new_tokens": most}
 
 
 def _kept(subject: Subject, options: SuiteOptions, *more: str) -> Path | None:

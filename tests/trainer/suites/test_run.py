@@ -182,8 +182,10 @@ def test_a_served_checkpoint_is_shown_its_thoughts_where_it_was_trained_so() -> 
 
     with ReplyServer(thinking) as server:
         subject = Subject(base_url=server.url, model="m", words="trained", history="think_action", thinking=True)
-        run_suite("fsm", subject, SuiteOptions(limit=1))
+        config = run_suite("fsm", subject, SuiteOptions(limit=1))["config"]
         texts = [text_of(body) for body in server.bodies]
+    assert (config["words"], config["history"], config["thinking"]) == ("trained", "think_action", True)
+    assert config["max_new_tokens"] == 1024
     assert "\n1. Click(box=(10,20)) (I see)" in texts[1] and not any("Thinking: off" in text for text in texts)
     with pytest.raises(ValueError, match="--history and --thinking are for served models"):
         Subject(Path(__file__).parent, history="think_action")
