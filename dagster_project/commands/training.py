@@ -55,6 +55,8 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def train(options: argparse.Namespace) -> int:
     """One stage of the trainer."""
+    from dagster_project import deployment
+    from dagster_project.assets.sources import client_options
     from trainer.modeling.checkpoint import LINEAGE
     from trainer.stages import checkpoint_folder, run_stage
 
@@ -67,7 +69,10 @@ def train(options: argparse.Namespace) -> int:
     if options.out and (options.out / LINEAGE).exists():
         raise ValueError(f"--out {options.out} already holds a checkpoint; give a new folder")
     config.setdefault("preset", options.preset)
-    manifest = run_stage(options.stage, _store_home(options.data), config, progress=sys.stderr.isatty())
+    manifest = run_stage(
+        options.stage, _store_home(options.data), config, progress=sys.stderr.isatty(),
+        judge=client_options(deployment.load().judge),
+    )  # fmt: skip
     if options.out:
         shutil.copytree(checkpoint_folder(manifest), options.out, dirs_exist_ok=True)
     print(f"{manifest.asset} {manifest.version}: {_figures(manifest.counts)}")

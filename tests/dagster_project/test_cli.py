@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from dagster_project import cli
 from dagster_project.commands import source_cards
 from pipelines.adapter import Loss
 from pipelines.sources import registry
+from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from quality.model_client.spending import Ceiling
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,6 +110,27 @@ print("heavy:", *[name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip().splitlines()[-1] == "heavy:"
+
+
+def test_train_gives_the_success_judge_the_deployments_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import trainer.stages
+
+    given = {}
+
+    def stage(name: str, *words: object, judge: Mapping[str, object], **more: object) -> Manifest:
+        given[name] = judge
+        return Store(tmp_path / "home").require("bench/made")
+
+    store = Store(tmp_path / "home")
+    with store.build("bench/made", code_version="1", parts=[PartSpec("all", "1")]) as build:
+        build.run_part(PartSpec("all", "1"), lambda out: None)
+        build.commit(checks=[Check("made", True, "yes", "yes")])
+    (tmp_path / "deployment.yaml").write_text("judge: {requests_per_night: 3}\n")
+    monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "deployment.yaml"))
+    monkeypatch.setattr(trainer.stages, "run_stage", stage)
+    assert cli.main(["train", "online_web", "--data", str(store.home)]) == 0
+    ceiling = given["online_web"]["ceiling"]
+    assert isinstance(ceiling, Ceiling) and (ceiling.requests, ceiling.tokens) == (3, None)
 
 
 def test_sources_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
