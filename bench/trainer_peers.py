@@ -37,6 +37,7 @@ CASES: dict[str, dict[str, Any]] = {
     "grpo": {"loss_type": "grpo"},
     "grpo, epsilon_high": {"loss_type": "grpo", "epsilon_high": 0.28},
     "grpo, sequence": {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+    "grpo, batch": {"loss_type": "grpo", "scale_rewards": "batch"},
     "dr_grpo, unscaled": {"loss_type": "dr_grpo", "scale_rewards": "none"},
 }
 COMMON = {"beta": 0.1, "epsilon": 0.2, "scale_rewards": "group", "max_completion_length": 24}

@@ -18,7 +18,7 @@ import torch
 
 LOSS_TYPES = ("grpo", "dr_grpo")
 LEVELS = ("token", "sequence")
-SCALES = ("group", "none")
+SCALES = ("group", "batch", "none")
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,18 @@ class Advantages:
 def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfig) -> Advantages:
     """Rewards by group (one group = one prompt; None = lost to infrastructure) → Â_i = (R_i − mean)/(std + ε).
 
-    std is the sample standard deviation (n − 1), as in TRL and verl, at least `std_floor`; `scale_rewards="none"`
-    divides by nothing. Groups whose rewards are all equal, and groups with fewer than two survivors, are skipped and
+    std is the sample standard deviation (n − 1), as in TRL and verl, at least `std_floor`; with
+    `scale_rewards="batch"` that of all groups' rewards together, with "none" nothing is divided by. Groups whose rewards are all equal, and groups with fewer than two survivors, are skipped and
     counted: they hold no comparison. Lost ones don't count in mean, std or G.
     """
     values: list[list[float]] = []
     live: list[list[bool]] = []
     zero_variance = too_small = 0
+    everyone = [reward for rewards in groups for reward in rewards if reward is not None]
+    if not all(math.isfinite(reward) for reward in everyone):
+        raise ValueError(f"advantages: expected finite rewards (None where lost), found {everyone[:64]}")
     for rewards in groups:
         known = [reward for reward in rewards if reward is not None]
-        if not all(math.isfinite(reward) for reward in known):
-            raise ValueError(f"advantages: expected finite rewards (None where lost), found {list(rewards)}")
         if len(known) < 2 or max(known) - min(known) < 1e-8:
             zero_variance += len(known) >= 2
             too_small += len(known) < 2
@@ -103,14 +104,20 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
             live.append([False] * len(rewards))
             continue
         mean = math.fsum(known) / len(known)
-        std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in known) / (len(known) - 1))
-        scale = max(std, config.std_floor) + config.advantage_epsilon if config.scale_rewards == "group" else 1.0
+        std = _std(known if config.scale_rewards == "group" else everyone)
+        scale = 1.0 if config.scale_rewards == "none" else max(std, config.std_floor) + config.advantage_epsilon
         values.append([0.0 if reward is None else (reward - mean) / scale for reward in rewards])
         live.append([reward is not None for reward in rewards])
     used = sum(any(flags) for flags in live)
     weights = [flag / (sum(flags) * used) if flag else 0.0 for flags in live for flag in flags]
     flat = tuple(value for group in values for value in group)
     return Advantages(flat, tuple(weights), len(groups), zero_variance, too_small)
+
+
+def _std(rewards: Sequence[float]) -> float:
+    """The sample standard deviation (n − 1); 0 of fewer than two."""
+    mean = math.fsum(rewards) / max(1, len(rewards))
+    return math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards) - 1))
 
 
 def shrunk_negatives(advantages: Advantages, succeeded: Sequence[Sequence[bool | None]], floor: float) -> Advantages:

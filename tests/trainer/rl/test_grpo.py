@@ -34,6 +34,12 @@ class TestAdvantages:
         floored = group_advantages([[0.99, 1.0]], replace(CONFIG, std_floor=0.1, advantage_epsilon=1e-12))
         assert floored.values == pytest.approx([-0.05, 0.05])
 
+    def test_scaled_by_the_batch(self) -> None:
+        # rewards 0, 1, 1, 1 and 2 of both groups (mean 1): sample std sqrt(2 / 4) = 0.70711
+        batch = replace(CONFIG, scale_rewards="batch", advantage_epsilon=1e-12)
+        found = group_advantages([[0.0, 1.0, None], [1.0, 1.0], [2.0]], batch)
+        assert found.values == pytest.approx([-0.70711, 0.70711, 0, 0, 0, 0], abs=1e-5)
+
     def test_groups_without_a_comparison_are_skipped_and_counted(self) -> None:
         found = group_advantages([[1.0, 1.0, 1.0], [0.0, 1.0], [None, 0.5], [None, None]], CONFIG)
         assert (found.groups, found.zero_variance, found.too_small, found.used) == (4, 1, 2, 1)
@@ -253,7 +259,7 @@ class TestParts:
 
     @pytest.mark.parametrize(
         "options",
-        [{"loss_type": "ppo"}, {"importance_sampling_level": "word"}, {"scale_rewards": "batch"}, {"epsilon": 0}],
+        [{"loss_type": "ppo"}, {"importance_sampling_level": "word"}, {"scale_rewards": "all"}, {"epsilon": 0}],
     )
     def test_unknown_options_are_refused(self, options: dict[str, object]) -> None:
         with pytest.raises(ValueError):

@@ -55,22 +55,24 @@ def chosen(weights: Weights, sample: Sample) -> np.ndarray:
     return log_softmax(weights, sample)[np.arange(len(sample.tokens)), sample.tokens]
 
 
-def expected_advantages(rewards: list[float | None], config: GrpoConfig) -> list[float] | None:
-    """One group's, or None where it holds no comparison."""
+def expected_advantages(rewards: list[float | None], everyone: list[float], config: GrpoConfig) -> list[float] | None:
+    """One group's, or None where it holds no comparison; `everyone`: all groups' rewards."""
     known = np.array([reward for reward in rewards if reward is not None])
     if len(known) < 2 or np.ptp(known) < 1e-8:
         return None
     scale = 1.0
-    if config.scale_rewards == "group":
-        scale = max(known.std(ddof=1), config.std_floor) + config.advantage_epsilon
+    if config.scale_rewards != "none":
+        compared = known if config.scale_rewards == "group" else np.array(everyone)
+        scale = max(compared.std(ddof=1), config.std_floor) + config.advantage_epsilon
     return [0.0 if reward is None else (reward - known.mean()) / scale for reward in rewards]
 
 
 def expected_loss(problem: Problem, weights: Weights) -> float:
     """The mean over used groups of the mean over survivors of the mean over the trajectory's tokens."""
     config, group_means = problem.config, []
+    everyone = [reward for rewards in problem.rewards for reward in rewards if reward is not None]
     for group, rewards in zip(problem.groups, problem.rewards, strict=True):
-        advantages = expected_advantages(rewards, config)
+        advantages = expected_advantages(rewards, everyone, config)
         if advantages is None:
             continue
         losses = []
@@ -172,7 +174,7 @@ def problems(draw: st.DrawFn) -> Problem:
         epsilon=0.2, epsilon_high=draw(st.sampled_from([None, 0.28])), beta=draw(st.sampled_from([0.0, 0.2])),
         entropy_coef=draw(st.sampled_from([0.0, 0.05])), loss_type=draw(st.sampled_from(["grpo", "dr_grpo"])),
         importance_sampling_level=draw(st.sampled_from(["token", "sequence"])),
-        scale_rewards=draw(st.sampled_from(["group", "none"])), std_floor=draw(st.sampled_from([0.0, 0.1])),
+        scale_rewards=draw(st.sampled_from(["group", "batch", "none"])), std_floor=draw(st.sampled_from([0.0, 0.1])),
         max_completion_length=7, stale_cap=draw(st.sampled_from([1.1, 2.0])),
     )  # fmt: skip
     return Problem(groups, rewards, policy, near[0], near[1], near[2] if draw(st.booleans()) else None, config)
