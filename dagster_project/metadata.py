@@ -83,7 +83,7 @@ def _pictures(stage: Stage, manifest: Manifest, store: Store) -> dict[str, str]:
 
     try:
         return pictures.of(manifest, store)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:  # a picture isn't worth a night's run
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:  # a picture isn't worth a night's run
         return {"picture": f"not drawn: {type(error).__name__}: {error}"}
 
 

@@ -337,17 +337,18 @@ def _suite(manifest: Manifest, store: Store) -> dict[str, str]:
 
 
 def _intervals(title: str, named: Sequence[tuple[str, Mapping[str, Any]]], plain: Collection[str]) -> dict[str, str]:
-    """Bars of shares with their intervals, those of `plain` dark; without those over nothing."""
+    """Bars of shares with their intervals, those of `plain` dark; without those over nothing. Where there are too few
+    to say how sure a mean is, it has no line."""
     bars = [(name, value) for name, value in named if value.get("mean") is not None]
     if not bars:
         return {}
 
     def draw(axes: Any) -> None:
         means = [100 * value["mean"] for _, value in bars]
-        errors = [
-            [max(0.0, m - 100 * v["low"]) for m, (_, v) in zip(means, bars, strict=True)],
-            [max(0.0, 100 * v["high"] - m) for m, (_, v) in zip(means, bars, strict=True)],
-        ]
+        ends = [[m if v[end] is None else 100 * v[end] for m, (_, v) in zip(means, bars, strict=True)]
+                for end in ("low", "high")]  # fmt: skip
+        errors = [[max(0.0, m - low) for m, low in zip(means, ends[0], strict=True)],
+                  [max(0.0, high - m) for m, high in zip(means, ends[1], strict=True)]]  # fmt: skip
         axes.bar(
             [n for n, _ in bars], means, yerr=errors, capsize=2, color=[INK if n in plain else PALE for n, _ in bars]
         )

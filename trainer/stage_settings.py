@@ -130,7 +130,10 @@ def stage_config(stage: str, config: Mapping[str, Any], trained: str = "") -> di
         else:
             chosen[key] = config.get(key, of_preset.get(key, DEFAULTS[key]))
     for key, own in (("offline", SPECIALISTS), ("online", ONLINE)):
-        if stage in own:  # settings of one specialist stand under its own name and win; any given one beats defaults
+        if stage in own:
+            if not isinstance(mine := config.get(key, {}).get(stage, {}), Mapping):
+                raise ValueError(f"trainer config: {key}.{stage}: expected settings by name, found {mine!r:.60}")
+            # settings of one specialist stand under its own name and win; any given one beats defaults
             layers = [({word: value for word, value in layer.items() if word not in own}, layer.get(stage, {}))
                       for layer in (DEFAULTS[key], of_preset.get(key, {}), config.get(key, {}))]  # fmt: skip
             (nano, nano_own), (published, published_own), (given, given_own) = layers

@@ -108,7 +108,7 @@ def generate(options: argparse.Namespace) -> int:
     print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)
     with _parts(options, store) as (parts, policies):
         for number in islice(rounds_to_make(store), options.rounds):
-            acting = shown(policies, store, number, options.demonstrations)
+            acting = shown(policies, store, number, options.demonstrations, feedback=config.feedback)
             made = run_round(store, number, config, replace(parts, policies=_always(acting)))
             values = "".join(f"{_shown(made.counts[name]):>16}" for name in COLUMNS)
             print(f"round_{number:03d} {values}", flush=True)

@@ -68,13 +68,14 @@ def require_verified(store: Store, asset: str) -> dict[str, Manifest]:
     return rounds
 
 
-def known_before(store: Store, number: int) -> dict[str, Manifest]:
+def known_before(store: Store, number: int, *, feedback: bool = True) -> dict[str, Manifest]:
     """Rounds that a round learns from, by name: the `generation/verified` of those before it, in the version promoted
     when it began. A round whose tasks are made keeps them: others may have been promoted since, and none of it is to be
-    executed anew for that."""
+    executed anew for that. `feedback` False: its catalogue learned from none, and so recorded none; these are those
+    promoted now."""
     name = round_name(number)
     begun = store.current(f"{CATALOGUE}/{name}") if store.current(f"{BANK}/{name}") is not None else None
-    if begun is not None:
+    if begun is not None and feedback:
         versions = {asset.rpartition("/")[2]: version for asset, version in begun.inputs.items()}
     else:
         versions = {name: version for name, version in promoted(store)["rounds"].items() if round_number(name) < number}

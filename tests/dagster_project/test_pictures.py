@@ -39,6 +39,14 @@ def committed(home: Path, name: str, found: dict[str, Any]) -> tuple[Any, Store]
     return store.require("checkpoints/some"), store
 
 
+def test_a_mean_without_an_interval_is_drawn() -> None:
+    sure = {"mean": 0.5, "low": 0.4, "high": 0.6}
+    few = {"mean": 0.25, "low": None, "high": None, "estimable": "too few clusters"}
+    [shown] = pictures._intervals("t", [("a", sure), ("b", few), ("c", {"mean": None})], ("a",)).values()
+    with Image.open(io.BytesIO(base64.b64decode(shown.partition("base64,")[2].rstrip(")")))) as image:
+        assert image.width > 500
+
+
 @pytest.mark.parametrize(
     ("name", "found", "expected"),
     [

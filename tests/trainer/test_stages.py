@@ -227,6 +227,9 @@ def test_a_part_that_is_given_in_part_keeps_the_rest_of_it() -> None:
     assert stage_config("online_web", {}, "8b")["online"]["limits"] == {}  # the classes' own, not nano's
     with pytest.raises(ValueError, match="trainer config: online: expected settings by name, found 5"):
         stage_config("online_web", {"online": 5})
+    for bad in ("fast", None):  # of one specialist: what the graph catches too, so that it loads
+        with pytest.raises(ValueError, match="trainer config: online.online_web: expected settings by name, found"):
+            stage_config("online_web", {"online": {"online_web": bad}})
 
 
 def test_another_preset_than_the_checkpoints_is_refused(store: Store, made: dict[str, Any]) -> None:

@@ -86,8 +86,9 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     """Rewards by group (one group = one prompt; None = lost to infrastructure) → Â_i = (R_i − mean)/(std + ε).
 
     std is the sample standard deviation (n − 1), as in TRL and verl, at least `std_floor`; with
-    `scale_rewards="batch"` that of all groups' rewards together, with "none" nothing is divided by. Groups whose rewards are all equal, and groups with fewer than two survivors, are skipped and
-    counted: they hold no comparison. Lost ones don't count in mean, std or G.
+    `scale_rewards="batch"` that of all groups' rewards together, with "none" nothing is divided by. Groups whose
+    rewards are all equal, and groups with fewer than two survivors, are skipped and counted: they hold no comparison.
+    Lost ones don't count in mean, std or G.
     """
     values: list[list[float]] = []
     live: list[list[bool]] = []

@@ -259,6 +259,9 @@ class _GivenPrompts:
         found: Batch = self._processor.pad(self._prompts, [[]] * len(rows), None, left=True)
         return found
 
+    def prompt_length(self, row: Any) -> int:
+        return max(len(prompt.ids) for prompt in self._prompts)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._processor, name)
 

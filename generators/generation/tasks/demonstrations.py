@@ -13,10 +13,11 @@ from pipelines.store import Store
 from schemas.tables import Trajectories
 
 
-def memory_before(store: Store, number: int) -> DemonstrationMemory:
-    """The verified trajectories of the promoted rounds before round `number`; empty before the second."""
+def memory_before(store: Store, number: int, *, feedback: bool = True) -> DemonstrationMemory:
+    """The verified trajectories of the promoted rounds before round `number`; empty before the second. `feedback`: see
+    `known_before`."""
     memory = DemonstrationMemory()
-    for name, verified in known_before(store, number).items():
+    for name, verified in known_before(store, number, feedback=feedback).items():
         runs = store.version(f"{TRAJECTORIES}/{name}", verified.inputs[f"{TRAJECTORIES}/{name}"])
         rows = verified.read("trajectories", Trajectories.schema).to_pylist()
         good = {row["trajectory_id"] for row in rows if row["verified"]}
@@ -26,6 +27,6 @@ def memory_before(store: Store, number: int) -> DemonstrationMemory:
     return memory
 
 
-def shown(policies: PolicyMaker, store: Store, number: int, k: int) -> PolicyMaker:
+def shown(policies: PolicyMaker, store: Store, number: int, k: int, *, feedback: bool = True) -> PolicyMaker:
     """The policies, each shown the `k` nearest of what was verified before round `number`; as they are for k = 0."""
-    return with_demonstrations(policies, memory_before(store, number), k) if k else policies
+    return with_demonstrations(policies, memory_before(store, number, feedback=feedback), k) if k else policies

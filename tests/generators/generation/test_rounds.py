@@ -37,6 +37,7 @@ from generators.generation.pool import build_pool
 from generators.generation.records import from_plain, read_lines, to_plain
 from generators.generation.rounds import build_bank, run_round
 from generators.generation.tasks.contract import Contract
+from generators.generation.tasks.demonstrations import memory_before
 from generators.policies.policy import Policy
 from generators.policies.registry import scripted
 from generators.task_pool import build_shards, build_static
@@ -93,6 +94,16 @@ def test_later_rounds_learn_from_promoted_ones_before_them_alone(store: Store) -
     assert catalogue.names and catalogue.arms["static"].executed == CONFIG.tasks
     assert known_before(store, 1) == {} and not learned(store, []).names
     assert catalogue.explorations and all(e.screens for e in catalogue.explorations.values())
+
+
+def test_without_feedback_a_round_keeps_its_demonstrations(store: Store) -> None:
+    blind = replace(CONFIG, feedback=False)
+    assert rounds.build_catalogue(store, 3, blind).inputs == {}
+    before = memory_before(store, 3, feedback=False)
+    build_bank(store, 3, blind)
+    assert len(memory_before(store, 3, feedback=False)) == len(before) > 0
+    for asset in (CATALOGUE, BANK):
+        shutil.rmtree(store.root(f"{asset}/round_003"))
 
 
 def test_a_round_whose_tasks_are_made_keeps_what_it_learned_from(store: Store) -> None:

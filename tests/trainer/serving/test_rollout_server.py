@@ -12,6 +12,7 @@ from drawn import draw
 from safetensors.torch import save_file
 
 from generators.policies.chat_endpoint import picture
+from trainer.modeling import sampling_memory
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.online.vllm.client import ServerError, VllmClient
 from trainer.serving.rollout_server import RolloutServer
@@ -110,6 +111,17 @@ def test_a_paused_server_takes_no_requests_until_it_is_resumed(client: VllmClien
     assert refused.value.refused
     with pytest.raises(ServerError, match="HTTP 404"):
         client.call("/sleep", timeout_s=20.0)
+
+
+def test_it_answers_where_memory_bounds_the_replies(
+    client: VllmClient, model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where the lengths of prompts are asked for; these have no messages."""
+    body = asking(sampling_params={"max_tokens": 3, "temperature": 0, "logprobs": 0})
+    [expected] = client.generate(body, 30)["choices"]
+    monkeypatch.setattr(sampling_memory, "_on_gpu", lambda device: True)
+    monkeypatch.setattr(sampling_memory, "_free", lambda device: 0)
+    assert client.generate(body, 30)["choices"] == [expected]
 
 
 def test_a_key_guards_the_weights_too(model: Any, processor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
