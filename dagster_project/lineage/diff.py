@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dagster_project.lineage.fates import Fate, Item, World, fates, native_keys
+from dagster_project.lineage.fates import Fate, fates, native_keys
 from dagster_project.lineage.manifests import Manifests, name_of
 from dagster_project.lineage.rows import Tables, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
+from dagster_project.lineage.world import Item, World
 from pipelines.storage.manifest import FileEntry, Manifest
 from schemas.ids import digest
 
@@ -282,13 +283,9 @@ def _described(own: World, names: Sequence[str], members: Mapping[str, _Member])
     for name in names:
         if not items[name].is_step:
             by_source.setdefault(members[name].source, []).append(name)
-    columns = ["sample_id", "source", "parents", "images", "split"]
     for source, ids in by_source.items():
         asset = f"gold/{source}" if own.get(f"gold/{source}") else f"unified/{source}"
-        for _, row in own.table(asset, "samples").where(columns, isin("sample_id", ids)):
-            items[row["sample_id"]] = Item(
-                row["sample_id"], source, tuple(row["parents"]), tuple(row["images"]), row["split"]
-            )
+        items |= {item.id: item for item in own.samples(asset, ids)}
     return list(items.values())
 
 

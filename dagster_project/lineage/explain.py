@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from dagster_project.lineage.fates import KINDS, Fate, Item, World, fates
+from dagster_project.lineage.fates import KINDS, Fate, fates
 from dagster_project.lineage.identify import Identity, current, identify
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import dataset_licence, revision_of
-from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds
+from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
+from dagster_project.lineage.world import World
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 
@@ -185,14 +186,17 @@ def _verdicts(world: World, source: str, names: Iterable[str]) -> list[Row]:
 
 
 def _gold(world: World, found: Identity, gold: list[Row], names: list[str]) -> Answer:
-    """Kept, rewritten, reconstructed, or rejected and why."""
-    where = isin("item_id", with_rounds(n for n in names if n.startswith(found.kind) or not gold))
+    """Kept, rewritten, reconstructed, or rejected and why; of an episode also which of its steps were."""
+    kinds = ("episode:", "step:") if found.kind == "episode" else (f"{found.kind}:",)
+    where = isin("item_id", with_rounds(n for n in names if n.startswith(kinds) or not gold))
     rejects = [
         row for _, row in world.table(f"gold/{found.source}", "rejects").where(["item_id", "reason", "score"], where)
     ]
     repairs = [r for row in gold for r in (plain_json(row["provenance"]) or {}).get("repairs", [])]
     if gold:
         fate = "gold" if not repairs else "gold after " + ", ".join(map(str, repairs))
+        if lost := len({without_round(row["item_id"]) for row in rejects if row["item_id"].startswith("step:")}):
+            fate += f", {lost} {'step' if lost == 1 else 'steps'} rejected"
     elif rejects:
         fate = "rejected"
     else:
@@ -243,7 +247,7 @@ def _corpus(manifests: Manifests, world: World, found: Identity) -> Answer:
         subject = find_subject(manifests, found.item_id)
     except ValueError:  # rejected before any row of it was written
         return {"samples": 0, "shards": [], "fates": {}, "checkpoints": [], "evaluations": []}
-    items = _items(world, found.source, subject.samples or frozenset())
+    items = world.samples(f"gold/{found.source}", subject.samples or ())
     here = places(manifests, frozenset(item.id for item in items))
     mixture, shards = world.get(MIXTURE), world.get(SHARDS)
     training = (shards.asset, shards.version) if shards else None
@@ -271,14 +275,3 @@ def _folder(manifests: Manifests, node: tuple[str, str], shard: str) -> str:
     manifest = manifests.find(node)
     paths = (entry.path for entry in manifest.files) if manifest else ()
     return next((path for path in paths if path.rpartition("/")[2] == shard), shard)
-
-
-def _items(world: World, source: str, samples: frozenset[str]) -> list[Item]:
-    """The current gold samples among `samples`, as items to look up."""
-    where = isin("sample_id", sorted(samples))
-    columns = ["sample_id", "source", "parents", "images", "split"]
-    rows = world.table(f"gold/{source}", "samples").where(columns, where) if samples else []
-    return [
-        Item(r["sample_id"], r["source"], tuple(r["parents"]), tuple(r["images"]), r["split"])
-        for _, r in sorted(rows, key=lambda found: found[1]["sample_id"])
-    ]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dagster_project.lineage.manifests import Manifests
-from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds, without_round
+from dagster_project.lineage.rows import Row, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.touched import MIXTURE, SHARDS, Place, chosen, places
+from dagster_project.lineage.world import Item, World
 from pipelines.storage.manifest import Manifest
-from pipelines.store import Store
 from pipelines.training_data.mixture import DUPLICATES
-from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY, Removed, removed_items
+from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 
 KINDS = {
     "trained": "in the mixture",
@@ -50,72 +50,6 @@ class Fate:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A sample or step to be looked up. `parents`: the item ids that it was derived from, without versions."""
-
-    id: str
-    source: str
-    parents: tuple[str, ...] = ()
-    images: tuple[str, ...] = ()
-    split: str = ""
-
-    @property
-    def is_step(self) -> bool:
-        """Steps go by `step:...`, samples by their bare id."""
-        return self.id.startswith("step:")
-
-
-@dataclass
-class World:
-    """One version of each asset: what a corpus was made from, or what is current."""
-
-    store: Store
-    manifests: dict[str, Manifest] = field(default_factory=dict)
-
-    @classmethod
-    def current(cls, manifests: Manifests) -> World:
-        """What consumers read now."""
-        found = {asset: manifests.current(asset) for asset in manifests.pointers}
-        return cls(manifests.store, {asset: manifest for asset, manifest in found.items() if manifest is not None})
-
-    @classmethod
-    def of(cls, manifests: Manifests, *made: Manifest) -> World:
-        """What some versions were made from, themselves included, but for what only older agents learned from; of
-        several versions of an asset the nearest."""
-        found: dict[str, Manifest] = {manifest.asset: manifest for manifest in made}
-        inputs = [node for manifest in made for node in manifest.inputs.items()]
-        for node, above in manifests.upstream(inputs, past_agents=False).items():
-            if above is not None:
-                found.setdefault(node[0], above)
-        return cls(manifests.store, found)
-
-    def get(self, asset: str) -> Manifest | None:
-        """The version of an asset; None if this corpus has none."""
-        return self.manifests.get(asset)
-
-    def table(self, asset: str, name: str) -> Tables:
-        """A table of it; empty if there is none."""
-        manifest = self.get(asset)
-        return Tables([manifest] if manifest else [], name)
-
-    def removed(self, asset: str) -> Removed:
-        """What `hygiene/contamination` or `hygiene/safety` keeps out here."""
-        manifest = self.get(asset)
-        return Removed() if manifest is None else removed_items(_Pinned(self.store, manifest), asset)
-
-
-class _Pinned(Store):
-    """A store whose current version of one asset is the one of a world."""
-
-    def __init__(self, store: Store, manifest: Manifest) -> None:
-        super().__init__(store.home)
-        self._manifest = manifest
-
-    def current(self, asset: str) -> Manifest | None:
-        return self._manifest if asset == self._manifest.asset else super().current(asset)
-
-
 def fates(
     manifests: Manifests, world: World, own: World, items: Sequence[Item], stop: str = MIXTURE
 ) -> dict[str, Fate]:
@@ -129,8 +63,9 @@ def fates(
     for source, mine in sorted(by_source.items()):
         early = _before_gold(world, own, source, mine, stop)
         found |= early
-        left += [item for item in mine if item.id not in early]
-    if left and stop in (SHARDS, MIXTURE):
+        if stop in (SHARDS, MIXTURE):  # what is gold here has its split and pictures from here
+            left += world.samples(f"gold/{source}", (item.id for item in mine if item.id not in early))
+    if left:
         found |= _after_gold(manifests, world, left, stop)
     return found
 
@@ -150,6 +85,7 @@ def _before_gold(world: World, own: World, source: str, items: list[Item], stop:
     now = _now(world, own, source, names)
     there_now = {name for name in now.values() if name is not None}
     golden = _steps(world, f"gold/{source}", there_now)
+    golden |= {f"sample:{name}" for name in _samples(world, f"gold/{source}", _bare(there_now))}
     rejected = {row["item_id"]: row["reason"] for row in _by_id(world, f"gold/{source}", "rejects", "reason", names)}
     rejected |= {r["item_id"]: r["reason"] for r in _by_id(world, f"gold/{source}", "rejects", "reason", there_now)}
     waiting = {row["item_id"] for row in _by_id(world, f"verdicts/{source}", "pending", "item_id", there_now)}
@@ -334,7 +270,7 @@ def _after_gold(manifests: Manifests, world: World, items: list[Item], stop: str
             found[item.id] = _mixed(item, stop, mixture, drawn, displaced)
         elif shards is None:
             found[item.id] = Fate("not_packed")
-        elif item.split not in ("", "train"):
+        elif item.split != "train":
             found[item.id] = Fate("other_split", item.split)
         elif contaminated.holds(item.id, item.parents):
             found[item.id] = Fate("contaminated", _words(world, CONTAMINATION, item))
@@ -342,9 +278,18 @@ def _after_gold(manifests: Manifests, world: World, items: list[Item], stop: str
             found[item.id] = Fate("unsafe", _words(world, SAFETY, item))
         elif refused.holds(item.id, item.parents):
             found[item.id] = Fate("refused", _words(world, PEOPLE, item))
+        elif not _packed_from(shards, world, item.source):
+            found[item.id] = Fate("not_packed")
         else:
             found[item.id] = Fate("held_out_picture" if item.images else "without_picture", ", ".join(item.images[:1]))
     return found
+
+
+def _packed_from(shards: Manifest, world: World, source: str) -> bool:
+    """Whether shards were made of what this world has of a source, and of all that it bars."""
+    read = [f"gold/{source}", CONTAMINATION, SAFETY, PEOPLE]
+    now = [manifest.version if (manifest := world.get(asset)) is not None else None for asset in read]
+    return now == [shards.inputs.get(asset) for asset in read]
 
 
 def _mixed(
@@ -360,18 +305,14 @@ def _mixed(
 
 
 def _displaced(world: World, items: list[Item]) -> dict[str, str]:
-    """Samples that are duplicates, or whose episode is one → of what, and how alike."""
-    names: dict[str, list[str]] = {}
-    for item in items:
-        for name in (f"sample:{item.id}", *_episodes(item)):
-            names.setdefault(name, []).append(item.id)
+    """Samples that are duplicates → of what, and how alike. One that goes with its episode has a row of its own; the
+    episode's says nothing of its other samples, which stay."""
     rows = world.table(DUPLICATES, "displaced").where(
-        ["item_id", "kept", "similarity", "reason"], isin("item_id", sorted(names))
+        ["item_id", "kept", "similarity", "reason"], isin("item_id", (f"sample:{item.id}" for item in items))
     )
     return {
-        sample: f"{row['reason']} of {row['kept']}" + _alike(row["similarity"])
+        row["item_id"].removeprefix("sample:"): f"{row['reason']} of {row['kept']}" + _alike(row["similarity"])
         for _, row in rows
-        for sample in names[row["item_id"]]
     }
 
 

@@ -104,10 +104,16 @@ def roll_back(store: Store, asset: str, version: str | None = None, *, why: str 
 
 
 def _earlier(history: list[Change], current: str, there: set[str]) -> str | None:
-    """What was current before the current version became it, and is still there. Going back twice goes two back: what
-    was set aside is passed over."""
-    aside = set_aside(history) | {current}
-    return next((one.version for one in reversed(history) if one.version not in aside and one.version in there), None)
+    """What was current before the current version became it, and is still there. Going back twice goes two back: a
+    rollback to what had been current before takes back all that came after it."""
+    trail: list[str] = []
+    for change in history:
+        if change.action == "rolled back" and change.version in trail:
+            while trail[-1] != change.version:
+                trail.pop()
+        else:
+            trail.append(change.version)
+    return next((version for version in reversed(trail) if version != current and version in there), None)
 
 
 def _change(store: Store, chosen: Manifest, action: Action, why: str, force: bool) -> Change:

@@ -51,7 +51,7 @@ from schemas.ids import digest, item_episode, item_sample, item_step
 from schemas.tables import Column, Samples, Screens, Steps, Table
 
 ASSET = CONTAMINATION
-CODE_VERSION = "3"
+CODE_VERSION = "4"
 MAX_PAIRS = 200
 
 

@@ -28,7 +28,7 @@ from schemas.ids import digest, item_sample
 from schemas.tables import Column
 
 ASSET = SCAN
-CODE_VERSION = "3"
+CODE_VERSION = "4"
 
 
 class Leaks(Hits, version=1):

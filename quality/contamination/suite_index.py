@@ -191,8 +191,8 @@ class SuiteIndex:
     # --- texts --------------------------------------------------------------------------------------------------------
     def match_texts(self, asked: Sequence[Asked]) -> list[list[Match]]:
         """For each text what it matches, one item of each suite: by equal words, shared shingles, or vectors."""
-        near = self._by_vector({one.text.plain: one.text for one in asked})
-        return [self._text_matches(one, near.get(one.text.plain, ())) for one in asked]
+        near = self._by_vector({one.text for one in asked})
+        return [self._text_matches(one, near.get(one.text, ())) for one in asked]
 
     def _text_matches(self, one: Asked, near: Iterable[tuple[int, float]]) -> list[Match]:
         best: dict[str, tuple[int, float, int, Match]] = {}
@@ -253,22 +253,28 @@ class SuiteIndex:
                 found.append((place, round(share, 6)))
         return found
 
-    def _by_vector(self, texts: Mapping[str, TextPrint]) -> dict[str, list[tuple[int, float]]]:
-        """Plain text → (item, cosine) of at least the threshold, decided in float64 on the two vectors alone."""
-        ours = sorted(flat for flat, text in texts.items() if text.latin and text.weight >= TEXT_WEIGHT)
+    def _by_vector(self, texts: Iterable[TextPrint]) -> dict[TextPrint, list[tuple[int, float]]]:
+        """Text → (item, cosine) of at least the threshold, decided in float64 on the two vectors alone. Texts of equal
+        plain words share a vector, but each has literals of its own."""
+        told: dict[str, list[TextPrint]] = {}
+        for text in texts:
+            if text.latin and text.weight >= TEXT_WEIGHT:
+                told.setdefault(text.plain, []).append(text)
+        ours = sorted(told)
         theirs = [n for n, row in enumerate(self._items) if row["latin"] and row["weight"] >= TEXT_WEIGHT]
         if not ours or not theirs:
             return {}
         if self._vectors is None:
             self._vectors = self._embedder.encode(self._items[n]["words"] for n in theirs)
         vectors = self._embedder.encode(ours)
-        found: dict[str, list[tuple[int, float]]] = {}
+        found: dict[TextPrint, list[tuple[int, float]]] = {}
         for start in range(0, len(ours), VECTOR_BLOCK):
             block = vectors[start : start + VECTOR_BLOCK]
             rows, columns = np.nonzero(block @ self._vectors.T >= COSINE - 1e-4)
             values = cosines(block[rows], self._vectors[columns])
             for i, j, value in zip(rows, columns, values, strict=True):
-                text, row = texts[ours[start + i]], self._items[theirs[j]]
-                if value >= COSINE and same_meaning(text, row["words"].split(), row["literals"]):
-                    found.setdefault(text.plain, []).append((theirs[j], round(float(value), 6)))
+                row = self._items[theirs[j]]
+                for text in told[ours[start + i]] if value >= COSINE else ():
+                    if same_meaning(text, row["words"].split(), row["literals"]):
+                        found.setdefault(text, []).append((theirs[j], round(float(value), 6)))
         return found

