@@ -151,12 +151,15 @@ def look(names: list[str], known: Mapping[str, Mapping[str, Any]], now_s: float)
     must look the same twice in a row, with no file coming in, so that a copy or a pull under way isn't read."""
     settings = deployment.load()
     found = Looked({}, {}, [], {})
+    # Of one whose folder is away nothing is remembered but the count, which goes on: no run key may come again.
+    found.now.update({name: {"seen": "", "done": "", "asked": one.get("asked", 0)} for name, one in known.items()})
     for name in names:
-        folder = settings.native_folder(name)
+        folder, before = settings.native_folder(name), known.get(name, {})
+        done, asked = before.get("done", ""), before.get("asked", 0)
         if folder is None:
             continue
-        state, before = folder_state(folder, now_s), known.get(name, {})
-        seen, done, asked = "" if state.arriving else state.mark, before.get("done", ""), before.get("asked", 0)
+        state = folder_state(folder, now_s)
+        seen = "" if state.arriving else state.mark
         if seen and seen == before.get("seen") and seen != done:
             found.requests[name] = done = seen
             asked += 1

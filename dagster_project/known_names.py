@@ -24,9 +24,10 @@ def require_sources(deployment: Deployment) -> None:
             what = "a companion, here for the sources that use it" if name in companions else (
                 "evaluation data, which training data is held against once its files are here")  # fmt: skip
             folder = deployment.native_folder(name) or deployment.raw_root / name
+            without = f"give it no `raw`, and have no folder {folder}" if said.raw else f"have no folder {folder}"
             raise DeploymentError(
                 f"deployment: sources.{name}.enabled: expected it for sources that train, found {name}, which is "
-                f"{what}; leave it out (to do without {name}, keep {folder} empty)"
+                f"{what}; leave it out (to do without {name}, {without})"
             )
         own = trained[name].descriptor.companions if name in trained else ()
         for companion in said.companions:

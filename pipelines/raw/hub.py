@@ -121,6 +121,17 @@ def pull(
     done = Pulled(listing.commit)
     old = {entry["path"]: RemoteFile(**entry) for entry in before["files"]} if before else {}
     stamps = dict(before["stamps"]) if before else {}
+    unpacked = dict(before["unpacked"]) if before else {}
+    states = {pattern: [[file.path, file.sha256 or file.blob] for file in archives[pattern]] for pattern, _ in unpack}
+    held = {
+        pattern: Unpacked(target, local_path(target, folder), pattern, states[pattern]) for pattern, folder in unpack
+    }
+    for pattern, one in held.items():  # before a file of another revision comes
+        if unpacked.get(pattern, states[pattern]) != states[pattern] and not one.known:
+            raise PullError(
+                f"{target}: {pattern!r} has changed since it was unpacked: expected a list of its old members, so that "
+                "none of them stays, found none (older versions wrote no list); move this folder away and pull anew"
+            )
     _rename(target, old, wanted, done)
     from tqdm import tqdm
 
@@ -131,37 +142,33 @@ def pull(
             continue
         _fetch(repo, listing.commit, file, target, endpoint, first_wait_s)
         done.fetched.append(file.path)
-    unpacked = dict(before["unpacked"]) if before else {}
-    held: list[Unpacked] = []
+    changed: list[Unpacked] = []
     for pattern, folder in unpack:
-        parts, place = archives[pattern], local_path(target, folder)
-        state = [[file.path, file.sha256 or file.blob] for file in parts]
-        one = Unpacked(target, place, pattern, state)
-        held.append(one)
-        if unpacked.get(pattern) == state and (one.stands or (place.is_dir() and not one.known)):
+        one = held[pattern]
+        if unpacked.get(pattern) == states[pattern] and (
+            one.stands or (local_path(target, folder).is_dir() and not one.known)
+        ):
             done.kept.append(pattern)
             continue
-        if unpacked.get(pattern, state) != state and not one.known:
-            raise PullError(
-                f"{target}: {pattern!r} has changed since it was unpacked: expected a list of its old members, so that "
-                "none of them stays, found none (older versions wrote no list); move this folder away and pull anew"
-            )
-        one.unpack(_unpacker(repo, listing.commit, parts, endpoint, first_wait_s))
-        unpacked[pattern] = state
+        one.unpack(_unpacker(repo, listing.commit, archives[pattern], endpoint, first_wait_s))
+        changed.append(one)
+        unpacked[pattern] = states[pattern]
         done.unpacked.append((pattern, len(one.members())))
+    for one in changed:
+        one.retire_others()
     names = {file.path for file in wanted}
     for path in sorted(set(old) - names):
         local = local_path(target, path)
         if local.exists():
             local.unlink()
             done.removed.append(path)
-    names = names.union(*(one.members() for one in held))
-    for one in held:
+    names = names.union(*(one.members() for one in held.values()))
+    for one in changed:
         done.removed += one.remove_others(names)
-    for one in held:
+    for one in changed:
         one.move_in()
     _write_record(target, {"repo": repo, "asked": revision, "commit": listing.commit, "unpacked": unpacked}, wanted)
-    for one in held:
+    for one in changed:
         one.forget_others()
     if pinned is not None and revision is None:
         newest = list_repository(repo, None, endpoint=endpoint, first_wait_s=first_wait_s).commit

@@ -31,7 +31,8 @@ def unpack_remote(
     """Unpack one archive, given as its parts in any order, below a folder of its own; how many members it has.
 
     Raises `PullError` if a part has another checksum, `ArchiveError` for a damaged archive, a member that must not be
-    unpacked, or if the hub doesn't answer: then what was unpacked stays, for the next run, else the folder goes.
+    unpacked, or if the hub doesn't answer or the disk is full: then what was unpacked stays, for the next run, else
+    the folder goes.
     """
     from huggingface_hub import HfFileSystem
 
@@ -48,10 +49,16 @@ def unpack_remote(
             count = extract(stream, ordered[-1].path, folder, joined.size, joined.starts)
             joined.verify()
         except (ArchiveError, PullError) as error:
-            if not isinstance(error.__cause__, PullError):  # that would be a connection that broke, not wrong bytes
+            if not _right_bytes(error.__cause__):
                 shutil.rmtree(folder, ignore_errors=True)
             raise
     return count
+
+
+def _right_bytes(cause: BaseException | None) -> bool:
+    """Whether what stopped it was a connection, or the system (which numbers its errors; those of damaged gzip
+    and bzip2 data have no number), not the bytes."""
+    return isinstance(cause, PullError) or (isinstance(cause, OSError) and cause.errno is not None)
 
 
 def _order(file: RemoteFile) -> tuple[bool, str]:

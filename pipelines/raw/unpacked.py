@@ -5,7 +5,8 @@
     <raw root>/<source>/.vesper/unpacked/<archive>/<state>.gone     members of a state that must go
 
 An archive's folder may be the raw folder itself, with plain files and other archives' members in it: so members are
-known by their names, not by where they lie. Killed at any moment, a second run ends it, whichever state it asks for.
+known by their names, not by where they lie. A state stays as it is until all of the next is unpacked: an update that
+breaks off costs nothing of what is there. Killed at any moment, a second run ends it, whichever state it asks for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +42,15 @@ class Unpacked:
 
     @property
     def stands(self) -> bool:
-        """Whether the members of this state were moved in, and nothing of another is left to do."""
-        return self._place.is_dir() and list(self._home.glob("[!.]*")) == [self._whole]
+        """Whether the members of this state were moved in, and none of another since: before they are, `retire_others`
+        takes this state's list away. Another's may lie unpacked beside it."""
+        there = self._whole.exists() and not self._fresh.is_dir() and not any(self._home.glob("*.gone"))
+        return there and self._place.is_dir()
 
     def unpack(self, into: Callable[[Path], int]) -> None:
         """Have `into` unpack the archive into a folder where only what a killed run unpacked of the same state lies.
         Nothing is done if all of it is unpacked already. Raises what `into` raises."""
-        for path in self._home.glob("*"):
-            if path.suffix == ".whole" and path != self._whole:
-                path.replace(path.with_suffix(".gone"))
-            elif path.is_dir() and path != self._fresh:
-                shutil.rmtree(path)
+        drop_unpacked(path for path in _folders(self._home) if path != self._fresh)
         if self._whole.exists() and (self._fresh.is_dir() or self._place.is_dir()):
             return
         if self._whole.exists():  # somebody removed the folder: until it is whole again, the list doesn't hold
@@ -66,6 +65,12 @@ class Unpacked:
     def members(self) -> set[str]:
         """Names, relative to the raw folder, of this state's members; empty if they were never listed."""
         return set(json.loads(self._whole.read_bytes())) if self._whole.exists() else set()
+
+    def retire_others(self) -> None:
+        """What other states have in place must go, now that this one is unpacked."""
+        for path in self._home.glob("*.whole"):
+            if path != self._whole:
+                path.replace(path.with_suffix(".gone"))
 
     def remove_others(self, keep: Collection[str]) -> list[str]:
         """Remove members of other states but those whose names are in `keep`; what was there, in order."""
@@ -94,3 +99,21 @@ class Unpacked:
         """The last step: what other states left is removed."""
         for path in self._home.glob("*.gone"):
             path.unlink()
+
+
+def unpacked_folders(target: Path) -> list[Path]:
+    """Folders of a raw folder in which members lie that weren't moved in, as a pull leaves them that broke off."""
+    return [path for home in sorted((target / FOLDER).glob("*")) for path in _folders(home)]
+
+
+def drop_unpacked(folders: Iterable[Path]) -> None:
+    """Remove what was unpacked and not moved in, or not all of it; the next pull fetches it again."""
+    for path in folders:
+        whole = path.with_suffix(".whole")
+        if whole.exists():  # some of it may be in place
+            whole.replace(path.with_suffix(".gone"))
+        shutil.rmtree(path)
+
+
+def _folders(home: Path) -> list[Path]:
+    return sorted(path for path in home.glob("[!.]*") if path.is_dir())

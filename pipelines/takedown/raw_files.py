@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from pipelines import sources
 from pipelines.adapter import Adapter, Broken, Raw
 from pipelines.native import tfrecord
+from pipelines.raw.unpacked import drop_unpacked, unpacked_folders
 from pipelines.storage.manifest import file_sha256
 from pipelines.takedown.ways import Cut, search, ways
 from pipelines.takedown.withdrawn import Taken, TakenOfSource
@@ -51,13 +52,17 @@ class RawReport:
 
 
 def take_down_raw(source: str, raw: Raw, taken: Taken) -> RawReport:
-    """Cut a source's records out of its native files; pictures that only they showed go whole."""
+    """Cut a source's records out of its native files; pictures that only they showed go whole. So does what a pull has
+    unpacked and not moved in yet: no adapter reads it there, and the next pull fetches it again."""
     report = RawReport(source)
     adapter = sources.get(source)
     mine = TakenOfSource(taken, source)
     for group in adapter.parts(raw):
         _cut_group(adapter, raw, group, mine, report)
     for folder in (raw.root, *raw.companions.values()):
+        left = unpacked_folders(folder)
+        drop_unpacked(left)
+        report.removed += [path.relative_to(folder).as_posix() for path in left]
         for path in pictures(folder):
             if file_sha256(path) in taken.screens:
                 path.unlink()
@@ -71,12 +76,14 @@ def pictures(folder: Path) -> Iterator[Path]:
 
 
 def remaining(source: str, raw: Raw, taken: Taken) -> list[str]:
-    """Files of a raw folder that still hold a record or picture that was taken down."""
+    """Files of a raw folder that still hold a record or picture that was taken down, and folders that nobody can tell
+    of."""
     adapter, mine = sources.get(source), TakenOfSource(taken, source)
     found = {
         one.file for group in adapter.parts(raw) for one in _records(adapter, raw, group) if mine.native(_id(one))
     }  # fmt: skip
     for folder in (raw.root, *raw.companions.values()):
+        found |= {path.relative_to(folder).as_posix() for path in unpacked_folders(folder)}
         shown = (path for path in pictures(folder) if file_sha256(path) in taken.screens)
         found |= {path.relative_to(folder).as_posix() for path in shown}
     return sorted(found)

@@ -187,7 +187,8 @@ def _learn(row: Mapping[str, Any], taken: Taken, seen: set[str]) -> None:
     if row.get("trajectory_id"):
         seen.add(f"episode:{GENERATED}/{row['trajectory_id']}")
     # A trajectory tried its task and isn't what the task was made of: others that try it stay.
-    made = {str(row[name]) for name in ("sample_id", "task_id") if row.get(name) and not row.get("trajectory_id")}
+    tried = row.get("trajectory_id") or _only_tried(row.get("parents"))
+    made = {str(row[name]) for name in ("sample_id", "task_id") if row.get(name) and not (name == "task_id" and tried)}
     taken.samples |= made
     taken.screens |= shown
     taken.texts |= {text_key(text) for text in texts_of(row)}
@@ -206,6 +207,11 @@ def _learn(row: Mapping[str, Any], taken: Taken, seen: set[str]) -> None:
     for places in known:
         if place not in places.setdefault(source, []):
             places[source].append(place)
+
+
+def _only_tried(parents: list[str] | None) -> bool:
+    """Whether a task's parents are trajectories that tried it, as those of `task_pool/generated` are."""
+    return bool(parents) and all(name.startswith(f"episode:{GENERATED}/") for name in parents or ())
 
 
 def _pictures_of(row: Mapping[str, Any]) -> set[str]:

@@ -97,6 +97,20 @@ def test_files_that_come_back_are_refreshed_again(folder: Path) -> None:
     assert keys[0].rpartition("-")[0] == keys[2].rpartition("-")[0], "the same state"
 
 
+def test_a_folder_that_was_away_is_asked_for_anew(folder: Path) -> None:
+    """What ran meanwhile registered other data, and Dagster starts one run a key."""
+    tick = Ticks()
+    (folder / "a.tfrecord").write_bytes(b"x")
+    assert tick() == []
+    [first] = tick()
+    away = folder.rename(folder.with_name("unmounted"))
+    assert tick() == []
+    away.rename(folder)
+    assert tick() == []
+    [second] = tick()
+    assert first.rpartition("-")[0] == second.rpartition("-")[0] and first != second
+
+
 def test_a_tick_whose_cursor_was_lost_asks_by_the_same_key(folder: Path) -> None:
     tick = Ticks()
     (folder / "a.tfrecord").write_bytes(b"x")

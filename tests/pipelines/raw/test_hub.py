@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import io
 import json
 import os
@@ -24,6 +25,7 @@ from pipelines.raw import hub as pulling
 from pipelines.raw.archives import ArchiveError
 from pipelines.raw.hub import PullError
 from pipelines.raw.pull import copy_tree, pull_source
+from pipelines.raw.unpacked import unpacked_folders
 
 REPO = "acme/gui"
 BIG = random.Random(0).randbytes(3_000_000)
@@ -273,7 +275,8 @@ def test_an_update_that_is_killed_anywhere_is_ended_by_the_next(
                 break
         pull(hub, folder, unpack=UNPACK, revision=commits[onwards])
         assert unpacked(folder) == states[onwards], f"killed before step {limit}"
-        assert not list(folder.rglob("*.gone")) and len(list(folder.rglob("*.whole"))) == 2
+        in_place = [path for path in folder.rglob("*.whole") if not path.with_suffix("").is_dir()]
+        assert not list(folder.rglob("*.gone")) and len(in_place) == 2
     assert steps > 4
 
 
@@ -282,12 +285,50 @@ def test_an_archive_whose_members_were_never_listed_is_not_mixed_with_another(hu
     pull(hub, tmp_path, unpack=UNPACK[:1])
     shutil.rmtree(tmp_path / ".vesper/unpacked")  # as older versions left it
     assert pull(hub, tmp_path, unpack=UNPACK[:1]).unpacked == []
-    hub.commit(REPO, {"a.tar.gz": tarred(NEW)})
+    hub.commit(REPO, {"a.tar.gz": tarred(NEW), "rows.json": b"[2]"})
     with pytest.raises(
         PullError, match="expected a list of its old members.*found none.*move this folder away and pull anew"
     ):
         pull(hub, tmp_path, unpack=UNPACK[:1], update=True)
-    assert unpacked(tmp_path) == OLD
+    assert unpacked(tmp_path) == OLD  # and no plain file of the new revision beside them
+
+
+def test_an_update_that_breaks_off_costs_nothing_of_what_is_there(hub: Hub, tmp_path: Path) -> None:
+    random_tar = tarred(PICTURES)
+    hub.commit(REPO, {"a.tar.gz": random_tar})
+    pull(hub, tmp_path, unpack=UNPACK[:1])
+    newer = {**PICTURES, "screens/6.png": random.Random(6).randbytes(120_000)}
+    hub.commit(REPO, {"a.tar.gz": tarred(newer)})
+    hub.faults["GET a.tar.gz"] = [f"cut:{300_000}", *["500"] * 99]
+    with pytest.raises((PullError, ArchiveError), match="a.tar.gz"):
+        pull(hub, tmp_path, unpack=UNPACK[:1], update=True)
+    hub.faults.clear()
+    hub.requests.clear()
+    kept = pull(hub, tmp_path, unpack=UNPACK[:1])
+    assert kept.kept == ["a.tar.gz"] and kept.unpacked == [] and kept.newer and gets(hub, "a.tar.gz") == 0
+    assert unpacked(tmp_path) == PICTURES
+    assert pull(hub, tmp_path, unpack=UNPACK[:1], update=True).unpacked == [("a.tar.gz", 7)]
+    assert unpacked(tmp_path) == newer and not unpacked_folders(tmp_path)
+
+
+def test_a_full_disk_keeps_what_was_unpacked(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.commit(REPO, {"a.tar.gz": tarred(PICTURES)})
+    replace, done = Path.replace, list[Path]()
+
+    def full(self: Path, to: Path) -> Path:
+        if self.name.endswith(".part") and len(done) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        done.append(self)
+        return replace(self, to)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(ArchiveError, match="No space left on device"):
+            pull(hub, tmp_path, unpack=UNPACK[:1])
+    [left] = unpacked_folders(tmp_path)
+    assert len(list(left.rglob("*.png"))) == 3
+    pull(hub, tmp_path, unpack=UNPACK[:1])
+    assert unpacked(tmp_path) == PICTURES
 
 
 def test_zips_cut_by_size_and_split_by_zip_are_unpacked(hub: Hub, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pipelines import sources
 from pipelines.adapter import Raw, Record
 from pipelines.raw.rawdata import register_raw
+from pipelines.raw.unpacked import FOLDER
 from pipelines.storage.collect_garbage import survey
 from pipelines.storage.current_version import read_history
 from pipelines.storage.manifest import Manifest, StoreError, file_sha256
@@ -32,7 +33,7 @@ from pipelines.training_data.mixture import build_mixture, shards_of
 from pipelines.training_data.shards import build_shards
 from pipelines.unify import unify_source
 from schemas.ids import canonical_json, split_json_lines
-from schemas.tables import Screens, Steps, Trajectories, TrajectoryRuns
+from schemas.tables import Screens, Steps, Tasks, Trajectories, TrajectoryRuns
 
 KEYS = ("unified/toy", "gold/toy", "mid_training/shards", "mid_training/mixture")
 
@@ -143,12 +144,19 @@ def test_a_generated_episode_takes_what_is_told_of_its_execution_along(store: St
 
     with store.build("generation/verified/round_001", code_version="1", parts=[spec]) as build:
         build.run_part(spec, write)
+        round_1 = build.commit()
+    tried = {"task_id": "ab12", "instruction": "look", "platform": "web", "target": "t", "capabilities": [],
+             "initial_state": "{}", "evaluator": "{}", "expected_steps": 2, "stratum": "easy", "origin": "dynamic",
+             "parents": [f"episode:generated/{name}" for name in names]}  # fmt: skip
+    inputs = {round_1.asset: round_1.version}
+    with store.build("task_pool/generated", code_version="1", inputs=inputs, parts=[spec]) as build:
+        build.run_part(spec, lambda out: out.table("tasks", Tasks.table([tried])))
         build.commit()
     asked = Entry("episode:generated/ab12-1", "asked")
     expected = Taken()
     expected.add([asked])
     left = verify(store.home, expected, {})
-    assert sorted(Path(one.place).suffix for one in left) == [".jsonl", *3 * [".parquet"]], "the proof sees all four"
+    assert sorted(Path(one.place).suffix for one in left) == [".jsonl", *4 * [".parquet"]], "the proof sees all five"
     report, taken = take_down(store, [asked], nothing)
     assert report.unknown == [] and taken.samples == set()
     assert verify(store.home, taken, {}) == []
@@ -245,6 +253,20 @@ def test_raw_files_lose_the_record_and_nothing_else(source: str, tmp_path: Path)
     if sources.get(source).parts(raw):
         after = unify_source(store, source, raw)
         assert after.counts["records_in"] == before.counts["records_in"] - 1
+
+
+def test_what_a_pull_left_half_unpacked_goes_too(tmp_path: Path) -> None:
+    native.fixture("gui_odyssey").write(tmp_path)
+    raw = Raw(tmp_path / "raw")
+    taken = Taken()
+    taken.add([Entry(f"record:gui_odyssey/{first_record('gui_odyssey', raw)}", "asked")])
+    hidden = raw.root / FOLDER / "0123456789abcdef" / "0011"
+    shutil.copytree(raw.root / "annotations", hidden / "annotations")
+    hidden.with_suffix(".whole").write_text("[]")
+    assert hidden.relative_to(raw.root).as_posix() in remaining("gui_odyssey", raw, taken)
+    take_down_raw("gui_odyssey", raw, taken)
+    assert remaining("gui_odyssey", raw, taken) == [] and not hidden.exists()
+    assert hidden.with_suffix(".gone").exists(), "the next pull removes what was moved in"
 
 
 ODD = {
