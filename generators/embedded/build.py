@@ -29,7 +29,7 @@ from pipelines.store import Store, put_text
 from schemas.ids import digest
 
 Size = Literal["tiny", "demo"]
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 COUNTS: dict[str, dict[str, int]] = {
     "demo": {
         "aitw": 48, "android_control": 48, "aitz": 32, "mind2web": 32, "agentnet": 32, "omniact": 130,

@@ -18,6 +18,7 @@
   };
   window.vesperWords = () => { const all = [document.body.textContent, document.title]; for (const node of document.querySelectorAll('[aria-label], [title], [alt], [placeholder], [value], [data-bs-original-title]')) for (const name of ['aria-label', 'title', 'alt', 'placeholder', 'value', 'data-bs-original-title']) all.push(node.getAttribute(name) || ''); return all.join('\n').slice(0, 2000000); };
   window.vesperListen = () => {
+    caught.length = 0;   // clicks of another window say nothing of what stands at the same point now
     for (const kind of ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click', 'dblclick', 'auxclick', 'contextmenu', 'submit', 'mouseover', 'mouseenter', 'mousemove', 'mouseout', 'mouseleave', 'pointerover', 'pointerenter', 'pointermove', 'pointerout', 'pointerleave', 'focus', 'focusin', 'change', 'input', 'toggle'])
       window.addEventListener(kind, (event) => {
         const target = event.composedPath()[0];

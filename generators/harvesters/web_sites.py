@@ -60,14 +60,14 @@ def check_ready(targets: Iterable[str]) -> None:
 
 def site_pages(target: str) -> tuple[str, ...]:
     """The pages of a target without opening it. Raises `ValueError` for what is no folder, file, address or app."""
-    from generators.environments.static_pages.world import pages_of
+    from generators.environments.static_pages.world import HTML, pages_of
 
     if target in APPS:
         return APPS[target]
     if urlsplit(target).scheme in ("http", "https"):
         return (target,)
     path = Path(target)
-    if path.is_file() and path.suffix.lower() in (".html", ".htm"):
+    if path.is_file() and path.suffix.lower() in HTML:
         return (path.name,)
     if path.is_dir():
         return pages_of(path.resolve())
@@ -126,7 +126,10 @@ def _open_app(name: str, pages: tuple[str, ...]) -> Iterator[Site]:
 
 @contextmanager
 def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[Site]:
-    """A page that somebody serves. It may load what it needs from anywhere; motion is stopped, time isn't."""
+    """A page that somebody serves. It may load what it needs from anywhere; motion is stopped, time isn't.
+
+    What is shown is what was asked for: an error page, or where another host was led to, raises `WorldError`.
+    """
     from playwright.sync_api import Error
 
     with open_browser(Viewport(1280, 800), STILL) as context:
@@ -138,11 +141,17 @@ def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[Site]:
             page.set_viewport_size({"width": width, "height": height})
             try:
                 page.goto("about:blank")
-                page.goto(name, wait_until="load", timeout=LOAD_MS)
+                asked = str(page.evaluate("name => new URL(name).hostname", name))
+                answer = page.goto(name, wait_until="load", timeout=LOAD_MS)
+                page.wait_for_timeout(REST_MS)
+                shown = str(page.evaluate("location.hostname"))
             except Error as error:
                 said = str(error).partition("\n")[0][:160]
                 raise WorldError(f"{name[:120]}: the page didn't load: {said}") from None
-            page.wait_for_timeout(REST_MS)
+            if answer is not None and answer.status >= 400:
+                raise WorldError(f"{name[:120]}: expected a page, the server answered {answer.status}")
+            if shown.removeprefix("www.") != asked.removeprefix("www."):
+                raise WorldError(f"{name[:120]}: led to {shown[:120] or 'no host'}; if that is meant, name its address")
             return page
 
         yield Site(urlsplit(address).hostname or "web", pages, show)

@@ -15,9 +15,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from generators.perception.screens import SIZES, Pasted, PastedScreen
+from generators.perception.sheets import VERSION as SHEET_VERSION
 from generators.perception.sheets import (
     Drawn,
     Style,
+    drawing,
     drawn_on,
     element_html,
     identity,
@@ -31,13 +33,17 @@ from generators.perception.vocabulary import COLOURS, ICONS, SHAPES, WIDGETS
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-VERSION = 3
+VERSION = 4
+"""Raise it when the same seed gets another page."""
 MOST_BLOCKS = 9
 TRIES = 60
 
 
 class _Page:
-    """A page in the making: its elements in the order of the HTML, no two of one name."""
+    """A page in the making: its elements in the order of the HTML, no two of one name.
+
+    Whoever calls `one` calls it in the order in which the elements stand on the page: boxes are read by that order.
+    """
 
     def __init__(self, seed: str) -> None:
         self.rng = Random(f"layout/{VERSION}/{seed}")
@@ -93,8 +99,9 @@ def _buttons(page: _Page) -> str:
 
 def _list_row(page: _Page) -> str:
     first = page.one("icon") if page.rng.random() < 0.7 else ""
+    text = page.one("text")
     last = page.one(page.rng.choice(("icon", "button", "link"))) if page.rng.random() < 0.6 else ""
-    return f"<div class='row line'>{first}{page.one('text')}<u></u>{last}</div>"
+    return f"<div class='row line'>{first}{text}<u></u>{last}</div>"
 
 
 def _choices(page: _Page) -> str:
@@ -128,9 +135,13 @@ BLOCKS: tuple[Callable[[_Page], str], ...] = (
 """What a page is made of."""
 
 
+def _drawing(folder: Path, seed: str) -> Path:
+    return drawing(folder, seed, f"{SHEET_VERSION}.{VERSION}")
+
+
 def draw_layout(page: Page, seed: str, folder: Path) -> None:
-    """Draw a layout unless it lies there: `<seed>.png` and, last, `<seed>.json`."""
-    target = folder / f"{seed}.json"
+    """Draw a layout unless it lies there: a PNG and, last, the JSON file."""
+    target = _drawing(folder, seed)
     if target.exists():
         return
     made = _Page(seed)
@@ -139,7 +150,7 @@ def draw_layout(page: Page, seed: str, folder: Path) -> None:
     page.set_viewport_size({"width": width, "height": height})
     page.set_content(html)
     drawn = drawn_on(page, ".e>*", made.elements, f"layout {seed}")
-    page.screenshot(path=str(folder / f"{seed}.png"))
+    page.screenshot(path=str(target.with_suffix(".png")))
     shown: list[dict[str, Any]] = []
     cut: list[dict[str, Any]] = []
     for one in drawn:
@@ -156,7 +167,7 @@ def draw_layouts(folder: Path, seeds: Sequence[str], on_done: Callable[[int], An
     from generators.browser import Viewport, open_browser
 
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [seed for seed in seeds if not (folder / f"{seed}.json").exists()]
+    missing = [seed for seed in seeds if not _drawing(folder, seed).exists()]
     if not missing:
         return
     with open_browser(Viewport(320, 448)) as context:
@@ -171,8 +182,9 @@ def read_layout(folder: Path, seed: str) -> tuple[PastedScreen, tuple[Drawn, ...
     import numpy as np
     from PIL import Image
 
-    with Image.open(folder / f"{seed}.png") as opened:
+    target = _drawing(folder, seed)
+    with Image.open(target.with_suffix(".png")) as opened:
         pixels = np.asarray(opened.convert("RGB"))
-    plain = json.loads((folder / f"{seed}.json").read_text(encoding="utf-8"))
+    plain = json.loads(target.read_text(encoding="utf-8"))
     shown, cut = ([read_drawn(one) for one in plain[key]] for key in ("elements", "cut"))
     return PastedScreen(pixels, tuple(Pasted(drawn, drawn.box) for drawn in shown)), tuple(cut)

@@ -213,12 +213,20 @@ LETTERS_JS = """element => {
 
 def drawn_on(page: Page, selector: str, wanted: Sequence[tuple[str, str, str]], what: str) -> list[Drawn]:
     """The elements of an open page, in the order of (kind, name, colour). Raises `RuntimeError` if there are more or
-    fewer; `what` is the page's name."""
+    fewer, or one shows other letters than those of its name; `what` is the page's name."""
     found = page.evaluate(f"[...document.querySelectorAll({selector!r})].map({LETTERS_JS})")
     if len(found) != len(wanted):
         raise RuntimeError(f"{what}: expected {len(wanted)} elements, the page shows {len(found)}")
-    return [Drawn(*named, tuple(one["box"]), _letters(one["letters"]))
-            for named, one in zip(wanted, found, strict=True)]  # fmt: skip
+    drawn = [Drawn(*named, tuple(one["box"]), _letters(one["letters"]))
+             for named, one in zip(wanted, found, strict=True)]  # fmt: skip
+    for one in drawn:
+        shown, spelled = "".join(letter for letter, _, _ in one.letters), "".join(one.name.split())
+        if shown != (spelled if one.kind in TEXT_KINDS else ""):
+            raise RuntimeError(
+                f"{what}: the {one.kind} {one.name!r} shows the letters {shown!r}: "
+                "the page has its elements in another order"
+            )
+    return drawn
 
 
 def read_drawn(plain: Mapping[str, Any]) -> Drawn:
@@ -230,14 +238,19 @@ def _letters(found: Sequence[Sequence[Any]]) -> tuple[tuple[str, float, float], 
     return tuple((str(letter), round(x, 1), round(y, 1)) for letter, x, y in found)
 
 
+def drawing(folder: Path, seed: str, version: str = str(VERSION)) -> Path:
+    """The JSON file of a drawing; its PNG has the same stem. What another version drew has another name."""
+    return folder / f"{seed}-v{version}.json"
+
+
 def draw_sheet(page: Page, seed: str, folder: Path) -> None:
-    """Draw a sheet unless it lies there: `<seed>.png` and, last, `<seed>.json`."""
-    target = folder / f"{seed}.json"
+    """Draw a sheet unless it lies there: a PNG and, last, the JSON file."""
+    target = drawing(folder, seed)
     if target.exists():
         return
     page.set_content(sheet_html(seed))
     drawn = drawn_on(page, ".e", wanted(seed), f"sheet {seed}")
-    page.screenshot(path=str(folder / f"{seed}.png"), full_page=True)
+    page.screenshot(path=str(target.with_suffix(".png")), full_page=True)
     partial = target.with_suffix(".partial")
     plain = {"ground": style_of(seed).ground, "elements": [asdict(one) for one in drawn]}
     partial.write_text(json.dumps(plain), encoding="utf-8")
@@ -249,7 +262,7 @@ def draw_sheets(folder: Path, seeds: Sequence[str], on_done: Callable[[int], Any
     from generators.browser import Viewport, open_browser
 
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [seed for seed in seeds if not (folder / f"{seed}.json").exists()]
+    missing = [seed for seed in seeds if not drawing(folder, seed).exists()]
     if not missing:
         return
     with open_browser(Viewport(WIDTH, 800)) as context:
@@ -264,8 +277,9 @@ def read_sheet(folder: Path, seed: str) -> Sheet:
     import numpy as np
     from PIL import Image
 
-    with Image.open(folder / f"{seed}.png") as opened:
+    target = drawing(folder, seed)
+    with Image.open(target.with_suffix(".png")) as opened:
         pixels = np.asarray(opened.convert("RGB"))
-    plain = json.loads((folder / f"{seed}.json").read_text(encoding="utf-8"))
+    plain = json.loads(target.read_text(encoding="utf-8"))
     ground = tuple(int(plain["ground"][i : i + 2], 16) for i in (1, 3, 5))
     return Sheet(pixels, ground, tuple(read_drawn(one) for one in plain["elements"]))  # type: ignore[arg-type]

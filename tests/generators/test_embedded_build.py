@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -224,6 +225,28 @@ def test_miniwob_demos_are_real_successful_runs(raw: Callable[[str], Path], samp
         assert set(real["states"][0]["dom"]) - {"focused"} <= set(demo["states"][0]["dom"]) | {"focused"}
 
 
+def test_a_wrong_text_in_a_demo_is_the_marked_act_s_alone(has_chromium: None) -> None:
+    from generators.embedded.native.miniwob_demos import Demo, _act_states, _damage
+    from generators.environments.miniwob.oracles import perform
+    from generators.environments.miniwob.recorded import open_miniwob
+
+    with open_miniwob() as world:
+        data, acts, reward = perform(world, "login-user", 4_000_001)
+    demo = Demo("login", "login-user", data, tuple(acts), reward)
+
+    def typed(demo: Demo) -> list[str]:
+        actions = [[demo.data["states"][i]["action"] for i in _act_states(demo, at)] for at in range(len(demo.acts))]
+        return ["".join(chr(a["charCode"]) for a in some if a["type"] == "keypress" and a["timing"] == 1)
+                for some in actions]  # fmt: skip
+
+    said = [act.get("text", "") for act in acts]
+    assert typed(demo) == said and sum(map(bool, said)) == 2
+    for which in (at for at, text in enumerate(said) if text):
+        damaged = _damage("wrong_text", demo, which, Random(0))
+        assert damaged is not None
+        assert [at for at, text in enumerate(typed(damaged)) if text != said[at]] == [which]
+
+
 def test_rico_boxes_lie_on_the_picture(raw: Callable[[str], Path]) -> None:
     from PIL import Image
 
@@ -272,6 +295,27 @@ def test_screen_annotation_nests_and_puts_x_before_y(raw: Callable[[str], Path])
     assert rows[0] == ["screen_id", "screen_annotation"] and len(rows) > 5
     assert any("(" in text for _, text in rows[1:])
     assert all(text.count("(") == text.count(")") for _, text in rows[1:])
+
+
+def test_the_marked_boxes_of_an_annotation_are_those_that_miss_their_element(has_chromium: None) -> None:
+    from generators.embedded import screens
+    from generators.embedded.defects import DefectRates
+    from generators.embedded.native.screen_annotation import annotate, plant
+    from schemas.coordinates import centre, contains
+
+    sound = [annotate(screen) for screen in screens.render_all(12, pictures=False)]
+    for seed in range(8):
+        found, truths = plant(sound, DefectRates(duplicate=0, unreadable=0), seed)
+        marked = {(truth.record, truth.item) for truth in truths if truth.defect == "shifted_point"}
+        pairs = {
+            (str(before.screen.number), i): (part.box, moved.box)
+            for before, after in zip(sound, found, strict=True)
+            for i, (part, moved) in enumerate(zip(before.parts, after.parts, strict=True))
+        }
+        assert {at for at, (box, moved) in pairs.items() if not contains(box, centre(moved))} == marked
+        for box, moved in pairs.values():  # none is cut to a sliver
+            assert moved[2] - moved[0] >= (box[2] - box[0]) / 2 and moved[3] - moved[1] >= (box[3] - box[1]) / 2
+            assert min(moved) >= 0 and moved[2] <= 360 and moved[3] <= 640
 
 
 def test_omniact_rows_name_files_that_are_there_but_for_the_known_web_bug(raw: Callable[[str], Path]) -> None:

@@ -69,8 +69,9 @@ def demo_json(demo: Demo) -> dict[str, Any]:
     }
 
 
-def _click_states(demo: Demo, which: int) -> list[int]:
-    """Indices of the states of the `which`-th act if it is a click: its mousedown, mouseup and click, both phases."""
+def _act_states(demo: Demo, which: int) -> list[int]:
+    """Indices of the states of the `which`-th act, both phases: a click's mousedown, mouseup and click, or the keys of
+    a run of letters."""
     starts: list[list[int]] = []
     typing = False
     for i, state in enumerate(demo.data["states"]):
@@ -80,11 +81,11 @@ def _click_states(demo: Demo, which: int) -> list[int]:
         if action["type"] in ("mousedown", "mouseup", "click"):
             if action["type"] == "mousedown" and action["timing"] == 1:
                 starts.append([])
-            starts[-1].append(i)
             typing = False
         elif not typing:
             starts.append([])
             typing = True
+        starts[-1].append(i)
     return starts[which]
 
 
@@ -101,15 +102,15 @@ def _damage(kind: str, demo: Demo, which: int, rng: Random) -> Demo | None:
             point = tuple(rng.choice(others)["point"]) if others else None
         if point is None:
             return None
-        for i in _click_states(demo, which):
+        for i in _act_states(demo, which):
             data["states"][i]["action"] |= {"x": point[0], "y": point[1]}
     elif kind == "wrong_text":
         if act["kind"] != "type":
             return None
-        group = [s for s in data["states"] if s["action"] and s["action"]["type"] == "keypress"]
-        for state in group:
-            code = ord("q") if state["action"]["charCode"] != ord("q") else ord("z")
-            state["action"] |= {"keyCode": code, "charCode": code}
+        for action in (data["states"][i]["action"] for i in _act_states(demo, which)):
+            if action["type"] == "keypress":
+                code = ord("q") if action["charCode"] != ord("q") else ord("z")
+                action |= {"keyCode": code, "charCode": code}
     elif kind == "near_miss_instruction":
         words = [w for w in quoted(data["utterance"]) if len(w) > 1]
         if not words:
@@ -124,7 +125,7 @@ def _damage(kind: str, demo: Demo, which: int, rng: Random) -> Demo | None:
     elif kind == "off_screen":
         if act["kind"] != "click":
             return None
-        for i in _click_states(demo, which):
+        for i in _act_states(demo, which):
             data["states"][i]["action"] |= {"x": 900}
     else:
         return None

@@ -13,7 +13,7 @@ from generators.browser import RICO
 from generators.embedded.defects import DefectRates, Truth, shift_point
 from generators.embedded.native import common
 from generators.embedded.screens import StillScreen, picture_box
-from schemas.coordinates import centre
+from schemas.coordinates import centre, contains
 
 CLASSES = {
     "listitem": "LIST_ITEM", "button": "BUTTON", "link": "BUTTON", "tab": "BUTTON", "image": "IMAGE",
@@ -88,6 +88,22 @@ def text_of(annotation: Annotation) -> str:
 WRONG = ("Sign out", "Pause", "Free trial", "Blue whale", "Unsubscribe", "Row 7", "Skip intro", "Refund")
 
 
+def _moved(part: Part, dx: float, dy: float) -> Part | None:
+    """The part elsewhere, cut at the edges of the screen; None where its centre would leave the screen: too little of
+    it would be left."""
+    x, y = centre(part.box)
+    if not (0 <= x + dx <= RICO.width and 0 <= y + dy <= RICO.height):
+        return None
+    left, top, right, bottom = part.box
+    box = (max(0.0, left + dx), max(0.0, top + dy), min(RICO.width, right + dx), min(RICO.height, bottom + dy))
+    return replace(part, box=box)
+
+
+def _is_off(part: Part, moved: Part) -> bool:
+    """Hit test: the centre of the moved box lies outside the element."""
+    return not contains(part.box, centre(moved.box))
+
+
 def _damage(kind: str, annotation: Annotation, i: int, rng: Random) -> Annotation | None:
     part = annotation.parts[i]
     if kind == "shifted_point":
@@ -95,9 +111,10 @@ def _damage(kind: str, annotation: Annotation, i: int, rng: Random) -> Annotatio
         point = shift_point((x, y), part.box, (RICO.width, RICO.height), rng)
         if point is None:
             return None
-        dx, dy = point[0] - x, point[1] - y
-        left, top, right, bottom = part.box[0] + dx, part.box[1] + dy, part.box[2] + dx, part.box[3] + dy
-        new = replace(part, box=(max(0.0, left), max(0.0, top), min(RICO.width, right), min(RICO.height, bottom)))
+        moved = _moved(part, point[0] - x, point[1] - y)
+        if moved is None or not _is_off(part, moved):
+            return None
+        new = moved
     elif kind == "wrong_text":
         if not part.text:
             return None
@@ -109,24 +126,17 @@ def _damage(kind: str, annotation: Annotation, i: int, rng: Random) -> Annotatio
 
 
 def _shift_all(annotation: Annotation, rng: Random) -> Annotation:
-    """Every box moved the same way: the fault V1 of the method reports for whole screenshots."""
+    """Every box moved the same way, but for those at the edge of the screen that have no room: the fault V1 of the
+    method reports for whole screenshots."""
     dx, dy = rng.choice(((0, 56), (0, -56), (48, 0), (-48, 0)))
-    parts = []
-    for part in annotation.parts:
-        left, top, right, bottom = part.box
-        box = (
-            min(max(0.0, left + dx), RICO.width - 1), min(max(0.0, top + dy), RICO.height - 1),
-            min(max(1.0, right + dx), RICO.width), min(max(1.0, bottom + dy), RICO.height),
-        )  # fmt: skip
-        parts.append(replace(part, box=box))
-    return replace(annotation, parts=tuple(parts))
+    return replace(annotation, parts=tuple(_moved(part, dx, dy) or part for part in annotation.parts))
 
 
 def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[list[Annotation], list[Truth]]:
     """Two thirds of the low elements lie on screens whose boxes are all moved, the rest in a few spoiled screens.
 
-    Real annotation noise comes in such clumps; spread evenly it would leave no whole screen. A few boxes off the
-    screen and exact copies come on top.
+    An element of a moved screen is low where its box's centre no longer lies in it. Real annotation noise comes in such
+    clumps; spread evenly it would leave no whole screen. A few boxes off the screen and exact copies come on top.
     """
     rng = Random(f"screen_annotation/{seed}")
     out, truths = list(found), []
@@ -150,9 +160,10 @@ def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[l
     while order and moved < low * 2 / 3:
         a = order.pop()
         out[a] = _shift_all(out[a], rng)
-        for i in range(len(found[a].parts)):
-            note(a, i, "shifted_point")
-        moved += len(found[a].parts)
+        for i, (part, new_part) in enumerate(zip(found[a].parts, out[a].parts, strict=True)):
+            if _is_off(part, new_part):
+                note(a, i, "shifted_point")
+                moved += 1
     low -= moved
     while order and (low > 0 or bad > 0):
         a = order.pop()

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from generators.environments.pages.task import lookup
+from generators.environments.phone.refusals import says_it_cant_be_done
 from generators.environments.phone.snapshot import APPS, Snapshot
 from generators.generation.tasks.contract import Contract
 from schemas.ids import canonical_json, digest
@@ -26,10 +27,10 @@ Intent = tuple[Any, ...]
 """("tap", key) ("hold", key) ("type", text) ("slide", key, percent) ("home",) ("back",) ("enter",) ("answer", text)"""
 Check = dict[str, Any]
 Touch = dict[str, list[Any]]
-_CANT = re.compile(
-    r"\b(can ?not|can['’]t|infeasible|impossible|not (?:possible|feasible|found|available)|unable|"
-    r"does(?: not|n['’]t) exist|there is no|there are no|no such|sold out|isn['’]t)\b", re.IGNORECASE,
-)  # fmt: skip
+_MONTH = (
+    "(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?|"
+    "nov(?:ember)?|dec(?:ember)?)"
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ def rest_digest(data: Mapping[str, Any], touch: Mapping[str, Sequence[Any]]) -> 
 
 
 def _plain(text: str) -> str:
-    return f" {' '.join(re.findall(r'[a-z0-9:.]+', text.lower().replace(',', ' ').strip()))} ".replace(". ", " ")
+    words = f" {' '.join(re.findall(r'[a-z0-9:.]+', text.lower().replace(',', ' ').strip()))} ".replace(". ", " ")
+    words = re.sub(rf"\b(\d\d?)(?:st|nd|rd|th)?(?: of)? {_MONTH}\b", r"\1 \2", words)  # 16th of July: 16 July
+    return re.sub(rf"\b{_MONTH} (?:the )?(\d\d?)(?:st|nd|rd|th)\b", r"\1 \2", words)
 
 
 def answer_holds(answer: str, accepted: Sequence[str], refused: Sequence[str] = ()) -> bool:
@@ -133,7 +136,7 @@ def _holds(check: Mapping[str, Any], data: Mapping[str, Any], answer: str) -> bo
     if kind == "answer":
         return answer_holds(answer, check["any"], check["not"])
     if kind == "infeasible":
-        return _CANT.search(answer) is not None
+        return says_it_cant_be_done(answer)
     raise ValueError(f"phone task: unknown check {kind!r}; known are count, value, rest, answer, infeasible")
 
 

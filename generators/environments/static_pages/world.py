@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Route
 
 RUNTIME = Path(__file__).parent / "runtime.js"
+HTML = (".html", ".htm")
+"""How a page's file ends, in letters of either case."""
 VIEW = Viewport(1280, 800)
 SCROLL_PX = 400
 LOAD_MS, ACT_MS, WAIT_MS = 1000, 500, 1000
@@ -48,8 +50,9 @@ _WHEEL = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
 
 
 def pages_of(folder: Path) -> tuple[str, ...]:
-    """Relative names of the folder's html pages, sorted. Raises `ValueError` where there are none."""
-    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html")) if folder.is_dir() else []
+    """Relative names of the folder's html pages (`HTML`), sorted. Raises `ValueError` where there are none."""
+    inside = (path for path in folder.rglob("*") if path.suffix.lower() in HTML and path.is_file())
+    found = sorted(path.relative_to(folder).as_posix() for path in inside) if folder.is_dir() else []
     found = [page for page in found if not page.startswith(("libs/", "node_modules/"))]
     if not found:
         raise ValueError(f"{folder}: expected a folder of html pages, found none; get some with deploy/get_pages.sh")
@@ -263,6 +266,7 @@ def _serve(context: BrowserContext, folder: Path) -> None:
             return
         route.fulfill(body=_INTEGRITY.sub(b"", path.read_bytes()), content_type="text/html; charset=utf-8")
 
-    page, inside = r"file:[^?#]*\.html?([?#].*)?$", re.escape(folder.as_uri() + "/")
+    # Playwright's driver reads these as JavaScript, which can't ignore the case of one part alone.
+    page, inside = r"file:[^?#]*\.[hH][tT][mM][lL]?([?#].*)?$", re.escape(folder.as_uri() + "/")
     context.route(re.compile("^" + page), hand_out)
     context.route(re.compile(f"^(?!{page})(?!{inside})file:"), lambda route: route.abort())

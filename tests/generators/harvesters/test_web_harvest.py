@@ -18,9 +18,11 @@ import pytest
 from dagster_project.cli import main
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.webapps.server import AppMissing
+from generators.environments.world import WorldError
 from generators.harvesters.web import confirm, keep, read_windows
 from generators.harvesters.web_run import WebHarvest, harvest_web, spread
 from generators.harvesters.web_sites import open_site, site_pages
+from generators.harvesters.web_worker import harvest_page
 from pipelines.adapter import Raw
 from pipelines.prompts import prompt_text
 from pipelines.store import Store
@@ -121,10 +123,44 @@ def test_what_moved_is_not_confirmed_and_the_page_sees_no_click(
     assert "Ada Lovelace" not in {element.name for element in left.elements}
 
 
+def test_a_second_window_is_confirmed_by_its_own_clicks(folder: Path, tmp_path: Path) -> None:
+    rows = "".join(
+        f'<tr><td style="height:40px;padding:0"><a href="#">Item number {n}</a></td></tr>' for n in range(60)
+    )
+    page = f'<!doctype html><body style="margin:0"><table style="border-spacing:0">{rows}</table></body>'
+    (tmp_path / "long.html").write_text(page, "utf-8")
+    with open_site(str(tmp_path)) as site:  # the rows of both windows stand at the same heights
+        screens, verdicts = harvest_page(site, "long.html", (1280, 800), 2, True)
+    assert [len(screen.elements) for screen in screens] == [20, 20] and verdicts == {"event": 40}
+
+
+def test_html_files_are_pages_whatever_their_ending(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "title.js").write_text("document.title = 'ran'")
+    for name in ("a.html", "b.htm", "C.HTM", "d.Html"):
+        (tmp_path / name).write_text('<script src="title.js" integrity="sha256-x"></script><a href="#">Hi</a>')
+    assert site_pages(str(tmp_path)) == ("C.HTM", "a.html", "b.htm", "d.Html")
+    with open_site(str(tmp_path / "b.htm")) as site:
+        assert [site.show(name, 800, 600).title() for name in ("b.htm", "C.HTM")] == ["ran", "ran"]
+
+
+class Server(http.server.SimpleHTTPRequestHandler):
+    """The folder's files; `/to/<host>` leads to that host's page."""
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", f"http://{self.path[4:]}:{self.server.server_address[1]}/a-other.html")
+            self.end_headers()
+        else:
+            super().do_GET()
+
+    def log_message(self, *args: Any) -> None:
+        """Nothing is said of requests."""
+
+
 @pytest.fixture
 def address(folder: Path) -> Iterator[str]:
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    handler.log_message = lambda *args: None  # type: ignore[attr-defined]
+    handler = partial(Server, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -144,6 +180,17 @@ def test_command_harvests_an_address_in_two_viewports(
     }
     assert main(["harvest", "web", f"{address}/a-other.html", "--out", out]) == 2
     assert "expected an empty folder" in capsys.readouterr().err
+
+
+def test_an_address_that_shows_something_else_is_not_harvested(address: str) -> None:
+    local = address.replace("127.0.0.1", "localhost")
+    with open_site(address) as site:
+        for good in (f"{address}/a-other.html", f"{address}/to/127.0.0.1", f"{local}/to/www.localhost"):
+            assert site.show(good, 800, 600).title() == "Other"
+        with pytest.raises(WorldError, match="missing.html: expected a page, the server answered 404"):
+            site.show(f"{address}/missing.html", 800, 600)
+        with pytest.raises(WorldError, match="to/localhost: led to localhost; if that is meant, name its address"):
+            site.show(f"{address}/to/localhost", 800, 600)
 
 
 def test_bad_input_is_named(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

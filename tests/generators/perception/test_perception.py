@@ -14,7 +14,19 @@ from generators.perception.acts import phrase
 from generators.perception.layouts import draw_layouts, read_layout
 from generators.perception.questions import LAYOUTS, LESSONS, WORLDS, layout_row, pasted_row
 from generators.perception.screens import SIZES, paste
-from generators.perception.sheets import ROLES, Drawn, Sheet, draw_sheets, identity, names_of, read_sheet, wanted
+from generators.perception.sheets import (
+    ROLES,
+    TEXT_KINDS,
+    Drawn,
+    Sheet,
+    draw_sheets,
+    drawing,
+    drawn_on,
+    identity,
+    names_of,
+    read_sheet,
+    wanted,
+)
 from pipelines.prompts import PLACES_QUESTION, REFUSAL, prompt_text
 from schemas.actions import parse_reply
 from schemas.coordinates import box_to_unit
@@ -53,7 +65,7 @@ def test_a_sheet_is_the_same_in_another_browser(folder: Path, tmp_path: Path) ->
 
 
 def test_drawing_goes_on_where_it_was_cut_off(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "train-000.png").write_bytes(b"cut off")  # the JSON, written last, is missing
+    drawing(tmp_path, "train-000").with_suffix(".png").write_bytes(b"cut off")  # the JSON, written last, is missing
     drawn: list[int] = []
     draw_sheets(tmp_path, ["train-000"], drawn.append)
     assert drawn == [1]
@@ -143,6 +155,9 @@ def test_layouts_show_their_elements_and_refuse_nothing_that_is_cut_off(sheet: S
     for name in names:
         screen, cut = read_layout(tmp_path, name)
         cuts += len(cut)
+        for drawn in [*(one.drawn for one in screen.elements), *cut]:
+            spelled = drawn.name.replace(" ", "") if drawn.kind in TEXT_KINDS else ""
+            assert "".join(letter for letter, _, _ in drawn.letters) == spelled, drawn
         assert len({word for one in screen.elements for word in identity(one.drawn)}) >= len(screen.elements)
         for one in screen.elements:
             left, top, right, bottom = one.box
@@ -157,9 +172,31 @@ def test_layouts_show_their_elements_and_refuse_nothing_that_is_cut_off(sheet: S
             elif made["objective"] == "grounding":
                 assert sum(fits(one.drawn, asked) for one in screen.elements) == 1, asked
     assert cuts > 0
+    again: list[int] = []
+    draw_layouts(tmp_path, names, again.append)
+    assert not again
+
+
+def test_what_another_version_drew_is_drawn_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    draw_layouts(tmp_path, names, drawn.append)
-    assert not drawn
+    with monkeypatch.context() as before:
+        before.setattr("generators.perception.layouts.VERSION", 3)
+        draw_layouts(tmp_path, ["train-000"])
+    draw_layouts(tmp_path, ["train-000"], drawn.append)
+    assert drawn == [1]
+
+
+def test_elements_in_another_order_than_the_page_s_are_refused(shared_chromium: None) -> None:
+    from generators.browser import Viewport, open_browser
+
+    save, circle = ("button", "Save as", ""), ("shape", "circle", "red")
+    with open_browser(Viewport(320, 448)) as context:
+        page = context.new_page()
+        page.set_content("<b class=e>Save as</b> <i class=e></i>")
+        assert [one.name for one in drawn_on(page, ".e", [save, circle], "layout x")] == ["Save as", "circle"]
+        for wrong in ([circle, save], [("button", "Save", ""), circle]):
+            with pytest.raises(RuntimeError, match=r"layout x: the .* shows the letters 'Saveas'"):
+                drawn_on(page, ".e", wrong, "layout x")
 
 
 def test_a_list_with_places_has_a_point_in_every_box(sheet: Sheet) -> None:

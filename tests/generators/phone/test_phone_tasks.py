@@ -109,6 +109,69 @@ def test_an_answer_holds_as_whole_words_and_alone(answer: str, good: bool) -> No
     assert answer_holds(answer, ["07:30"], ["08:00"]) is good
 
 
+@pytest.mark.parametrize(
+    "day", ["16th July 2026", "July 16th, 2026", "It is on the 16th of July.", "Jul 16th", "2026-07-16"]
+)
+def test_a_day_may_be_said_with_an_ordinal(day: str) -> None:
+    accepted = ["16 July 2026", "16 July", "July 16", "16 Jul", "Jul 16", "2026-07-16"]
+    assert answer_holds(day, accepted)
+    assert not answer_holds(day.replace("16", "17"), accepted)
+    assert answer_holds("3 are open, the 4th is done", ["3"], ["4"]), "an ordinal elsewhere is no number"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "This is not possible: there is no contact Ada Stone",
+        "I could not find a contact named Ada Stone.",
+        "Couldn't find any note with that title.",
+        "I wasn’t able to find the event",
+        "The product is out of stock.",
+        "That lamp is no longer available",
+        "No contact named Ada Stone exists.",
+        "No matching\ncontact was found",
+        "I searched the notes and found nothing",
+        "I didn't see any note called Plans.",
+        "There was no event with that title",
+        "There's no such note",
+        "Ada Stone is not in the contacts.",
+        "The event does not exist",
+        "That colour is not offered.",
+        "The lamp only comes in blue and grey",
+        "The infusion pump is unavailable",
+    ],
+)
+def test_that_a_goal_cant_be_reached_may_be_said_in_many_ways(answer: str) -> None:
+    assert evaluate({"rule": "phone_state", "checks": [{"check": "infeasible"}]}, make_snapshot(0), answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "Done, no problem",
+        "Done, no problem. I found the contact and deleted it",
+        "I found the contact",
+        "I set the volume; nothing else changed",
+        "There was no problem: the note is pinned",
+        "There were no other notes, so I pinned this one",
+        "I didn't have to change anything else",
+        "I don't see any issue with it",
+        "No other contact was touched",
+        "I left no note open and found the right one",
+        "It is in the cart, not in the wish list",
+        "The event is not in the calendar any more",
+        "I put the lamp called Aurora into the cart",
+        "Added the blue one with the label; it is available now",
+        "Nothing had to be done to the note called Plans but to pin it",
+        "No note but the one called Plans was touched",
+        "No changes were made beyond the one called for",
+    ],
+)
+def test_a_claim_of_success_doesnt_say_that_a_goal_cant_be_reached(answer: str) -> None:
+    assert not evaluate({"rule": "phone_state", "checks": [{"check": "infeasible"}]}, make_snapshot(0), answer)
+
+
 def test_an_unknown_family_or_rule_is_named() -> None:
     with pytest.raises(ValueError, match="contacts.fly"):
         make_task("contacts.fly", 0)
