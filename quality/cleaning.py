@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from pipelines.prompts import REFUSAL
 from quality.evidence.pixels import boxes_moved
-from quality.evidence.samples import boxes_of, expression_of, moved_together
+from quality.evidence.samples import boxes_of, expression_of, picture_moved
 from quality.evidence.steps import overlap
 from quality.evidence.words import plain
 from quality.items import Episode, Item, Part, Sample, Step, make_episode
@@ -117,7 +117,7 @@ def box_shift(samples: Sequence[Sample]) -> Iterator[Taken]:
         boxed = [sample for sample in on_picture if boxes_of(sample)]
         boxes = sorted({box for sample in boxed for box in boxes_of(sample)})
         screen = boxed[0].screen if boxed else None
-        if screen is None or moved_together(boxed[0]) is not None or _placed_apart(boxes, screen.elements):
+        if screen is None or picture_moved(boxed[0]) is not None or _placed_apart(boxes, screen.elements):
             continue
         move = boxes_moved(screen.grey_full, boxes)
         if move is not None:

@@ -78,8 +78,9 @@ class Episode:
 
     @property
     def is_prefix(self) -> bool:
-        """Whether a repair cut this episode: then its end isn't claimed to reach the goal."""
-        return any("cut" in repair for step in self.steps for repair in step.provenance.get("repairs", ()))
+        """Whether a repair cut this episode before its end: then that isn't claimed to reach the goal. A plain `cut` is
+        none: it takes off what follows Finished, which still claims it."""
+        return any(repair.startswith("cut:") for step in self.steps for repair in step.provenance.get("repairs", ()))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ _NO_ANSWER = frozenset({"no answer", "n/a", "none", "unanswerable", "not answera
 MANY_BOXES = 4
 MIN_SIDE = 2.0
 MAX_SHARE = 0.7
+MOVED_FROM = 8.0
+"""Units across and down together from which a box is moved off its element."""
 
 
 RELATIVE = re.compile(
@@ -162,8 +164,12 @@ def box_on_element(sample: Sample) -> Finding | None:
     return Finding("box_no_element", 4, "the box is no known element's", repair=_snap(sample))
 
 
-def moved_together(sample: Sample) -> Finding | None:
-    """The boxes of a picture aren't all moved in one direction (V1 found whole screenshots shifted).
+Move = tuple[float, float]
+
+
+def picture_moved(sample: Sample) -> Move | None:
+    """The one way back to their elements for all boxes of the sample's picture; None where they aren't moved in one
+    direction (V1 found whole screenshots shifted).
 
     Compares each box with the nearest element of about its size, over all samples of the picture; needs 4 of them.
     Can't see: pictures with fewer samples, or whose source lists no elements of its own.
@@ -172,26 +178,52 @@ def moved_together(sample: Sample) -> Finding | None:
         return None
     elements = [e for e in sample.screen.elements if e.area > 0]
     moves = [
-        move for row in sample.siblings for box in row["target_boxes"] if (move := _nearest_move(tuple(box), elements))
+        min(found, key=_length)
+        for row in sample.siblings
+        for box in row["target_boxes"]
+        if (found := _moves(tuple(box), elements))
     ]
     if len(moves) < 4:
         return None
-    dx, dy = median(move[0] for move in moves), median(move[1] for move in moves)
-    agreeing = sum(abs(move[0] - dx) <= 4 and abs(move[1] - dy) <= 4 for move in moves)
-    if abs(dx) + abs(dy) < 8 or agreeing < 0.7 * len(moves):
+    way = median(move[0] for move in moves), median(move[1] for move in moves)
+    agreeing = sum(_alike(move, way) for move in moves)
+    return way if _length(way) >= MOVED_FROM and agreeing >= 0.7 * len(moves) else None
+
+
+def moved_together(sample: Sample) -> Finding | None:
+    """The boxes of the sample aren't moved with those of its picture (`picture_moved`).
+
+    One that lies on an element isn't, whatever its neighbours do: it was right from the start, or is repaired. Can't
+    see: a shift that puts a box on another element of its size.
+    """
+    way = picture_moved(sample)
+    if way is None or sample.screen is None:
         return None
-    reason = f"all boxes of this picture lie ({-dx:.0f}, {-dy:.0f}) off their elements"
-    return Finding("boxes_moved", 3, reason, repair={"move": [dx, dy]})
+    elements = [e for e in sample.screen.elements if e.area > 0]
+    own = [_moves(box, elements) for box in boxes_of(sample)]
+    in_place = any(_length(move) < MOVED_FROM for moves in own for move in moves)
+    if in_place or not any(_alike(move, way) for moves in own for move in moves):
+        return None
+    reason = f"the boxes of this picture, with this one, lie ({-way[0]:.0f}, {-way[1]:.0f}) off their elements"
+    return Finding("boxes_moved", 3, reason, repair={"move": list(way)})
 
 
-def _nearest_move(box: Box, elements: list[Element]) -> tuple[float, float] | None:
+def _moves(box: Box, elements: list[Element]) -> list[Move]:
+    """The ways, no longer than 150, from a box to the elements of about its size."""
     width, height = box[2] - box[0], box[3] - box[1]
     alike = [
         e for e in elements if abs((e.box[2] - e.box[0]) - width) <= 3 and abs((e.box[3] - e.box[1]) - height) <= 3
     ]
     moves = [(e.box[0] - box[0], e.box[1] - box[1]) for e in alike]
-    near = [move for move in moves if abs(move[0]) + abs(move[1]) <= 150]
-    return min(near, key=lambda move: abs(move[0]) + abs(move[1]), default=None)
+    return [move for move in moves if _length(move) <= 150]
+
+
+def _length(move: Move) -> float:
+    return abs(move[0]) + abs(move[1])
+
+
+def _alike(one: Move, other: Move) -> bool:
+    return abs(one[0] - other[0]) <= 4 and abs(one[1] - other[1]) <= 4
 
 
 def refusal_true(sample: Sample) -> Finding | None:

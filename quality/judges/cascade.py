@@ -39,7 +39,7 @@ VETOES: dict[str, str] = {
     "steps_after_finish": "actions are counted that follow Finished",
     "thin_box": "the box is thinner than any pointer can hit (2 of 1000 units)",
     "answer_outside": "the sample's own answer lies outside the sample's own target box",
-    "boxes_moved": "at least 4 boxes of a picture, 70 % of all, lie off their elements by one and the same vector",
+    "boxes_moved": "at least 4 boxes of a picture, 70 % of all, and its own lie off their elements by one same vector",
     "empty_answer": "there is no text to learn from",
     "no_point": "a grounding answer that is no point can't be right in this answer format",
 }

@@ -15,13 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartFunction, PartResult, PartSpec, Store, find_part, run_part
 from quality.judges.judge import Judge
+from quality.model_client.prices import Prices
 from quality.model_client.spending import Ceiling
 from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from quality.model_client.client import ModelClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +110,9 @@ def _run_all(
     interrupted: Callable[[], None],
 ) -> list[tuple[PartSpec, PartResult]]:  # fmt: skip
     """Run parts, several side by side; results in order."""
-    if parts_at_once <= 1:
-        return [run(spec) for spec in specs]
     with ThreadPoolExecutor(parts_at_once) as pool:
         try:
-            return list(pool.map(run, specs))
+            return list(pool.map(run, specs) if parts_at_once > 1 else map(run, specs))
         except BaseException as error:
             if not isinstance(error, Exception):
                 interrupted()
@@ -124,17 +126,32 @@ def _commit(build: Any, results: Sequence[tuple[PartSpec, PartResult]], counts: 
     return manifest
 
 
+def clients_of(judge: Judge) -> list[ModelClient]:
+    """The clients through which a judge asks, its members' last; each once."""
+    of_members = [client for member in getattr(judge, "members", ()) for client in clients_of(member)]
+    return list({id(client): client for client in (*_own_clients(judge), *of_members)}.values())
+
+
+def _own_clients(judge: Judge) -> list[ModelClient]:
+    found = (getattr(judge, name, None) for name in ("client", "first", "second"))
+    return [client for client in found if client is not None]
+
+
 def ask_again_of(judge: Judge) -> int:
     """How often people had what had no answer asked again: the highest of the judge's clients."""
-    clients = [getattr(judge, name, None) for name in ("client", "first", "second")]
-    known = [int(getattr(client, "ask_again", 0)) for client in clients if client is not None]
-    return max([0, *known, *(ask_again_of(member) for member in getattr(judge, "members", ()))])
+    return max([0, *(client.ask_again for client in clients_of(judge))])
+
+
+def prices_of(judge: Judge) -> Prices:
+    """What a judge's tokens cost: the first prices of its clients that are known, as they have one configuration."""
+    found = [client.prices for client in clients_of(judge)]
+    return next((prices for prices in found if prices.known), found[0] if found else Prices())
 
 
 def ceiling_of(judge: Judge) -> Ceiling:
     """The ceiling under which a judge asks: its own, its client's or a member's; that of tonight without limits for a
     judge that asks no model."""
-    for holder in (judge, *(getattr(judge, name, None) for name in ("client", "first", "second"))):
+    for holder in (judge, *_own_clients(judge)):
         if isinstance(found := getattr(holder, "ceiling", None), Ceiling):
             return found
     members = [ceiling_of(member) for member in getattr(judge, "members", ())]

@@ -20,7 +20,7 @@ from quality import cleaning
 from quality.evidence.episode import Habits
 from quality.items import Item, Part, Sample, load_part, part_keys
 from quality.judges.judge import Judge, Verdict, identity
-from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
+from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of, clients_of, prices_of
 from quality.model_client.prices import Prices
 from schemas.ids import digest
 from schemas.tables import Column, JudgeCosts, Table, Verdicts
@@ -55,11 +55,13 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
 
         return Work(sum(v.pending for v in verdicts), write, sum(v.unanswered for v in verdicts))
 
-    client = getattr(judge, "client", None)
-    prices: Prices = getattr(client, "prices", None) or Prices()
+    def stop() -> None:
+        for client in clients_of(judge):
+            client.stop("interrupted")
+
     return asset.build(
-        store, work, lambda totals: {**shares(totals), **bill(totals, prices)}, _checks,
-        getattr(judge, "parts_at_once", 1), lambda: client and client.stop("interrupted"),
+        store, work, lambda totals: {**shares(totals), **bill(totals, prices_of(judge))}, _checks,
+        getattr(judge, "parts_at_once", 1), stop,
     )  # fmt: skip
 
 

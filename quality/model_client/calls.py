@@ -282,10 +282,12 @@ class Engine:
                 raise
             failure = found
         finally:
-            if not billed:
-                self._book(question, call, "failed", usage, sent=failure.sent)
-            with self._lock:
-                self._flying -= 1
+            try:
+                if not billed:
+                    self._book(question, call, "failed", usage, sent=failure.sent)
+            finally:  # after the booking, since who finds nothing flying takes the ceiling for reached; and if it fails
+                with self._lock:
+                    self._flying -= 1
         question.seconds += time.monotonic() - now
         self._failed(question, failure, now)
         return failure

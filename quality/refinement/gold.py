@@ -18,6 +18,7 @@ from pipelines.store import PartSpec, PartWriter, Store
 from quality.items import Part, Row, load_part, part_keys, provenance
 from quality.judges.judge import Judge, Verdict, code_digest, identity
 from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
+from quality.judges.rules import RUBRIC_VERSION
 from quality.judges.verdicts import read_pending, write_verdicts
 from quality.refinement.refine import Refined, refine_part
 from quality.refinement.repairs import Rewriter
@@ -36,7 +37,8 @@ _CODE = (
     "safety/credentials",
     "safety/personal_numbers",
 )
-CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}"
+CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}.{RUBRIC_VERSION}"
+"""With the rules' version: what they find proves every repair, whichever judge scores it."""
 
 
 class Rejects(Table, version=1):

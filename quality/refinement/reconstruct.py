@@ -103,10 +103,12 @@ def reconstruct_episode(episode: Episode, findings: Sequence[Finding]) -> tuple[
     """
     kinds = {f.kind for f in findings if f.cap < 8}
     actions = episode.actions
+    if "failed" in kinds or "nothing_done" in kinds:
+        return None
     after = repair_of(findings, "cut_after")
     if after is not None:
         return "cut", int(after)
-    if episode.is_prefix or "failed" in kinds or "nothing_done" in kinds:
+    if episode.is_prefix:
         return None
     if "no_finish" in kinds and kinds <= {"no_finish"}:
         return "cut:no_finish", int(actions[-1].row["step_index"])

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pipelines.store import Store
 from quality.items import Episode, Item, Row, Sample, provenance
 from quality.judges.judge import Verdict
-from quality.review.promote import KEY, current
+from quality.review.promote import KEY, current, human_set
 from quality.review.refusals import KEPT, decisions_of
 from quality.review.sampling import base_id
 from quality.review.trajectories import shown
@@ -49,8 +49,9 @@ def kept_by_people(store: Store) -> dict[str, Kept]:
         return {}
     pinned = str(promoted["digest"])
     contents = {item: seen for item, (decision, seen) in decisions_of(store, pinned).items() if decision == KEPT}
-    folder = store.home / KEY / pinned
-    rows = [row for row in pq.read_table(folder / "verdicts.parquet").to_pylist() if row["decision"] == KEPT]
+    folder, settled = store.home / KEY / pinned, human_set(store, pinned).decisions
+    rows = [row for row in pq.read_table(folder / "verdicts.parquet").to_pylist()
+            if row["decision"] == KEPT and row["item_id"] in settled]  # fmt: skip
     times = {(row["item_id"], row["annotator"]): row["created"]
              for row in pq.read_table(folder / "times.parquet").to_pylist()}  # fmt: skip
     found = {}

@@ -27,16 +27,19 @@ from pipelines.storage.manifest import Check, FileEntry, StoreError, data_versio
 from pipelines.store import Store, put_text
 from quality.items import Episode, Item, Part, Row, Sample
 from quality.judges.judge import BAND_RANK, Judge, JudgeError, Verdict, code_digest, identity
+from quality.judges.verdicts import split_pending
+from quality.model_client.spending import CeilingReached
 from quality.review.agreement import agreement, consensus
 from quality.review.calibrate import HumanSet, Pair, gate, judge_agreement, pairs_of, report
 from quality.review.queue import OpenQueue, open_earlier, open_queue
+from quality.review.sampling import base_id
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
 from quality.screens import Screen, ScreenBank
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Screens, Steps, Table
 
 KEY = "feedback/human_verdicts"
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 GATED_FROM = 20
 """Items of a human set from which on it gates judges: κ of fewer says little."""
 
@@ -69,7 +72,8 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
 
     `judge`, the one in use, is asked about the frozen items, and its agreement with the people is recorded: what later
     judges mustn't fall below. (The scores of the queue won't do: they were given beside all other items of a source.)
-    Raises `ReviewError` if nothing is settled yet, `StoreError` without a queue. The same answers again write nothing.
+    Raises `ReviewError` if nothing is settled yet, `StoreError` without a queue, `CeilingReached` if the judge may not
+    answer all tonight: another night then makes it current. The same answers again write nothing.
     """
     path = answers_path(store.home)
     if not path.is_file():
@@ -84,7 +88,9 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
     queue = _with_earlier(store, queue, given)
     said = [one for one in given if one.item_id in queue.items
             and queue.trajectories[one.item_id].digest == one.content]  # fmt: skip
-    settled = dict(sorted(consensus(said, overlap).items()))
+    agreed = consensus(said, overlap)
+    settled = {item_id: agreed[item_id] for item_id in sorted(_one_version(agreed, said, drawn))}
+    said = [one for one in said if one.item_id in settled or one.item_id not in agreed]
     if not settled:
         raise ReviewError(f"nothing to promote: no item has {overlap} equal answers or a last word yet")
     root = store.home / KEY
@@ -104,6 +110,14 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
         _record(store, judge, str(manifest["digest"]))
     point_to(store.home, KEY, manifest["digest"])
     return manifest
+
+
+def _one_version(agreed: Iterable[str], said: Sequence[HumanVerdict], drawn: frozenset[str]) -> set[str]:
+    """Of several versions of one item (before and after a repair) that people settled, the one in the current queue,
+    else the one answered last: their rows have the same keys and would run into one another."""
+    answered = {one.item_id: one.id for one in sorted(said, key=lambda one: one.id)}
+    in_order = sorted(agreed, key=lambda item_id: (item_id in drawn, answered[item_id]))
+    return set({base_id(item_id): item_id for item_id in in_order}.values())
 
 
 def _sweep(root: Path) -> None:
@@ -159,9 +173,15 @@ def _record(store: Store, judge: Judge, digest: str) -> None:
 
 def _asked(store: Store, judge: Judge, digest: str) -> list[Verdict]:
     """A judge's verdicts on a promoted set, each item on its own merits: cleaning, which looks at whole sources, is
-    left out."""
+    left out. Raises `CeilingReached` if it may not answer all tonight: a part of them says nothing of the judge."""
     part = human_part(store, digest)
-    return judge.judge(part.items, 0) if part.items else []
+    verdicts, waiting = split_pending(judge.judge(part.items, 0) if part.items else [])
+    if waiting:
+        raise CeilingReached(
+            f"judge {judge.name}: the ceiling left {len(waiting)} of {len(verdicts) + len(waiting)} answers about "
+            f"the promoted set {digest[:12]} unasked; asked another night"
+        )
+    return verdicts
 
 
 def _decision(queue: OpenQueue, item_id: str, decision: str) -> Row:
@@ -253,7 +273,7 @@ def human_part(store: Store, digest: str) -> Part:
 
 def gate_judge(store: Store, judge: Judge, digest: str | None = None, **limits: float) -> Check:
     """Have a judge judge the promoted set (the current one, or a pinned one) and hold it against the people.
-    Raises `StoreError` if nothing is promoted."""
+    Raises `StoreError` if nothing is promoted, `CeilingReached` if the judge may not answer all tonight."""
     if digest is None:
         promoted = current(store)
         if promoted is None:
@@ -266,7 +286,8 @@ def admit(store: Store, judge: Judge) -> Check | None:
     """Let a judge work only if it agrees with people on the promoted set; None if there is no set, a small one, or
     one of a single band.
 
-    What was found is kept in `cache/judge_gate/`, so a judge is asked once a set. Raises `JudgeError` if it fails.
+    What was found is kept in `cache/judge_gate/`, so a judge is asked once a set. Raises `JudgeError` if it fails,
+    `CeilingReached` if it may not answer all tonight; nothing is kept then, and another night asks for the rest.
     """
     promoted = current(store)
     if promoted is None or promoted["agreed"] < GATED_FROM:

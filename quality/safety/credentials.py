@@ -29,10 +29,16 @@ _USED = re.compile(
     r"[\"'“‘`](?P<value>[^\"'”’`]{4,})",
     re.IGNORECASE,
 )
-_CARD = re.compile(r"(?<![\d.])(?:\d[ -]?){13,19}(?![\d.])")
+_CARD = re.compile(r"(?<![\d.])(?:\d[ -]?){13,19}(?!\d|\.\d)")
 _PLACEHOLDER = re.compile(
-    r"[<\[{(*.•x_-].*|required|incorrect|wrong|invalid|strong|weak|reset|changed?|your\w*|field", re.IGNORECASE
+    r"[*.•…_x -]+|"  # a mask throughout: a password may begin like one
+    r"[<{]+[^\W\d][\w .:-]*[>}]*|"  # a template's slot; values end at a blank, so it may lack its end
+    r"[\[(](?:[^\W\d]|[ .:-])+(?:[_ -]\d+)?[\])]*|"  # a remark, or what stands for something left out
+    r"\(\d{1,2}(?:\W\d{1,2}|\W?[^\W\d]*)\)?|"  # how long it is to be: (8-16, (4-digit)
+    r"[\W_]*(?:required|incorrect|wrong|invalid|strong|weak|reset|changed?|your\w*|field)[\W_]*",
+    re.IGNORECASE,
 )
+"""What stands in the place of a password, in full."""
 
 
 def credential_in(text: str | None) -> str | None:

@@ -126,6 +126,9 @@ def test_a_question_wants_an_answer(world, buttons) -> None:
         "ghp_" + "a1B2" * 10, "pay with 4111 1111 1111 1111",
         "pay with 2223 0031 2200 3222", "postgres://me:secretword@db/x", "my pin: 90210",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w",
+        "Pay with card 4539148803436467.", "card 4539 1488 0343 6467. Then submit", "the password is xK9#mm2qq",
+        "password: Xavier2020!", "the password is _Secret9", "pwd = -Abc123", "the password is (hunter2)",
+        "pin: (1234)", "password: *star9Light", "password: [K9#mm2qq",
     ],
 )  # fmt: skip
 def test_credentials_are_seen(text: str) -> None:
@@ -138,6 +141,10 @@ def test_credentials_are_seen(text: str) -> None:
         "Change my password", "the password field", "Password: required", "call 4111 1111 1111 1112", "order 6011",
         "reset the pin code", "https://example.com/a:b@c", "enter your password", "12345678901234567890 items",
         "Set the alarm for 7:30", "password: ********", "tracking number 4444 4444 4444 4444",
+        "password: xxxxxxxx", "api key = XXXX-XXXX-XXXX", "password: ••••••••.", "pin: ____", "secret: ----",
+        "password: <your password>", "the password is {{password}}", "password: [PASSWORD_1]", "password: (optional)",
+        "password: (8-16 characters)", "pin: (4-digit)", "The password is incorrect.", "the password is *required*",
+        "price 4539148803436467.50",
     ],
 )  # fmt: skip
 def test_what_only_speaks_of_credentials_is_not_one(text: str) -> None:

@@ -259,6 +259,8 @@ def test_a_whole_picture_s_boxes_moved_together_are_found(world):
     right = [world.grounding(f"B{k}", page, b, k) for k, (b, _) in enumerate(buttons)]
     assert all("boxes_moved" in v.kinds for v in RulesJudge().judge(world.samples(*moved)))
     assert all(v.score >= 8 for v in RulesJudge().judge(world.samples(*right)))
+    first, *others = RulesJudge().judge(world.samples(right[0], *moved[1:]))
+    assert first.score >= 9 and all("boxes_moved" in v.kinds for v in others), "its neighbours' shift isn't its own"
 
 
 def test_an_answer_must_stand_on_the_screen_and_counts_are_left_alone(world, buttons):

@@ -218,7 +218,7 @@ def test_a_trace_without_pictures_that_show_it_isn_t_judged(world, buttons):
 def test_a_prefix_that_is_on_the_way_is_kept(world, buttons):
     import json
 
-    cut = json.dumps({"repairs": ["cut_after"], "native_index": 0})
+    cut = json.dumps({"repairs": ["cut:early_finish"], "native_index": 0})
     with ScriptedJudge(says(((MET, NOT), 0), "partial")) as server:
         whole = judge_of(server).judge([trace(world, buttons, provenance=cut, last=Wait())])[0]
     assert whole.reachability == PREFIX_REACHABILITY["partial"] == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from openai_server import OpenAIServer
@@ -11,11 +12,12 @@ from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, Store
 from quality.items import load_part, part_keys
 from quality.judges.judge import JudgeError, Verdict
-from quality.judges.nightly import ceiling_of
+from quality.judges.nightly import ceiling_of, clients_of, prices_of
 from quality.judges.openai_judge import OpenAIJudge
+from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.rules import RulesJudge
 from quality.judges.verdicts import judge_source, read_pending, split_items, split_pending
-from quality.model_client.client import Ceiling, Prices, Retry
+from quality.model_client.client import Ceiling, ModelClient, Prices, Request, Retry
 from schemas.actions import Click, Wait
 from schemas.tables import Samples, Steps
 
@@ -136,6 +138,37 @@ def test_an_unchanged_rerun_asks_nothing_and_the_bill_is_of_the_answers(server, 
     again = judge_source(store, "made", judge)
     assert again.to_json() == first.to_json() and judge.client.requests_sent == 0
     assert "costs" not in {entry.table for entry in first.files}  # money stays out of the hashed files
+
+
+@pytest.mark.parametrize("name", ["cascade", "ensemble"])
+def test_the_bill_of_several_clients_is_in_their_prices(server, store, name):
+    prices = Prices(prompt=1.0, completion=2.0)
+    config = JudgeConfig(name, server.url, "m", second_model="n", members=("openai", "second"),
+                         client={"prices": prices, "retry": QUICK})  # fmt: skip
+    judge = build_judge(config)
+    bill = judge_source(store, "made", judge).counts["bill"]
+    assert bill["cost"] == pytest.approx((bill["prompt_tokens"] + 2 * bill["completion_tokens"]) / 1e6)
+    assert bill["cost"] > 0 and "note" not in bill
+    assert [client.model for client in clients_of(judge)] == ["m", "n"] and prices_of(judge) == prices
+    assert clients_of(RulesJudge()) == [] and prices_of(RulesJudge()) == Prices()
+
+
+def test_an_interrupt_stops_all_clients_of_a_judge(server, store):
+    class Interrupted(RulesJudge):
+        first, second = (ModelClient(server.url, model, None, retry=QUICK) for model in "mn")
+
+        def judge(self, *_):
+            for client in (self.first, self.second):
+                assert client.ask(question)
+            raise KeyboardInterrupt
+
+    question = Request("t", "system", "question", (), {"alignment": int})
+    with pytest.raises(KeyboardInterrupt):
+        judge_source(store, "made", Interrupted())
+    for client in (Interrupted.first, Interrupted.second):
+        with pytest.raises(JudgeError, match="interrupted"):
+            client.ask(replace(question, text="another"))
+        client.close()
 
 
 def test_parts_are_judged_side_by_side(server, store):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from model_asking import PER_ANSWER, questions
 
+from quality.judges.judge import JudgeError
 from quality.judges.questions import estimate_tokens
 from quality.model_client.client import Ceiling, CeilingReached, ModelClient, Prices, Retry
 from quality.model_client.spending import JudgeBook
@@ -75,6 +79,21 @@ def test_retries_count_and_what_they_leave_unanswered_waits(server, client_of, t
     client = client_of(server, tmp_path, ceiling=Ceiling(requests=2, night="2026-01-01"), concurrency=1)
     assert client.ask_all(questions(2)) == [None, None]
     assert client.spent().requests == 2
+
+
+def test_a_call_that_cannot_be_booked_flies_no_more(server, client_of, tmp_path):
+    client = client_of(server, tmp_path, ceiling=Ceiling(requests=1, night="2026-01-01"))
+    client.spent()  # makes the book
+    with contextlib.closing(sqlite3.connect(tmp_path / "judge.sqlite")) as base:
+        base.execute("CREATE TRIGGER full BEFORE DELETE ON open_calls BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+    with pytest.raises(JudgeError, match="disk full"):
+        client.ask(questions(1)[0])
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            with pytest.raises(CeilingReached):  # and doesn't wait for ever for it to land
+                pool.submit(client.ask, questions(1, first=1)[0]).result(10)
+        finally:
+            client.stop("the test is over")
 
 
 def _ask_some(url: str, cache: str, first: int) -> None:

@@ -13,10 +13,10 @@ from pipelines.storage.manifest import StoreError
 from pipelines.store import PartSpec, Store
 from quality.items import Part, provenance
 from quality.judges.judge import Verdict, route
-from quality.judges.rules import RulesJudge
+from quality.judges.rules import RUBRIC_VERSION, RulesJudge
 from quality.judges.verdicts import judge_part, judge_source
 from quality.refinement.fidelity import fidelity
-from quality.refinement.gold import build_gold
+from quality.refinement.gold import CODE_VERSION, build_gold
 from quality.refinement.refine import refine_part
 from quality.refinement.rewrite import ProofRewriter, replace_once
 from schemas.actions import Click, Finished, Scroll, Type, Wait, parse
@@ -97,6 +97,23 @@ def test_steps_after_finished_are_cut_off(world, buttons):
     assert len(refined.rejects) == 2
 
 
+@pytest.mark.parametrize("outcome", ["failure", "success"])
+def test_a_failed_trace_stays_failed_whatever_follows_its_finished(world, buttons, outcome):
+    page, after = world.page(buttons), world.page(buttons, note="x")
+    steps = [(Click((250, 195)), page), (Click((750, 195)), after), (Finished(), page)]
+    for trailing in ([], [(Click((250, 195)), page), (Wait(), after)]):
+        refined = refine(world, world.episode(*steps, *trailing, episode_outcome=outcome))
+        assert len(refined.steps) == (3 if outcome == "success" else 0)
+
+
+def test_the_end_that_a_cut_keeps_is_still_held_against_the_goal(world, buttons):
+    page, after = world.page(buttons), world.page(buttons, note="x")
+    steps = [(Click((250, 195)), page), (Finished(), after), (Click((750, 195)), after)]
+    refined = refine(world, world.episode(*steps, instruction='Open "Settings" and buy "oat milk"'))
+    assert actions(refined) == [Click((250, 195))], "a part of the way, and no word that it is the whole"
+    assert provenance(refined.steps[0])["repairs"] == ["cut:early_finish"]
+
+
 def test_the_instruction_is_rewritten_to_what_was_typed_and_shows_and_never_without_that_proof(world, buttons):
     page = world.page(buttons)
     shown = world.page([*buttons, ((20, 400, 340, 440), "Hamburg")])
@@ -123,6 +140,21 @@ def test_boxes_are_moved_back_and_wrong_names_rewritten(world, buttons):
     assert by_k[0]["answer"] == "[750,195]" and provenance(by_k[0])["repairs"] == ["snap"]
     assert "Where is Settings?" in by_k[1]["messages"] and by_k[1]["answer"] == rows[1]["answer"]
     assert by_k[2] == {**rows[2], "target_boxes": by_k[2]["target_boxes"]}
+
+
+def test_boxes_moved_together_come_back_and_a_sound_one_among_them_is_kept(world):
+    # nothing but the others of its picture says where a box belongs: its expression names no element
+    buttons = [((20, 60 + 100 * k, 120 + 13 * k, 100 + 100 * k), f"B{k}") for k in range(6)]
+    page = world.page(buttons)
+    right = [world.grounding(f"the {k + 1}th button", page, box, k) for k, (box, _) in enumerate(buttons)]
+    off = [(box[0] + 30, box[1] + 20, box[2] + 30, box[3] + 20) for box, _ in buttons]
+    moved = [world.grounding(f"the {k + 1}th button", page, box, k) for k, box in enumerate(off)]
+    for rows, repaired in ((moved, 6), ([right[0], *moved[1:4]], 3)):
+        refined = refine(world, samples=rows)
+        assert refined.rejects == [] and len(refined.samples) == len(rows)
+        for row, truth in zip(sorted(refined.samples, key=lambda row: row["sample_id"]), right, strict=False):
+            assert row["target_boxes"][0] == pytest.approx(truth["target_boxes"][0], abs=0.1)
+        assert [provenance(row).get("repairs") for row in refined.samples].count(["move"]) == repaired
 
 
 class Stubborn(RulesJudge):
@@ -274,6 +306,10 @@ def test_nothing_is_derived_from_a_parent_that_was_forbidden(store):
     assert forbidden
     derived = [row for row in gold.read("samples").to_pylist() if row["parents"]]
     assert derived and not any(set(row["parents"]) & forbidden for row in derived)
+
+
+def test_gold_is_made_anew_where_the_rules_that_prove_its_repairs_change():
+    assert RUBRIC_VERSION in CODE_VERSION
 
 
 def test_gold_needs_verdicts(store):

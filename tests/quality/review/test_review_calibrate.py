@@ -12,17 +12,22 @@ import pytest
 from reviewing import judged_store
 
 from pipelines.storage.manifest import StoreError
-from pipelines.store import Store
+from pipelines.store import Check, PartSpec, Store
 from quality.bench.calibration import score_interval, wilson
 from quality.items import Episode
 from quality.judges.judge import JudgeError, Verdict
 from quality.judges.rules import RulesJudge
+from quality.model_client.spending import CeilingReached
+from quality.refinement.gold import Rejects
+from quality.refinement.repairs import marked
 from quality.review import promote as feedback
 from quality.review.calibrate import HumanSet, Pair, cuts, gate, judge_agreement, keep_cut, report
 from quality.review.promote import admit, gate_judge, human_set, promote
 from quality.review.queue import build_queue, open_queue
+from quality.review.refusals import decisions_of
 from quality.review.sampling import QueueConfig
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
+from schemas.tables import Samples, Steps, Verdicts
 
 
 def pairs(*rows: tuple[int | None, str, int]) -> list[Pair]:
@@ -134,12 +139,12 @@ def store(tmp_path: Path) -> Store:
     return made
 
 
-def answer(store: Store, decisions: dict[str, str], stop: int = 10) -> None:
+def answer(store: Store, decisions: dict[str, str], stop: int = 10, number: int = 0) -> None:
     answers = VerdictStore(answers_path(store.home))
     for name, decision in decisions.items():
         for place, (item, shown) in enumerate(list(open_queue(store).trajectories.items())[:stop]):
             word = decision if place % 4 else "discard"
-            request = f"request:{name}:{place}"
+            request = f"request:{name}:{place}:{number}"
             answers.add(HumanVerdict(item, name, "annotator", word, request=request, content=shown.digest))
     answers.close()
 
@@ -227,6 +232,40 @@ def test_answers_outlive_the_queue_and_not_the_content(store: Store) -> None:
     assert last["agreed"] == 5 and last["outdated"] == 2
 
 
+def test_of_two_versions_of_an_item_one_is_frozen(store: Store) -> None:
+    """What people saw before and after a repair has the same keys: both together would be an episode nobody saw."""
+    before, after = "episode:toy/e0003", "episode:toy/e0003@r1"
+    assert before in open_queue(store).items
+    answer(store, {"ann": "discard", "bob": "discard"})
+    assert before in human_set(store, promote(store)["digest"]).decisions
+
+    gold = store.require("gold/toy")
+    steps = gold.read("steps").to_pylist()
+    raw = [row for row in store.require("unified/toy").read("steps").to_pylist() if row["episode_id"] == "e0003"]
+    repaired = [marked({**row, "instruction": "as repaired"}, f"step:toy/e0003/{row['step_index']}", "rewrite:proof", 1)
+                for row in raw]  # fmt: skip
+    tables = {"steps": Steps.table([*steps, *repaired]), "samples": Samples.table([]), "verdicts": Verdicts.table([]),
+              "rejects": Rejects.table([])}  # fmt: skip
+    with store.build("gold/toy", code_version="2", inputs=gold.inputs, parts=[PartSpec("0000", "2")]) as build:
+        build.run_part(PartSpec("0000", "2"), lambda out: [out.table(n, t) for n, t in tables.items()] and {})
+        build.commit(checks=[Check("made", True, "yes", "yes")])
+    build_queue(store, ["toy"])
+    seen = open_queue(store).trajectories
+    assert after in seen and before not in seen
+    assert before in human_set(store, promote(store)["digest"]).decisions, "nobody has said anything newer"
+    answer(store, {"ann": "keep", "bob": "keep"}, number=1)
+    for size in (10, 1):  # while the newer one is in the queue, and once neither is
+        build_queue(store, ["toy"], QueueConfig(size=size))
+        assert (after in open_queue(store).items) == (size == 10)
+        made = promote(store)
+        frozen = human_set(store, made["digest"]).decisions
+        assert after in frozen and before not in frozen and len(frozen) == 10
+        assert {item.item_id for item in feedback.human_part(store, made["digest"]).items} == set(frozen)
+        assert decisions_of(store, made["digest"])[before] == (frozen[after], seen[after].digest)
+        verdicts = pq.read_table(store.home / feedback.KEY / made["digest"] / "verdicts.parquet")
+        assert before not in verdicts["item_id"].to_pylist() and made["outdated"] == 2
+
+
 def decisions(store: Store, manifest: dict) -> list[dict]:
     return pq.read_table(store.home / feedback.KEY / manifest["digest"] / "decisions.parquet").to_pylist()
 
@@ -272,3 +311,37 @@ def test_a_judge_that_people_contradict_isn_t_let_to_work(store: Store, monkeypa
         with pytest.raises(JudgeError, match="judge wrong: the judge agrees with people fails: kappa -"):
             admit(store, wrong)  # type: ignore[arg-type]
     assert asked == ["right", "wrong"]
+
+
+def test_what_a_ceiling_left_unasked_says_nothing_of_a_judge(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither refuses it for good, nor is kept as how far it agrees."""
+
+    class Capped:
+        name, model, rubric_version = "capped", "none", "1"
+
+        def __init__(self, most: int) -> None:
+            self.most = most
+
+        def judge(self, items: list, round_number: int = 0, habits: object = None) -> list[Verdict]:
+            found = []
+            for place, item in enumerate(items):
+                score = RIGHT[wanted[item.item_id]]
+                names = (item.item_id, *(step.item_id for step in item.actions))
+                found += [verdict(n, score) if place < self.most else waiting(n) for n in names]
+            return found
+
+    def waiting(name: str) -> Verdict:
+        return Verdict(name, None, None, "ceiling", 0.0, "capped", "none", "1", pending=True)
+
+    monkeypatch.setattr(feedback, "GATED_FROM", 5)
+    answer(store, {"ann": "keep", "bob": "keep"})
+    wanted = {item: "keep" if place % 4 else "discard" for place, item in enumerate(open_queue(store).items)}
+    with pytest.raises(CeilingReached, match=r"judge capped: .* unasked; asked another night"):
+        promote(store, Capped(8))  # type: ignore[arg-type]
+    assert feedback.current(store) is None and not list((store.home / feedback.KEY).glob("*/gate.json"))
+    made = promote(store, Capped(10))  # type: ignore[arg-type]
+    assert human_set(store, made["digest"]).kappa == pytest.approx(1)
+    with pytest.raises(CeilingReached):
+        admit(store, Capped(8))  # type: ignore[arg-type]
+    check = admit(store, Capped(10))  # type: ignore[arg-type]
+    assert check is not None and check.passed, "the next night"
