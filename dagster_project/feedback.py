@@ -23,6 +23,7 @@ from dagster_project.graph import Work
 from dagster_project.resources import JudgeResource, StoreResource, work
 from pipelines.storage.frozen import read_frozen
 from pipelines.store import Store
+from quality.model_client.spending import today
 from quality.review import promote as people
 from schemas.ids import digest
 
@@ -116,14 +117,16 @@ promote_human_verdicts = HUMAN_VERDICTS.job()
 )  # fmt: skip
 def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
     """The cursor holds the last mark seen and what was asked for: the digest of a promoted set says nothing of answers
-    that are settled now."""
+    that are settled now. What failed is asked for anew each night, when the judge may answer again that the ceiling
+    had stopped."""
     job, mark, kept = promote_human_verdicts.name, review.answers_mark(deployment.home()), read_cursor(context.cursor)
-    if not mark or (mark == read_asked(kept, job).event and not _failed(context.instance, job)):
+    asked_for = read_asked(kept, job).event.partition("@")[0]
+    if not mark or (mark == asked_for and not _failed(context.instance, job)):
         return dg.SensorResult(skip_reason="no new answers", cursor=json.dumps(kept))
     if mark != kept.get("seen"):
         kept, _, _ = ask(context.instance, job, "", kept, time.time())  # answers may come back to what was asked for
         return dg.SensorResult(skip_reason="people are still answering", cursor=json.dumps({"seen": mark, **kept}))
-    kept, request, why = ask(context.instance, job, mark, kept, time.time())
+    kept, request, why = ask(context.instance, job, f"{mark}@{today()}", kept, time.time())
     return _asking([request], [why], {"seen": mark, **kept})
 
 

@@ -18,7 +18,7 @@ from pipelines.store import TOMBSTONE, Store
 Node = tuple[str, str]
 """(asset, version)."""
 GENERATION = "generation/"
-AGENTS = ("checkpoints/", "evaluations/", "suites/")
+AGENTS = ("checkpoints/", "evaluations/", "suites/", "leaderboard/")
 """Who plays a round of the generation loop, and what steers it."""
 
 

@@ -103,8 +103,9 @@ def origins(manifests: Manifests, start: Start) -> Origins:
     if start.manifest is not None:
         whole[(start.manifest.asset, start.manifest.version)] = start.manifest
     there = {node: manifest for node, manifest in whole.items() if manifest is not None}
-    nearer = manifests.upstream(start.inputs.items(), past_agents=False)
-    own = {node: manifest for node, manifest in there.items() if node in nearer or manifest is start.manifest}
+    itself = None if start.manifest is None else [(start.manifest.asset, start.manifest.version)]
+    nearer = manifests.upstream(itself or start.inputs.items(), past_agents=False)
+    own = {node: manifest for node, manifest in there.items() if node in nearer}
     packed, trained = _packed(own.values()), _trained(own.values())
     evaluation = _evaluation_only(manifests, start, there)
     datasets = [

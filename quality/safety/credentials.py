@@ -32,13 +32,22 @@ _USED = re.compile(
 _CARD = re.compile(r"(?<![\d.])(?:\d[ -]?){13,19}(?!\d|\.\d)")
 _PLACEHOLDER = re.compile(
     r"[*.•…_x -]+|"  # a mask throughout: a password may begin like one
-    r"[<{]+[^\W\d][\w .:-]*[>}]*|"  # a template's slot; values end at a blank, so it may lack its end
-    r"[\[(](?:[^\W\d]|[ .:-])+(?:[_ -]\d+)?[\])]*|"  # a remark, or what stands for something left out
+    r"(?:[<{]+/?[^\W\d][\w .:=-]*[>}]*)+|"  # a template's slot, a tag; values end at a blank, so it may lack its end
+    r"[\[(](?:[^\W\d]|[ .:-])+(?:[_ -]\d+)?[\])]*|(?-i:\[[A-Z_]+\d+\])|"  # a remark, or what stands for one left out
     r"\(\d{1,2}(?:\W\d{1,2}|\W?[^\W\d]*)\)?|"  # how long it is to be: (8-16, (4-digit)
     r"[\W_]*(?:required|incorrect|wrong|invalid|strong|weak|reset|changed?|your\w*|field)[\W_]*",
     re.IGNORECASE,
 )
 """What stands in the place of a password, in full."""
+
+
+def _is_placeholder(value: str) -> bool:
+    """Whether a value as `_TOLD` and `_USED` find it, with what ends its sentence or the brackets around it, is one."""
+    value = value.rstrip(".,:;!?")
+    for opens, closes in ("()", "[]"):
+        if value.endswith(closes) and value.count(closes) > value.count(opens):
+            value = value[:-1].rstrip(".,:;!?")
+    return not value or _PLACEHOLDER.fullmatch(value) is not None
 
 
 def credential_in(text: str | None) -> str | None:
@@ -49,7 +58,7 @@ def credential_in(text: str | None) -> str | None:
         if form.search(text):
             return kind
     for told in (*_TOLD.finditer(text), *_USED.finditer(text)):
-        if not _PLACEHOLDER.fullmatch(told["value"]):
+        if not _is_placeholder(told["value"]):
             return "password or key that is told"
     for number in _CARD.finditer(text):
         if is_card("".join(char for char in number[0] if char.isdigit())):

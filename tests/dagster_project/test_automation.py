@@ -262,6 +262,13 @@ def test_settled_answers_are_promoted_once_they_rest(
     monkeypatch.setattr(feedback, "time", SimpleNamespace(time=lambda: time.time() + AGAIN_S))
     asked, cursor = tick(cursor)
     assert asked == 1
+    for hours in (2, 3, 4):  # three times a night, and the next night anew: the judge's ceiling is a night's
+        monkeypatch.setattr(feedback, "time", SimpleNamespace(time=lambda h=hours: time.time() + h * AGAIN_S))
+        asked, cursor = tick(cursor)
+        assert asked == (hours == 2)
+    monkeypatch.setattr(feedback, "today", lambda: "2100-01-01")
+    asked, cursor = tick(cursor)
+    assert asked == 1
 
     with dg.DagsterInstance.ephemeral() as instance:
         job = loaded.resolve_job_def("promote_human_verdicts")

@@ -171,7 +171,10 @@ def test_what_an_older_agent_learned_is_history(tmp_path: Path) -> None:
     build_corpus(store, ("alpha", "beta"))
     build_checkpoints(store)
     old = store.require("checkpoints/unified").version
-    agent = {"checkpoints/unified": old}
+    # played by an agent, whose results by hand are of held-out shards of its own corpus
+    result = commit(store, "leaderboard/results/miniwob/old", {"mid_training/shards": store.require(
+        "mid_training/shards").version}, files={"a.txt": b"result"})  # fmt: skip
+    agent = {"checkpoints/unified": old, result.asset: result.version}
     played = commit(store, "generation/trajectories/round_001", agent, files={"a.txt": b"played"})
     verified = commit(
         store, "generation/verified/round_001", {played.asset: played.version}, files={"a.txt": b"verified"}
@@ -191,6 +194,7 @@ def test_what_an_older_agent_learned_is_history(tmp_path: Path) -> None:
     assert (first.role, beta.role, new.role) == ("history", "history", "data")
     assert first.rows["trained"] is None and beta.rows["packed"] is None and first.rows["gold"] == 15
     [generated] = found.generated
+    assert {d.role for d in origins(manifests, manifests.start(played.asset)).datasets} == {"history"}
     mixture, shards = store.require("mid_training/mixture"), store.require("mid_training/shards")
     assert (new.rows["trained"] or 0) + (generated.trained or 0) == mixture.counts["rows"]
     assert 0 < (new.rows["packed"] or 0) < shards.counts["packed"]

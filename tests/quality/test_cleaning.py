@@ -129,6 +129,7 @@ def test_a_question_wants_an_answer(world, buttons) -> None:
         "Pay with card 4539148803436467.", "card 4539 1488 0343 6467. Then submit", "the password is xK9#mm2qq",
         "password: Xavier2020!", "the password is _Secret9", "pwd = -Abc123", "the password is (hunter2)",
         "pin: (1234)", "password: *star9Light", "password: [K9#mm2qq",
+        "(the password is hunter2024)", "the password is [K9mm2qq].",
     ],
 )  # fmt: skip
 def test_credentials_are_seen(text: str) -> None:
@@ -144,7 +145,10 @@ def test_credentials_are_seen(text: str) -> None:
         "password: xxxxxxxx", "api key = XXXX-XXXX-XXXX", "password: ••••••••.", "pin: ____", "secret: ----",
         "password: <your password>", "the password is {{password}}", "password: [PASSWORD_1]", "password: (optional)",
         "password: (8-16 characters)", "pin: (4-digit)", "The password is incorrect.", "the password is *required*",
-        "price 4539148803436467.50",
+        "price 4539148803436467.50", "The username is <username> and the password is <password>.",
+        "sign in (the password is <password>)", "the password is [redacted].", "the password is {password}.",
+        "The password is {{password}}!", "Password: (hidden).", "Password: xxxxxx?", "Password: [PASSWORD2]",
+        "Password:</label><input type=password>",
     ],
 )  # fmt: skip
 def test_what_only_speaks_of_credentials_is_not_one(text: str) -> None:

@@ -20,6 +20,7 @@ _SAID = re.compile("|".join((
     rf"\b(?:do|does|did)(?: not|n['’]t) (?:find|see|have(?! to\b)|offer|sell|contain|come in|seem to exist)\b{_MEANT}",
     r"\b(?:is|are|was|were) not (?:in|on|among) (?:the|my|your|this)\b(?![^.;!?]*\bany ?more)",
     rf"\bthere(?:['’]s| is| are| was| were| exists?) (?:no|not)\b{_MEANT}",
+    r"\bthere(?:['’]s| is| are| was| were) no more (?!to\b|problem|issue|error|need|change|question|step)\w",
     rf"\bthere (?:aren|wasn|weren)['’]t\b{_MEANT}",
     rf"\b(?:find|found|see) (?:no|none|nothing)\b{_MEANT}",
     rf"\bno{_MEANT} (?:\w+ ){{0,2}}(?:stock|option|variant|version|match|matches|results?)\b",

@@ -37,7 +37,8 @@ def fitting(said: str, items: list[Item]) -> set[str]:
     else:
         like = [item for item in like if not item.name]
     if match[3] is not None:
-        rows = {item.group for item in items if fold(match[3]) in (fold(item.name), fold(item.text))}
+        told = [item for item in items if fold(match[3]) in (fold(item.name), fold(item.text))]
+        rows = {item.group for item in told if not _is_part(item, items)}
         assert len(rows) == 1
         like = [item for item in like if item.group in rows]
     return {item.key for item in like}
@@ -53,12 +54,12 @@ def test_every_expression_fits_one_element(items: list[Item]) -> None:
             assert owners.setdefault(fold(phrase), key) == key
             if re.search(r"the (?:" + "|".join(ORDINALS) + r') | next to "', phrase):
                 continue
-            # a text that lies within a control and says the same is that control
             found = fitting(phrase, items) - {key}
             assert all(_is_part(by_key[other], items) for other in found), (phrase, found)
 
 
 def _is_part(item: Item, items: list[Item]) -> bool:
+    """A text that lies within a control and says the same is that control, whatever row it is listed in."""
     return not item.clickable and any(
         other.clickable and other.box == item.box and fold(item.name) in (fold(other.name), fold(other.text))
         for other in items

@@ -139,6 +139,7 @@ def test_a_day_may_be_said_with_an_ordinal(day: str) -> None:
         "That colour is not offered.",
         "The lamp only comes in blue and grey",
         "The infusion pump is unavailable",
+        "There are no more blue jackets in the shop.",
     ],
 )
 def test_that_a_goal_cant_be_reached_may_be_said_in_many_ways(answer: str) -> None:
@@ -166,6 +167,8 @@ def test_that_a_goal_cant_be_reached_may_be_said_in_many_ways(answer: str) -> No
         "Nothing had to be done to the note called Plans but to pin it",
         "No note but the one called Plans was touched",
         "No changes were made beyond the one called for",
+        "There is no more to do",
+        "There were no more changes to make",
     ],
 )
 def test_a_claim_of_success_doesnt_say_that_a_goal_cant_be_reached(answer: str) -> None:
