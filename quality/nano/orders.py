@@ -20,11 +20,14 @@ _ORDER = re.compile(
     r"""
     \b(ignore|disregard|forget|override|bypass)\b [^.!?\n]{0,60}
         \b(rubric|instruct\w*|rules?|prompt|previous|prior|above|guideline\w*|criteri\w*|polic\w*)\b
-    | \b(system|assistant|developer|admin)\s*(prompt|message|mode)?\s*[:>]
+    | \b(system|assistant|developer|admin)\s*(prompt|message)\s*[:>]
+    | (?-i:\b(SYSTEM|ASSISTANT|DEVELOPER|ADMIN)\s*:)
     | </?\s*(system|data|instructions?|im_start|im_end)\b | <\|\w+\|>
     | \b(you\s+are\s+(now\s+)?|act\s+as\s+)(in\s+)?(an?\s+|the\s+)?(judge|grader|evaluator|auditor?|rater|audit)\b
     | \b(give|assign|award|output|return|answer|reply|rate|grade|score|mark)\b [^.!?\n]{0,40}
-        \b(score|alignment|reachability|full\s+marks?|10\s*/\s*10|ten\s+out\s+of\s+ten|perfect|an?\s+10)\b
+        \b((scores?|alignment|reachability)\s*(of|as|to|is|=|:)?\s*\d+
+        |(perfect|full|high(est)?|max(imum|imal)?|top)\s+(score|marks?|rating|alignment|reachability)
+        |10\s*/\s*10|ten\s+out\s+of\s+ten|an?\s+10(?=\s*($|[.!?,;\n])))
     | (忽略|无视|忘记).{0,20}(评分|规则|指令|标准|提示|以上) | (给|打).{0,6}(满分|10分|十分)
     """,
     re.IGNORECASE | re.VERBOSE,

@@ -106,6 +106,10 @@ def test_orders_to_a_judge_are_cut_off(text):
     [
         "Check the score of the game", "Give John 10 points", "Return to the home page", "Rate the film with 4 stars",
         "Set the alarm to 10 and mark it as done", "Answer the call", "Open the rules of the forum",
+        "User: Book a table for two\nSystem: Which restaurant?\nUser: The Italian one at seven",
+        "Open Settings > System > Languages and add French", "Turn on Developer mode: then enable USB debugging",
+        "Search for the Lakers game and give me the final score", "Give the waiter a 10 dollar tip",
+        "Return the paragraph's alignment to the left", "Mark the best scores of the season",
     ],
 )  # fmt: skip
 def test_tasks_are_heard_in_full(text):

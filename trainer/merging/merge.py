@@ -180,6 +180,9 @@ def _parameters(
     if not math.isfinite(lam):
         raise ValueError(f"lambda: expected a finite number, found {lam}")
     if method == "linear":
+        if any(value != 1.0 for value in densities) or lam != 1.0:
+            raise ValueError(f"merge: linear takes the mean of the weights whole; expected density and lambda 1, found "
+                             f"{densities} and {lam}; leave them out, or merge by ties")  # fmt: skip
         total = math.fsum(used)
         if abs(total - 1.0) > 1e-9:
             if not normalize:

@@ -37,9 +37,16 @@ _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|bmp|gif);base64,", re.IGNO
 _ONLY: Mapping[str, tuple[Any, ...]] = {
     "stream": (False,), "top_p": (1, 1.0), "stop": ([],), "tools": ([],), "presence_penalty": (0, 0.0),
     "frequency_penalty": (0, 0.0), "logit_bias": ({},), "response_format": ({"type": "text"},),
-    "top_logprobs": (0,),
+    "top_logprobs": (0,), "tool_choice": ("none", "auto"), "functions": ([],), "stream_options": (), "top_k": (0, -1),
+    "min_p": (0, 0.0), "repetition_penalty": (1, 1.0), "stop_token_ids": ([],), "chat_template_kwargs": ({},),
 }  # fmt: skip
 """Parameters that would change the reply in a way that isn't built: only these values (or none) are taken."""
+_HEEDED = ("model", "messages", "temperature", "max_tokens", "max_completion_tokens", "n", "seed", "logprobs")
+_WITHOUT_EFFECT = (
+    "user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier", "prompt_cache_key"
+)  # fmt: skip
+"""Parameters of the protocol that say nothing of the reply: any value is taken."""
+_KNOWN = frozenset({*_ONLY, *_HEEDED, *_WITHOUT_EFFECT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +173,12 @@ class ChatServer:
         if body.get("model") != self.name:
             found = str(body.get("model"))[:80]
             raise Refused(404, f"expected the model {self.name!r}, found {found!r}", "model", "model_not_found")
-        for name, allowed in _ONLY.items():
-            if (value := body.get(name)) is not None and value not in allowed:
+        for name, value in body.items():
+            if value is not None and (name not in _KNOWN or (name in _ONLY and value not in _ONLY[name])):
+                name = name[:80]
                 raise Refused(400, f"{name}: {json.dumps(value)[:60]} isn't built; leave it out", name, "unsupported")
         most = self.limits.max_tokens
-        asked = body.get("max_completion_tokens", body.get("max_tokens"))
+        asked = body.get("max_tokens") if body.get("max_completion_tokens") is None else body["max_completion_tokens"]
         default = min(most, self._checkpoint.processor.preset.max_answer_tokens)
         row = self._row(body.get("messages"))
         return Ask(

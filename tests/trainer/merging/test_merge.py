@@ -62,10 +62,12 @@ class TestLaws:
         base = random_tensors(0)
         models = [folder(f"m{i}", moved(base, i + 1, 0.5)) for i in range(3)]
         start = folder("base", base)
-        weights = [0.5, 0.2, 0.3]
-        first = merge(method, start, models, tmp_path / "one", 0.5, weights)
+        weights, density = [0.5, 0.2, 0.3], 0.5 if method == "ties" else 1.0
+        first = merge(method, start, models, tmp_path / "one", density, weights)
         order = [2, 0, 1]
-        second = merge(method, start, [models[i] for i in order], tmp_path / "two", 0.5, [weights[i] for i in order])
+        second = merge(
+            method, start, [models[i] for i in order], tmp_path / "two", density, [weights[i] for i in order]
+        )
         assert first.weights_digest == second.weights_digest
         assert [first.total.kept[i] for i in order] == list(second.total.kept)
 
@@ -256,6 +258,8 @@ class TestRefusals:
             ({"weights": [0.0, 0.0]}, "weight"),
             ({"lam": float("inf")}, "lambda"),
             ({"method": "slerp"}, "slerp"),
+            ({"method": "linear", "density": 0.5}, "expected density and lambda 1"),
+            ({"method": "linear", "lam": 0.5}, "expected density and lambda 1"),
             ({"method": "linear", "weights": [0.5, 0.6], "normalize": False}, "sum to 1.1"),
         ],
     )
