@@ -24,7 +24,7 @@ from trainer.suites.leaderboard import SUITES_GROUP, figures, measured, put_repo
 from trainer.suites.registry import SUITES, suite
 from trainer.suites.run import Subject, SuiteOptions, run_suite
 
-AGENT, CODE_VERSION = "checkpoints/unified", "1"
+AGENT, CODE_VERSION = "checkpoints/unified", "2"
 WORLDS = tuple(name for name, one in SUITES.items() if one.kind == "worlds")
 """Suites that need no files of anybody's."""
 USED = {

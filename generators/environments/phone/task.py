@@ -2,7 +2,8 @@
 
 Tasks are made from the document alone (no browser). `evaluate` needs only the end state and the answer: what must not
 have changed is held by one digest. A check is one of
-    {"check": "count", "path", "where", "is"}   so many items of a list have these fields
+    {"check": "count", "path", "where", "is"}   so many items of a list have these fields ({"any_order": [...]} as
+                                                a value: a list of these, however they are put in order)
     {"check": "value", "path", "is"}            the value at a dotted path of the data
     {"check": "rest", "except", "digest"}       all other data is as it was ({path: [fields of items, or keys]})
     {"check": "answer", "any", "not"}           CallUser's text holds one of `any` as whole words, and none of `not`
@@ -77,7 +78,17 @@ class PhoneTask:
 
 def matches(item: Any, where: Any) -> bool:
     """Whether an item of a list has these fields with these values."""
-    return isinstance(item, dict) and all(key in item and item[key] == value for key, value in where.items())
+    return isinstance(item, dict) and all(key in item and _same(item[key], value) for key, value in where.items())
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict) and set(wanted) == {"any_order"}:
+        return isinstance(value, list) and _sorted(value) == _sorted(wanted["any_order"])
+    return bool(value == wanted)
+
+
+def _sorted(items: Sequence[Any]) -> list[str]:
+    return sorted(canonical_json(item) for item in items)
 
 
 def rest_digest(data: Mapping[str, Any], touch: Mapping[str, Sequence[Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from random import Random
 from typing import Any
 
@@ -59,22 +60,37 @@ def ask_checklist(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
     )
 
 
+def _times(time: str) -> list[str]:
+    """Ways to say a time of day, the one on the screen first."""
+    return [time, time.lstrip("0")]
+
+
+def _days(day: str) -> list[str]:
+    """Ways to say a day, the one on the screen first."""
+    shown = day_words(day)
+    d, m, _ = shown.split()
+    return [shown, f"{d} {m}", f"{m} {d}", f"{d} {m[:3]}", f"{m[:3]} {d}", day]
+
+
 def ask_event(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
     e = rng.choice([e for e in s["data"]["calendar"]["events"] if e["day"] >= s["now"]["day"]])
     words = (f'at what time does the event "{e["title"]}" start?', f'when does "{e["title"]}" begin? Give the time')
     way = tap("agenda", f"event:{e['id']}")
-    return ask("calendar.ask", "calendar", start, s, rng, words, way, e["start"], accepted=[e["start"].lstrip("0")])
+    others = [
+        o["start"] for o in s["data"]["calendar"]["events"] if o["start"] != e["end"]
+    ]  # an answer may say its end
+    wrong = [said for other in others for said in _times(other)]
+    shown, *accepted = _times(e["start"])
+    return ask("calendar.ask", "calendar", start, s, rng, words, way, shown, wrong, accepted)
 
 
 def ask_event_day(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
     e = rng.choice([e for e in s["data"]["calendar"]["events"] if e["day"] >= s["now"]["day"]])
     words = (f'on which day is the event "{e["title"]}"?', f'give me the date of "{e["title"]}" in the calendar')
-    day = day_words(e["day"])
-    short, (d, m, _) = day.rsplit(" ", 1)[0], day.split()
-    accepted = [short, f"{m} {d}", f"{d} {m[:3]}", f"{m[:3]} {d}", e["day"]]
-    return ask(
-        "calendar.ask_day", "calendar", start, s, rng, words, tap("agenda", f"event:{e['id']}"), day, accepted=accepted
-    )
+    way = tap("agenda", f"event:{e['id']}")
+    day, *accepted = _days(e["day"])
+    wrong = [said for o in s["data"]["calendar"]["events"] for said in _days(o["day"])]
+    return ask("calendar.ask_day", "calendar", start, s, rng, words, way, day, wrong, accepted)
 
 
 def ask_about(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
@@ -116,11 +132,19 @@ def ask_cheapest(start: Start, s: Snapshot, rng: Random) -> PhoneTask | None:
     )
 
 
+def size_words(kb: int) -> str:
+    """As app_files.js shows it: `toFixed` rounds the binary number half up, formatting rounds it half to even."""
+    if kb < 1000:
+        return f"{kb} kB"
+    return f"{Decimal(kb / 1000).quantize(Decimal('0.1'), ROUND_HALF_UP)} MB"
+
+
 def ask_size(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
     f, way, _, where = _file(s, rng)
-    size = f"{f['size'] / 1000:.1f} MB" if f["size"] >= 1000 else f"{f['size']} kB"
     words = (f"how large is the file {where}?", f"tell me the size of {where}")
-    return ask("files.ask", "files", start, s, rng, words, [*way, *tap(f"item:{f['id']}")], size)
+    others = [size_words(o["size"]) for o in s["data"]["files"]["items"] if o["kind"] != "folder"]
+    way = [*way, *tap(f"item:{f['id']}")]
+    return ask("files.ask", "files", start, s, rng, words, way, size_words(f["size"]), others)
 
 
 # --- goals that can't be reached --------------------------------------------------------------------------------------

@@ -160,4 +160,4 @@ def message_forward(s: Snapshot, rng: Random) -> Part:
             f'pass the message "{m["text"]}" of the conversation with {ids[m["thread"]]} on to {full(p)}')  # fmt: skip
     plan = [*tap(f"thread:{m['thread']}"), ("hold", f"text:{m['id']}"), *tap("menu:Forward", f"to:{p['id']}")]
     effect = added(TEXTS, thread=other["id"], text=m["text"], me=True)
-    return part(rng, "messages", says, plan, tap("up"), effect, m["thread"], other["id"])
+    return part(rng, "messages", says, plan, tap("up"), effect, m["thread"], other["id"], p["id"])

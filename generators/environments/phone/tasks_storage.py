@@ -150,7 +150,7 @@ def file_rename(s: Snapshot, rng: Random) -> Part:
         *tap("dlg:yes"),
     ]
     says = (f"rename the file {where} to {name}", f"give {where} the name {name}")
-    return part(rng, "files", says, plan, back, changed(ITEMS, f, name=name), f["id"])
+    return part(rng, "files", says, plan, back, changed(ITEMS, f, name=name), f["id"], name)
 
 
 def file_move(s: Snapshot, rng: Random) -> Part:
@@ -260,8 +260,9 @@ def order_place(s: Snapshot, rng: Random, pieces: int = 1) -> Part:
     )
     items = [{"product": p["id"], "colour": colour, "count": count} for p, colour, count in chosen.values()]
     checks, touch = added(
-        ORDERS, items=items, name=name, address=address, delivery=delivery, payment=payment, cancelled=False
-    )
+        ORDERS, items={"any_order": items}, name=name, address=address, delivery=delivery, payment=payment,
+        cancelled=False,
+    )  # fmt: skip
     return part(
         rng,
         "shop",

@@ -83,7 +83,7 @@ class WebAppWorld:
         self.name, self.server, self.data, self._context = data.name, server, data, context
         self._pages: list[Page] = []
         self._cameras: dict[Page, Camera] = {}
-        self._open: set[Request] = set()
+        self._open: dict[Request, Page] = {}
         self._busy_at = 0.0
         self._awaited: list[float] = []
         context.on("page", self._follow)
@@ -104,17 +104,18 @@ class WebAppWorld:
         self._pages.append(page)
         del self._awaited[:1]
         page.on("dialog", _answer)
-        page.on("request", self._begun)
+        page.on("request", lambda request: self._begun(request, page))
         page.on("requestfinished", self._ended)
         page.on("requestfailed", self._ended)
+        page.on("close", self._closed)
         page.on("response", self._answered)
         session = self._context.new_cdp_session(page)
         session.on("Page.windowOpen", lambda _: self._awaited.append(time.monotonic() + WINDOW_S))
         session.send("Page.enable")
 
-    def _begun(self, request: Request) -> None:
-        if request.resource_type in _PENDING:
-            self._open.add(request)
+    def _begun(self, request: Request, page: Page) -> None:
+        if request.resource_type in _PENDING and not page.is_closed():
+            self._open[request] = page
             self._busy_at = time.monotonic()
 
     def _answered(self, response: Response) -> None:
@@ -122,9 +123,14 @@ class WebAppWorld:
             self._busy_at = time.monotonic()
 
     def _ended(self, request: Request) -> None:
-        if request in self._open:
-            self._open.discard(request)
+        if self._open.pop(request, None) is not None:
             self._busy_at = time.monotonic()
+
+    def _closed(self, page: Page) -> None:
+        """No end is told of the requests of a window that closes itself, as a popup's Save does."""
+        for request in [request for request, its in self._open.items() if its is page]:
+            self._ended(request)
+        self._cameras.pop(page, None)
 
     def _camera(self) -> Camera:
         page = self.page

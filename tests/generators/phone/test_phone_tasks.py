@@ -13,6 +13,8 @@ from generators.environments.phone.plan import perform, prove
 from generators.environments.phone.snapshot import APPS, make_snapshot, start_snapshot
 from generators.environments.phone.task import answer_holds, evaluate, failed_checks
 from generators.environments.phone.tasks import FAMILIES, make_task, phone_tasks
+from generators.environments.phone.tasks_answers import size_words
+from generators.environments.phone.tasks_time import day_words
 from generators.environments.phone.world import PhoneWorld
 from generators.environments.world import WorldError
 from generators.generation.tasks.contract import Contract
@@ -40,6 +42,61 @@ def test_a_plan_reaches_the_goal_and_a_shorter_one_does_not(handset: PhoneWorld,
     handset.reset(task.start)
     perform(handset, task.plan[:-1])
     assert not evaluate(task.evaluator(), handset.state(), handset.answer)
+
+
+@pytest.mark.parametrize(
+    ("family", "seed"),
+    [("files.tidy", 1197), ("files.tidy", 4147), ("mixed.two_apps", 2150), ("mixed.two_apps", 3096)],
+)
+def test_parts_of_a_task_dont_stand_in_each_others_way(handset: PhoneWorld, family: str, seed: int) -> None:
+    """Drawn with no regard for it, two files got one name here, or a message went to a contact just deleted."""
+    task = make_task(family, seed)
+    assert task is not None and prove(handset, task)
+
+
+def test_sizes_are_said_as_they_are_shown(handset: PhoneWorld) -> None:
+    snapshot = make_snapshot(0)
+    sizes = [12, 999, *range(1000, 10_000, 50)]
+    one = next(i for i in snapshot["data"]["files"]["items"] if i["kind"] != "folder")
+    snapshot["data"]["files"]["items"] = [
+        {**one, "id": f"f{kb}", "name": f"{kb}.pdf", "parent": "", "size": kb} for kb in sizes
+    ]
+    handset.reset({"snapshot": snapshot, "open": "vesper://files"})
+    shown = [handset.call("where", f"item:f{kb}")["text"].partition(",")[0] for kb in sizes]
+    assert shown == [f"{kb}.pdf {size_words(kb)}" for kb in sizes]
+
+
+@pytest.mark.parametrize("family", ["calendar.ask", "calendar.ask_day", "files.ask"])
+def test_an_answer_that_lists_everything_fails(family: str) -> None:
+    for task in (task for seed in range(50, 90) if (task := make_task(family, seed))):
+        state, key = start_snapshot(task.start), task.plan[-2][1].split(":")[1]
+        if family == "files.ask":
+            items = [i for i in state["data"]["files"]["items"] if i["kind"] != "folder"]
+            lines = {i["id"]: f"{i['name']}: {size_words(i['size'])}" for i in items}
+            listed = [lines.values()]
+        else:
+            events = state["data"]["calendar"]["events"]
+            lines = {
+                e["id"]: f"{e['title']}: {day_words(e['day'])}, {e['start'].lstrip('0')} to {e['end']}" for e in events
+            }
+            listed = [lines.values(), [f"{e['day']} {e['start']}" for e in events]]
+        rule = task.evaluator()
+        assert evaluate(rule, state, task.plan[-1][1]) and evaluate(rule, state, lines[key]), task.goal
+        assert not any(evaluate(rule, state, "\n".join(everything)) for everything in listed), task.goal
+
+
+def test_an_order_counts_however_its_products_were_put_into_the_cart(handset: PhoneWorld) -> None:
+    task = make_task("shop.order_two", 50)
+    assert task is not None and prove(handset, task)
+    state = handset.state()
+    order = state["data"]["shop"]["orders"][-1]
+    first, second = order["items"]
+    for items, good in (
+        ([second, first], True), ([first], False), ([first, first], False), ([first, second, second], False),
+        ([first, {**second, "count": 9}], False),
+    ):  # fmt: skip
+        order["items"] = items
+        assert evaluate(task.evaluator(), state) is good, items
 
 
 def test_a_plan_that_stops_short_or_goal_that_holds_already_proves_nothing(handset: PhoneWorld) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,7 @@ from webapps import check_leaving, check_snapshot, check_tasks, open_or_skip
 from generators.environments.webapps.django_admin.tasks import expected_data, make_tasks
 from generators.environments.webapps.django_admin.world import open_django_admin
 from generators.environments.webapps.task import find
-from generators.environments.webapps.world import WebAppWorld
+from generators.environments.webapps.world import REST_S, WebAppWorld
 from pipelines.storage.images import read_image
 from schemas.actions import Click, Launch, Type, Wait
 
@@ -84,3 +85,7 @@ def test_a_window_that_the_app_opens_is_followed_and_left(world: WebAppWorld) ->
     world.act(Type("Peru"))
     click("button", "Save")
     assert world.path == "/library/book/add/" and "Window Author" in world.state()["data"]["authors"]
+    begun = time.monotonic()
+    world.act(Wait())
+    assert time.monotonic() - begun < REST_S / 2, "what the closed window had asked for isn't waited for"
+    assert set(world._cameras) <= {world.page}
