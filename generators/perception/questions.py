@@ -63,19 +63,19 @@ LESSONS = {
     for lesson in (
         Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.25, places=0.05, sizes=SMALL_SIZES,
                plain=True),
-        Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.06, captions=0.2, places=0.05, sizes=SMALL_SIZES),
-        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.08, captions=0.2,
+        Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.1, captions=0.2, places=0.05, sizes=SMALL_SIZES),
+        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.1, captions=0.2,
                places=0.05, sizes=SMALL_SIZES),
-        Lesson("words", TEXTS, (1, 4), refusals=0.06, captions=0.25, places=0.05, sizes=SMALL_SIZES),
-        Lesson("wide", (*TEXTS, ("icon", 3.0), ("shape", 2.0), ("widget", 1.0)), (2, 5), refusals=0.08, captions=0.2),
+        Lesson("words", TEXTS, (1, 4), refusals=0.1, captions=0.25, places=0.05, sizes=SMALL_SIZES),
+        Lesson("wide", (*TEXTS, ("icon", 3.0), ("shape", 2.0), ("widget", 1.0)), (2, 5), refusals=0.1, captions=0.2),
         Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.2,
                lists=0.03, places=0.05),
         Lesson("mixed", (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)), (5, 12), ("both", "colour", "shape"),
                refusals=0.12, captions=0.2, lists=0.05),
-        Lesson("acts", (*TEXTS, ("icon", 1.5), ("shape", 1.0), ("widget", 1.0)), (2, 8), refusals=0.08, captions=0.04,
+        Lesson("acts", (*TEXTS, ("icon", 1.5), ("shape", 1.0), ("widget", 1.0)), (2, 8), refusals=0.1, captions=0.04,
                acts=0.62, phrases=True),
         Lesson(LAYOUTS, (), (1, 1), refusals=0.12, captions=0.12, lists=0.02),
-        Lesson(WORLDS, (), (1, 1), refusals=0.08, captions=0.15, acts=0.37, phrases=True),
+        Lesson(WORLDS, (), (1, 1), refusals=0.1, captions=0.15, acts=0.37, phrases=True),
     )
 }  # fmt: skip
 """By name, from easy to hard."""

@@ -144,6 +144,8 @@ def test_the_curriculum_names_lessons_and_the_goals_are_sentences() -> None:
     from generators.perception.questions import LESSONS
 
     assert {name for phase in CURRICULUM for name in phase.lessons} <= set(LESSONS)
+    shares = {name: lesson.refusals for name, lesson in LESSONS.items() if name != "colour"}  # the first, of few names
+    assert all(0.1 <= share <= 0.15 for share in shares.values()), shares
     goals = goal_texts(1)
     assert len(goals) > 100
     assert all(goal.strip() for goal in goals)
