@@ -32,7 +32,16 @@ from quality.screens import Box, Element
 from schemas.actions import CallUser, Finished, Type, Wait
 
 JUDGE = "cleaning"
-VERSION = "cleaning-1-" + code_digest(("cleaning", "safety/credentials", "safety/personal_numbers", "evidence/pixels"))
+_CODE = (
+    "cleaning",
+    "evidence/pixels",
+    "evidence/samples",
+    "evidence/steps",
+    "evidence/words",
+    "safety/credentials",
+    "safety/personal_numbers",
+)
+VERSION = f"cleaning-1-{code_digest(_CODE)}"
 SAME_BOX = 0.9
 """Intersection over union from which two boxes are one place."""
 SAME_LIST = 0.9

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw
 
+from quality import cleaning
 from quality.cleaning import JUDGE, clean
 from quality.items import Part
 from quality.judges.rules import RulesJudge
@@ -187,3 +190,9 @@ def test_what_is_taken_out_is_rejected_once_and_never_judged(world, buttons) -> 
     refined = refine_part(found, verdicts, RulesJudge(), ProofRewriter())
     assert [reject.reason.split(":")[:2] for reject in refined.rejects] == [["discarded", " short_trace"]] * 2
     assert not any(row["episode_id"] == "idle" for row in refined.steps)
+
+
+def test_the_version_holds_all_that_cleaning_looks_with() -> None:
+    source = Path(cleaning.__file__).read_text(encoding="utf-8")
+    used = re.findall(r"^from quality\.((?:evidence|safety)\.\w+) import", source, re.MULTILINE)
+    assert len(used) > 4 and {name.replace(".", "/") for name in used} <= set(cleaning._CODE)
