@@ -33,7 +33,7 @@ KINDS = {
     "duplicate": "a duplicate of what is kept",
     "not_drawn": "packed, not drawn by the mixture's rates",
     "not_packed": "not packed yet",
-    "no_mixture": "packed, and there is no mixture",
+    "no_mixture": "packed, and there is no mixture of these shards yet",
 }
 """Kind of fate → what it means; the stages in the order of the graph."""
 
@@ -256,6 +256,8 @@ def quarantine_holds(row: Row, told: Mapping[str, object]) -> bool:
 def _after_gold(manifests: Manifests, world: World, items: list[Item], stop: str) -> dict[str, Fate]:
     """Fates of gold samples: left out of the shards, or of the mixture."""
     shards, mixture = world.get(SHARDS), world.get(MIXTURE)
+    if mixture is not None and shards is not None and mixture.inputs.get(SHARDS) != shards.version:
+        mixture = None  # of older shards: it says nothing of these
     here: list[Place] = []
     if shards is not None:
         all_places = places(manifests, frozenset(item.id for item in items), (SHARDS,))

@@ -15,6 +15,7 @@ from dagster_project.lineage.explain import explain
 from dagster_project.lineage.manifests import Manifests
 from pipelines.store import Store
 from pipelines.training_data.mixture import MixtureConfig, build_mixture
+from pipelines.training_data.shards import build_shards
 from quality.duplicates.dedup import DISPLACED
 from schemas.tables import Samples, Trajectories
 
@@ -131,6 +132,10 @@ def test_what_no_shards_were_made_of_yet_is_not_packed(store: Store, tmp_path: P
     safety = store.require("hygiene/safety")
     commit(store, "hygiene/safety", safety.inputs, {"quarantine": safety.read("quarantine").slice(1)})
     assert fate(store, unsafe) == "not_packed", "what barred it is gone, and shards wait to be built again"
+    build_shards(store, ["alpha", "beta"])
+    assert fate(store, new["sample_id"]) == "no_mixture", "that of the older shards knows nothing of it"
+    build_mixture(store)
+    assert fate(store, new["sample_id"]) in ("trained", "not_drawn")
 
 
 def test_only_navigation_goes_with_a_displaced_episode(store: Store, tmp_path: Path) -> None:
