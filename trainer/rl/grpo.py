@@ -96,6 +96,7 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     everyone = [reward for rewards in groups for reward in rewards if reward is not None]
     if not all(math.isfinite(reward) for reward in everyone):
         raise ValueError(f"advantages: expected finite rewards (None where lost), found {everyone[:64]}")
+    whole = _std(everyone) if config.scale_rewards == "batch" else 0.0
     for rewards in groups:
         known = [reward for reward in rewards if reward is not None]
         if len(known) < 2 or max(known) - min(known) < 1e-8:
@@ -105,7 +106,7 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
             live.append([False] * len(rewards))
             continue
         mean = math.fsum(known) / len(known)
-        std = _std(known if config.scale_rewards == "group" else everyone)
+        std = _std(known) if config.scale_rewards == "group" else whole
         scale = 1.0 if config.scale_rewards == "none" else max(std, config.std_floor) + config.advantage_epsilon
         values.append([0.0 if reward is None else (reward - mean) / scale for reward in rewards])
         live.append([reward is not None for reward in rewards])
