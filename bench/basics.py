@@ -40,8 +40,14 @@ def action_text(count: int) -> dict[str, Any]:
         return [format(parse(text)) for text in texts]
 
     assert vectorised().to_pylist() == row_wise() == texts
-    return result("action text, parse and format", count / cpu(vectorised), "rows/s per core",
-                  "one Python object a row", count / cpu(row_wise, 1), digits=0)  # fmt: skip
+    return result(
+        "action text, parse and format",
+        count / cpu(vectorised),
+        "rows/s per core",
+        "one Python object a row",
+        count / cpu(row_wise, 1),
+        digits=0,
+    )
 
 
 def definitions() -> dict[str, Any]:

@@ -88,13 +88,16 @@ def corpus(f: Mapping[str, float], said: Assumptions, tokens: float) -> list[Lin
         "unify, rows": ("rows / rows a second, nested", rows / f["rows unified, nested"]),
         "unify, pictures": (
             "pictures x pixels / pixels a second",
-            rows * f["pictures a native row"] * said.picture_width * said.picture_height / f["pixels verified"]),
+            rows * f["pictures a native row"] * said.picture_width * said.picture_height / f["pixels verified"],
+        ),
         "rules judge and refinement": ("rows / rows a second", rows / f["rows judged by rules and refined"]),
         "duplicates": ("samples / items a second", samples / f["items deduplicated, embedding included"]),
         "contamination and scan": (
-            "samples / samples a second", samples / f["samples checked for contamination and scanned"]),
+            "samples / samples a second",
+            samples / f["samples checked for contamination and scanned"],
+        ),
         "packing": ("samples / samples a second", samples / f["samples packed"]),
-    }  # fmt: skip
+    }
     told = [
         ("training samples", samples, "samples", f"tokens / epochs / ({text:.0f} of text + {picture} of a picture)"),
         ("native rows", rows, "rows", "samples / samples a row"),
@@ -105,10 +108,14 @@ def corpus(f: Mapping[str, float], said: Assumptions, tokens: float) -> list[Lin
         ("its GPUs, if served here", _served(said, requests * prompt, reply), "GPU-hours", "tokens / tokens a second"),
         ("mid-training", _trained(said, tokens), "GPU-hours", "6 x parameters x tokens / (peak x MFU)"),
         ("screens", screens, "bytes", "pictures x pixels x bytes a pixel"),
-        ("tables (unified, verdicts, gold)", rows * f["bytes of tables a native row"] * said.copies, "bytes",
-         "rows x bytes a row x copies"),
+        (
+            "tables (unified, verdicts, gold)",
+            rows * f["bytes of tables a native row"] * said.copies,
+            "bytes",
+            "rows x bytes a row x copies",
+        ),
         ("shards", shards * said.copies, "bytes", "screens x bytes a byte x copies"),
-    ]  # fmt: skip
+    ]
     return [Line("corpus", *one) for one in told]
 
 
@@ -126,18 +133,26 @@ def rollouts(f: Mapping[str, float], said: Assumptions, trajectories: float) -> 
         ("tasks executed", executed, "tasks", "trajectories x tasks a verified one x attempts"),
         ("turns", turns, "turns", "tasks x turns a task"),
         ("devices", turns * said.turn_s / 3600, "device-hours", "turns x seconds a turn"),
-        ("proposing, environments, verdicts", executed * f["cores' seconds a task, proposing to verdict"] / 3600,
-         "core-hours", "tasks x seconds a task"),
+        (
+            "proposing, environments, verdicts",
+            executed * f["cores' seconds a task, proposing to verdict"] / 3600,
+            "core-hours",
+            "tasks x seconds a task",
+        ),
         ("policy's prompt tokens", turns * context, "policy tokens", f"turns x {context:.0f}"),
         ("policy's reply tokens", written, "policy tokens", "turns x tokens a reply"),
         ("policy", _served(said, turns * context, written), "GPU-hours", "tokens / tokens a second"),
         ("judge's prompt tokens", requests * prompt, "judge tokens", f"turns x requests a row x {prompt:.0f}"),
         ("judge's reply tokens", reply, "judge tokens", "requests x tokens a reply"),
         ("judge", _served(said, requests * prompt, reply), "GPU-hours", "tokens / tokens a second"),
-        ("RL's training", _trained(said, learned), "GPU-hours",
-         "6 x parameters x tokens of verified turns x passes / (peak x MFU)"),
+        (
+            "RL's training",
+            _trained(said, learned),
+            "GPU-hours",
+            "6 x parameters x tokens of verified turns x passes / (peak x MFU)",
+        ),
         ("screens", turns * _picture_bytes(f, said), "bytes", "turns x pixels x bytes a pixel"),
-    ]  # fmt: skip
+    ]
     return [Line("trajectories", *one) for one in told]
 
 
@@ -189,8 +204,10 @@ def page(figures: Mapping[str, Any], said: Assumptions, tokens: float, trajector
         out += [f"| {one.what} | {_told(one.value, one.unit)} | {one.how} |" for one in lines if one.of == of] + [""]
     out += ["## Sums", "", "| what | corpus | trajectories | both |", "|---|---:|---:|---:|"]
     for unit in ("core-hours", "GPU-hours", "judge tokens", "device-hours", "bytes"):
-        sums = [sum(one.value for one in lines if one.unit == unit and one.of in of)
-                for of in (("corpus",), ("trajectories",), ("corpus", "trajectories"))]  # fmt: skip
+        sums = [
+            sum(one.value for one in lines if one.unit == unit and one.of in of)
+            for of in (("corpus",), ("trajectories",), ("corpus", "trajectories"))
+        ]
         out.append(f"| {'disk' if unit == 'bytes' else unit} | {' | '.join(_told(one, unit) for one in sums)} |")
     out += [
         "",
@@ -250,8 +267,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--trajectories", type=float, default=30_000, help="verified ones (30000)")
     parser.add_argument("--out", type=Path, default=PAGE, help="where the page goes (docs/capacity.md)")
     for one in fields(Assumptions):
-        parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default,
-                            help=one.metadata["what"].replace("%", "%%"))  # fmt: skip
+        parser.add_argument(
+            f"--{one.name.replace('_', '-')}",
+            type=type(one.default),
+            default=one.default,
+            help=one.metadata["what"].replace("%", "%%"),
+        )
     parser.add_argument("--home", type=Path, default=Path(".vesper"), help="measure: a store that `make demo` filled")
     parser.add_argument("--rounds", type=Path, help="measure: a store with rounds of the generation loop (the same)")
     parser.add_argument("--report", type=Path, default=Path("report.json"), help="measure: of that demo")

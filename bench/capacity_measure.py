@@ -33,17 +33,27 @@ def measure(home: Path, rounds: Path, report: Path, generation: Path, results: P
         return float(next(line["value"] for line in said["results"] if line["name"].startswith(name)))
 
     bench, loop_bench = "make bench, bench/results.json", "bench/generation.py, six rounds"
-    tables = sum(entry.bytes for group in ("unified", "verdicts", "gold") for manifest in _current(store, group)
-                 for entry in manifest.files)  # fmt: skip
+    tables = sum(
+        entry.bytes
+        for group in ("unified", "verdicts", "gold")
+        for manifest in _current(store, group)
+        for entry in manifest.files
+    )
     found: dict[str, tuple[float, str, str]] = {
         "rows unified, flat": (rate("unify, flat"), "rows a core-second", bench),
         "rows unified, nested": (rate("unify, nested"), "rows a core-second", bench),
         "pixels verified": (_pixels_verified(home), "pixels a core-second, decoded whole and hashed twice", made),
         "rows judged by rules and refined": (rows / stage("verdicts/", "gold/"), "rows a core-second", demo),
         "items deduplicated, embedding included": (
-            duplicates.counts["items"] / stage("hygiene/duplicates"), "items a core-second", demo),
+            duplicates.counts["items"] / stage("hygiene/duplicates"),
+            "items a core-second",
+            demo,
+        ),
         "samples checked for contamination and scanned": (
-            samples / stage("hygiene/contamination", "hygiene/shard_scan"), "samples a core-second", demo),
+            samples / stage("hygiene/contamination", "hygiene/shard_scan"),
+            "samples a core-second",
+            demo,
+        ),
         "samples packed": (packed / stage("mid_training/shards"), "samples a core-second", demo),
         "training samples a native row": (samples / rows, "samples", made),
         "text tokens a sample": (_text_tokens(store), "tokens, pictures not counted", made),
@@ -51,16 +61,26 @@ def measure(home: Path, rounds: Path, report: Path, generation: Path, results: P
         "bytes a picture's pixel": (sum(pictures) / area, "bytes", made),
         "bytes of tables a native row": (tables / rows, "bytes", made),
         "bytes of shards a byte of pictures": (
-            sum(entry.bytes for entry in shards.files) / sum(pictures), "bytes", made),
+            sum(entry.bytes for entry in shards.files) / sum(pictures),
+            "bytes",
+            made,
+        ),
         "tasks executed for a verified trajectory": (
-            executed / sum(entry["verified"] for entry in loop), "tasks", loop_bench),
+            executed / sum(entry["verified"] for entry in loop),
+            "tasks",
+            loop_bench,
+        ),
         "cores' seconds a task, proposing to verdict": (
-            sum(entry["seconds"] for entry in loop) / executed, "seconds", loop_bench),
+            sum(entry["seconds"] for entry in loop) / executed,
+            "seconds",
+            loop_bench,
+        ),
         "turns a task": _turns(Store(rounds)),
         **_judge(home),
-    }  # fmt: skip
-    days = {path: datetime.date.fromtimestamp(path.stat().st_mtime).isoformat()
-            for path in (report, generation, results)}  # fmt: skip
+    }
+    days = {
+        path: datetime.date.fromtimestamp(path.stat().st_mtime).isoformat() for path in (report, generation, results)
+    }
     of = {bench: results, loop_bench: generation}
     return {
         name: {"value": float(f"{value:.6g}"), "unit": unit, "where": where, "date": days[of.get(where, report)]}
@@ -117,8 +137,10 @@ def _text_tokens(store: Any) -> float:
 
 def _turns(store: Any) -> tuple[float, str, str]:
     """Turns of an execution, from the rounds that the store holds."""
-    rounds = [store.current(f"generation/trajectories/{path.name}")
-              for path in sorted((store.home / "assets" / "generation" / "trajectories").glob("round_*"))]  # fmt: skip
+    rounds = [
+        store.current(f"generation/trajectories/{path.name}")
+        for path in sorted((store.home / "assets" / "generation" / "trajectories").glob("round_*"))
+    ]
     counts = [manifest.counts for manifest in rounds if manifest is not None]
     if not counts:
         raise SystemExit("capacity: expected rounds of the generation loop in the store, found none (a demo runs two)")

@@ -86,8 +86,14 @@ def _seeded(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     yield _less(what, "CPU s", ours["seconds"], f"FAISS flat, scaled from {queries:,} queries", whole)
     yield _less(f"{what}, memory", "MiB", ours["mib"], f"FAISS flat, {queries:,} queries", brute["mib"])
     recall = len(np.intersect1d(mine, brute["pairs"])) / max(len(brute["pairs"]), 1)
-    yield result(f"{what}, recall on {queries:,} queries, {len(brute['pairs']):,} neighbours", recall, "recall",
-                 "brute force", 1.0, digits=6)  # fmt: skip
+    yield result(
+        f"{what}, recall on {queries:,} queries, {len(brute['pairs']):,} neighbours",
+        recall,
+        "recall",
+        "brute force",
+        1.0,
+        digits=6,
+    )
 
 
 def _less(name: str, unit: str, ours: float, peer: str, theirs: float) -> dict[str, Any]:
@@ -130,8 +136,13 @@ def _search(kind: str, vectors: Path, threshold: float) -> dict[str, Any]:
     if kind == "semhash":
         script = [str(_peer_python()), str(Path(__file__).with_name("dedup_semhash.py"))]
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    done = subprocess.run([*script, kind, str(vectors), str(threshold), str(out)], env={**os.environ, **one}, text=True,
-                          stdout=subprocess.PIPE, check=True)  # fmt: skip
+    done = subprocess.run(
+        [*script, kind, str(vectors), str(threshold), str(out)],
+        env={**os.environ, **one},
+        text=True,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     return {**json.loads(done.stdout.splitlines()[-1]), "pairs": np.load(out)}
 
 

@@ -121,11 +121,18 @@ def _idle(count: int) -> Iterator[dict[str, Any]]:
     if not spoken == standing == each * ENDS:
         raise AssertionError(f"idle connections: {each * ENDS} wanted, {standing:g} stood, {spoken} answered")
     grown = sum(after) - sum(before)
-    yield result(f"gateway, idle connections held over {NODES} nodes, all alive", spoken, "connections",
-                 "wanted", each * ENDS, digits=0)  # fmt: skip
+    yield result(
+        f"gateway, idle connections held over {NODES} nodes, all alive",
+        spoken,
+        "connections",
+        "wanted",
+        each * ENDS,
+        digits=0,
+    )
     bare = _bare_memory(each)
-    yield result("gateway, memory per idle connection", grown / spoken, "bytes", "bare asyncio streams relay", bare,
-                 digits=0)  # fmt: skip
+    yield result(
+        "gateway, memory per idle connection", grown / spoken, "bytes", "bare asyncio streams relay", bare, digits=0
+    )
     print(f"  ({connected_s:.1f} s to connect, held {held_s:.1f} s)", file=sys.stderr)
 
 
@@ -170,10 +177,22 @@ def _allocation(count: int) -> Iterator[dict[str, Any]]:
             gateway.stop()
     for name, at in (("p50", 49), ("p99", 98)):
         what = f"{name}, {DEVICES} devices, synchronous=NORMAL"
-        yield result(f"lease allocation {what}", _cut(core, at) / 1000, "ms", "bare SQLite commit",
-                     _cut(bare, at) / 1000, digits=3)  # fmt: skip
-        yield result(f"lease allocation over HTTP {what}", _cut(served, at) / 1000, "ms", "empty answer over HTTP",
-                     _cut(empty, at) / 1000, digits=3)  # fmt: skip
+        yield result(
+            f"lease allocation {what}",
+            _cut(core, at) / 1000,
+            "ms",
+            "bare SQLite commit",
+            _cut(bare, at) / 1000,
+            digits=3,
+        )
+        yield result(
+            f"lease allocation over HTTP {what}",
+            _cut(served, at) / 1000,
+            "ms",
+            "empty answer over HTTP",
+            _cut(empty, at) / 1000,
+            digits=3,
+        )
 
 
 def _commits(path: Path, count: int) -> list[float]:

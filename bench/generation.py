@@ -39,9 +39,7 @@ def main() -> int:
     import pipelines  # noqa: F401 - before Arrow loads: it sets up the allocator
     from generators.generation.loop import LoopConfig
 
-    config = LoopConfig(
-        targets=options.targets, tasks=options.tasks, error_rate=options.error_rate, seed=options.seed
-    )  # fmt: skip
+    config = LoopConfig(targets=options.targets, tasks=options.tasks, error_rate=options.error_rate, seed=options.seed)
     with tempfile.TemporaryDirectory() as folder:
         home = options.home or Path(folder)
         made = {
@@ -64,9 +62,13 @@ def loop(home: Path, config: Any, rounds: int, probes: int = 0) -> list[dict[str
         began = time.monotonic()
         made = run_round(store, number, config)
         hours = made.counts["device hours"]
-        row = {"round": number, **made.counts, **alone(store, made, config),
-               "coverage before": store.require(f"{CATALOGUE}/{round_name(number)}").counts["coverage"],
-               "verified a device-hour": round(made.counts["verified"] / hours, 1) if hours else None}  # fmt: skip
+        row = {
+            "round": number,
+            **made.counts,
+            **alone(store, made, config),
+            "coverage before": store.require(f"{CATALOGUE}/{round_name(number)}").counts["coverage"],
+            "verified a device-hour": round(made.counts["verified"] / hours, 1) if hours else None,
+        }
         if probes:
             row["probe success"] = probe(store, config, probes, number)
         row["seconds"] = round(time.monotonic() - began, 1)
@@ -105,8 +107,9 @@ def probe(store: Any, config: Any, count: int, number: int) -> float:
         if contract is not None and ground.shortest(contract):
             chosen[contract.task_id] = contract
     with Journal(store.home / "generation" / "journals", f"probe-{number:03d}") as journal:
-        done = run_all(list(chosen.values()), LocalPool(), embedded_policies(config), journal, store=store,
-                       seeds=(1000 + number,))  # fmt: skip
+        done = run_all(
+            list(chosen.values()), LocalPool(), embedded_policies(config), journal, store=store, seeds=(1000 + number,)
+        )
     right = sum(ground.true(one.contract, one.end_state, one.answer) for one in done)
     return round(right / len(done), 4)
 

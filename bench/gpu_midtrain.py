@@ -31,10 +31,24 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 WARM_UP = 3
 """Steps that are not counted."""
-PUBLISHED = {"steps": 12, "max_length": 8192, "picture": (1280, 704), "threads": 8, "replies": 64, "reply_tokens": 128,
-             "micro_batch": 8}  # fmt: skip
-NANO = {"steps": 5, "max_length": 512, "picture": (224, 160), "threads": 1, "replies": 16, "reply_tokens": 16,
-        "micro_batch": 8}  # fmt: skip
+PUBLISHED = {
+    "steps": 12,
+    "max_length": 8192,
+    "picture": (1280, 704),
+    "threads": 8,
+    "replies": 64,
+    "reply_tokens": 128,
+    "micro_batch": 8,
+}
+NANO = {
+    "steps": 5,
+    "max_length": 512,
+    "picture": (224, 160),
+    "threads": 1,
+    "replies": 16,
+    "reply_tokens": 16,
+    "micro_batch": 8,
+}
 """What a preset is measured with unless the command says otherwise."""
 
 
@@ -62,14 +76,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(options, name) is None:
             setattr(options, name, value)
     if options.steps <= WARM_UP or options.group < 2 or options.replies % options.group:
-        print(f"gpu_midtrain: expected --steps above {WARM_UP}, --group of at least 2 and --replies in whole groups, "
-              f"found {options.steps}, {options.group} and {options.replies}", file=sys.stderr)  # fmt: skip
+        print(
+            f"gpu_midtrain: expected --steps above {WARM_UP}, --group of at least 2 and --replies in whole groups, "
+            f"found {options.steps}, {options.group} and {options.replies}",
+            file=sys.stderr,
+        )
         return 2
     import torch
 
     if options.device == "cuda" and not torch.cuda.is_available():
-        print("gpu_midtrain: expected a CUDA device, found none; run it on a machine with a GPU, or say --device cpu",
-              file=sys.stderr)  # fmt: skip
+        print(
+            "gpu_midtrain: expected a CUDA device, found none; run it on a machine with a GPU, or say --device cpu",
+            file=sys.stderr,
+        )
         return 2
     from trainer.runtime.parallel import launched
 
@@ -109,12 +128,19 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
     source = Screens(tuple(options.picture))
     model, processor = model_of(options, device)
     config = MidtrainConfig(
-        max_steps=options.steps, batch_size=options.sequences * world, warmup_steps=0, learning_rate=1e-5,
-        sigma=(0.0, 0.0), threads=options.threads, packing=True, max_length=options.max_length, packing_window=128,
+        max_steps=options.steps,
+        batch_size=options.sequences * world,
+        warmup_steps=0,
+        learning_rate=1e-5,
+        sigma=(0.0, 0.0),
+        threads=options.threads,
+        packing=True,
+        max_length=options.max_length,
+        packing_window=128,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
         router_aux_loss_coef=OF_PRESET.get(options.preset, {}).get("midtrain", {}).get("router_aux_loss_coef", 0.0),
-    )  # fmt: skip
+    )
     lengths = [processor.length(source.row(index)) for index in range(8)]
     flops = flops_per_token(model.config, processor, [source.row(index) for index in range(8)])
     events: list[dict[str, Any]] = []
@@ -126,16 +152,21 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
         return {}
     speed = statistics.median(event["tokens_per_s"] for event in steps)
     return {
-        "preset": options.preset, "layers": model.config.text_config.num_hidden_layers, "ranks": world,
-        "device": torch.cuda.get_device_name() if on_gpu else "cpu", "torch": torch.__version__,
-        "tokens_per_step": statistics.median(event["tokens"] for event in steps), "tokens_per_s": round(speed, 1),
+        "preset": options.preset,
+        "layers": model.config.text_config.num_hidden_layers,
+        "ranks": world,
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "torch": torch.__version__,
+        "tokens_per_step": statistics.median(event["tokens"] for event in steps),
+        "tokens_per_s": round(speed, 1),
         "packing_fill": round(statistics.mean(event["fill"] for event in steps), 4),
-        "tokens_per_sample": statistics.mean(lengths), "flops_per_token": round(flops),
+        "tokens_per_sample": statistics.mean(lengths),
+        "flops_per_token": round(flops),
         "mfu": round(speed * flops / (world * options.peak_tflops * 1e12), 4) if on_gpu else None,
         "peak_memory_gib": _peak_gib(on_gpu),
         "attention": model.model.language_model.config._attn_implementation,
         "gradient_checkpointing": options.gradient_checkpointing,
-    }  # fmt: skip
+    }
 
 
 def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str, Any]:
@@ -146,8 +177,12 @@ def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str
 
     model, processor = model_of(options, device)
     grpo = GrpoConfig(beta=options.beta, max_completion_length=options.reply_tokens)
-    config = LearnerConfig(grpo=grpo, learning_rate=1e-6, micro_batch=options.micro_batch,
-                           gradient_checkpointing=options.gradient_checkpointing)  # fmt: skip
+    config = LearnerConfig(
+        grpo=grpo,
+        learning_rate=1e-6,
+        micro_batch=options.micro_batch,
+        gradient_checkpointing=options.gradient_checkpointing,
+    )
     source, guess = Screens(tuple(options.picture)), -math.log(model.config.text_config.vocab_size)
     on_gpu = options.device == "cuda"
     _forget_peak(on_gpu)
@@ -161,10 +196,15 @@ def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str
             rows = [source.row(step * options.replies + screen) for screen in range(options.replies // options.group)]
             answers = [processor.answer(row["answer"]) for row in rows]
             replies = [
-                Reply(rows[place], (answers[place] * options.reply_tokens)[: options.reply_tokens],
-                      [guess] * options.reply_tokens, place * options.group + member)
-                for place in range(len(rows)) for member in range(options.group)
-            ]  # fmt: skip
+                Reply(
+                    rows[place],
+                    (answers[place] * options.reply_tokens)[: options.reply_tokens],
+                    [guess] * options.reply_tokens,
+                    place * options.group + member,
+                )
+                for place in range(len(rows))
+                for member in range(options.group)
+            ]
             advantages = group_advantages([[float(m % 2) for m in range(options.group)] for _ in rows], grpo)
             prompts = [processor.length(row) - len(answer) for row, answer in zip(rows, answers, strict=True)]
             tokens = sum(options.group * (prompt + options.reply_tokens) for prompt in prompts)
@@ -178,10 +218,16 @@ def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str
         learner.close()
     middle = statistics.median(seconds[WARM_UP:])
     return {
-        "seconds": round(middle, 4), "tokens": tokens, "tokens_per_s": round(tokens / middle, 1),
-        "peak_memory_gib": _peak_gib(on_gpu), "replies": options.replies, "reply_tokens": options.reply_tokens,
-        "micro_batch": options.micro_batch, "reference": options.beta > 0, "grad_norm": figures["grad_norm"],
-    }  # fmt: skip
+        "seconds": round(middle, 4),
+        "tokens": tokens,
+        "tokens_per_s": round(tokens / middle, 1),
+        "peak_memory_gib": _peak_gib(on_gpu),
+        "replies": options.replies,
+        "reply_tokens": options.reply_tokens,
+        "micro_batch": options.micro_batch,
+        "reference": options.beta > 0,
+        "grad_norm": figures["grad_norm"],
+    }
 
 
 def _forget_peak(on_gpu: bool) -> None:
@@ -245,10 +291,13 @@ class Screens:
         point = (left * 1000 // columns, top * 1000 // rows)
         history = [(i + 1, f"Click(box=({i},{i}))") for i in range(position % 12)]
         return {
-            "sample_id": f"{position:032x}", "objective": "navigation", "platform": "web",
-            "images": [Picture(str(position), pixels)], "answer": reply_text(Click(point), "web"),
+            "sample_id": f"{position:032x}",
+            "objective": "navigation",
+            "platform": "web",
+            "images": [Picture(str(position), pixels)],
+            "answer": reply_text(Click(point), "web"),
             "messages": messages("navigation", navigation_text("Click the coloured box.", history)),
-        }  # fmt: skip
+        }
 
     def rows(self, start: int) -> Iterator[dict[str, Any]]:
         """See `trainer.midtrain.RowSource`."""

@@ -37,13 +37,25 @@ def trainer_of(folder: Path, rewards: list[float], group: int, options: dict[str
         return {"prompt_ids": [[1, 2]] * count, "completion_ids": kept, "logprobs": [[0.0] * len(ids) for ids in kept]}
 
     settings = GRPOConfig(
-        output_dir=str(folder / "trl"), use_cpu=True, bf16=False, report_to=[], disable_tqdm=True, temperature=1.0,
-        per_device_train_batch_size=count, num_generations=group, use_bias_correction_kl=False, **options,
-    )  # fmt: skip
+        output_dir=str(folder / "trl"),
+        use_cpu=True,
+        bf16=False,
+        report_to=[],
+        disable_tqdm=True,
+        temperature=1.0,
+        per_device_train_batch_size=count,
+        num_generations=group,
+        use_bias_correction_kl=False,
+        **options,
+    )
     return GRPOTrainer(
-        model=model, args=settings, processing_class=tokenizer, rollout_func=replies,
-        reward_funcs=lambda completions, **_: rewards, train_dataset=Dataset.from_dict({"prompt": ["x"] * count}),
-    )  # fmt: skip
+        model=model,
+        args=settings,
+        processing_class=tokenizer,
+        rollout_func=replies,
+        reward_funcs=lambda completions, **_: rewards,
+        train_dataset=Dataset.from_dict({"prompt": ["x"] * count}),
+    )
 
 
 def computed(folder: Path, name: str, case: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -54,8 +66,12 @@ def computed(folder: Path, name: str, case: dict[str, Any]) -> dict[str, torch.T
     trainer.model.train()
     scored = trainer._generate_and_score_completions([{"prompt": "x"}] * len(flat))
     batch = load_file(folder / "batch.safetensors")
-    pictures = {"pixel_values": batch["pixel_values"], "image_grid_thw": batch["image_grid_thw"],
-                "mm_token_type_ids": batch["mm_token_type_ids"], "num_images": [1] * len(flat)}  # fmt: skip
+    pictures = {
+        "pixel_values": batch["pixel_values"],
+        "image_grid_thw": batch["image_grid_thw"],
+        "mm_token_type_ids": batch["mm_token_type_ids"],
+        "num_images": [1] * len(flat),
+    }
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
     attention = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
     with torch.no_grad():
@@ -63,10 +79,17 @@ def computed(folder: Path, name: str, case: dict[str, Any]) -> dict[str, torch.T
             trainer.ref_model, ids, attention, batch["completion_ids"].shape[1], **pictures
         )
     inputs = {key: batch[key] for key in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")}
-    loss = trainer.compute_loss(trainer.model, {
-        **inputs, **pictures, "advantages": scored["advantages"], "old_per_token_logps": batch["old"],
-        "ref_per_token_logps": reference, "num_items_in_batch": batch["completion_mask"].sum(),
-    })  # fmt: skip
+    loss = trainer.compute_loss(
+        trainer.model,
+        {
+            **inputs,
+            **pictures,
+            "advantages": scored["advantages"],
+            "old_per_token_logps": batch["old"],
+            "ref_per_token_logps": reference,
+            "num_items_in_batch": batch["completion_mask"].sum(),
+        },
+    )
     loss.backward()
     found = {"advantages": scored["advantages"], "reference": reference, "loss": loss.detach().reshape(1)}
     for metric in ("kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "entropy"):

@@ -57,16 +57,29 @@ def rows(count: int = 1_000_000, subset: int = SUBSET) -> list[dict[str, Any]]:
         if not np.array_equal(expected, theirs):
             raise AssertionError(f"{peer}: {len(theirs)} pairs, ours {len(expected)}")
         total = took * (len(part) / slice_rows) / 2 * scale  # each pair once
-        found.append(result(f"near-duplicate search over {count:.0e} screenshot hashes{beside}", seconds, "s",
-                            f"{peer}, one thread, scaled from {len(part):,}", total))  # fmt: skip
+        found.append(
+            result(
+                f"near-duplicate search over {count:.0e} screenshot hashes{beside}",
+                seconds,
+                "s",
+                f"{peer}, one thread, scaled from {len(part):,}",
+                total,
+            )
+        )
     return found
 
 
 def result(name: str, seconds: float, unit: str, peer: str, peer_seconds: float) -> dict[str, Any]:
     """One line of results.json; less is better, so the ratio is the peer's seconds over ours."""
-    return {"name": name.replace("e+06", "e6").replace("e+05", "e5").replace("e+04", "e4"), "value": round(seconds, 2),
-            "unit": unit, "peer": peer, "peer_value": round(peer_seconds, 2),
-            "ratio": round(peer_seconds / seconds, 2), "command": COMMAND}  # fmt: skip
+    return {
+        "name": name.replace("e+06", "e6").replace("e+05", "e5").replace("e+04", "e4"),
+        "value": round(seconds, 2),
+        "unit": unit,
+        "peer": peer,
+        "peer_value": round(peer_seconds, 2),
+        "ratio": round(peer_seconds / seconds, 2),
+        "command": COMMAND,
+    }
 
 
 def _timed(function: Callable[[], Any]) -> tuple[float, Any]:

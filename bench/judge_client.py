@@ -35,8 +35,9 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
         for turn in range(1 if small > 1 else ROUNDS):
             bare = max(bare, count / _bare(url, count))
             ours = max(ours, count / _ours(url, count, turn))
-    yield result(f"judge client, {CONCURRENCY} in flight, 0.2 s a request", ours, "requests/s",
-                 "bare openai client loop", bare)  # fmt: skip
+    yield result(
+        f"judge client, {CONCURRENCY} in flight, 0.2 s a request", ours, "requests/s", "bare openai client loop", bare
+    )
 
 
 @contextlib.contextmanager
@@ -84,9 +85,12 @@ def _bare(url: str, count: int) -> float:
     def ask(request: Any) -> str:
         schema = {"name": "answer", "schema": request.json_schema(), "strict": True}
         reply: Any = client.chat.completions.create(
-            model="m", temperature=0, max_tokens=400, response_format={"type": "json_schema", "json_schema": schema},
+            model="m",
+            temperature=0,
+            max_tokens=400,
+            response_format={"type": "json_schema", "json_schema": schema},
             messages=[{"role": "system", "content": request.system}, {"role": "user", "content": request.text}],
-        )  # type: ignore[call-overload] # fmt: skip
+        )  # type: ignore[call-overload]
         return str(reply.choices[0].message.content)
 
     requests = _requests(count)

@@ -70,18 +70,24 @@ def _table(rows: int, rng: np.random.Generator, of: np.ndarray) -> Any:
     return pa.table(
         {
             "episode_id": np.repeat(rng.integers(10**18, 9 * 10**18, episodes).astype(str), STEPS),
-            "step_id": np.tile(np.arange(STEPS), episodes), "episode_length": np.full(rows, STEPS),
+            "step_id": np.tile(np.arange(STEPS), episodes),
+            "episode_length": np.full(rows, STEPS),
             "goal_info": np.repeat(of[rng.integers(0, len(of), episodes)], STEPS),
-            "android_api_level": np.full(rows, 31), "current_activity": _APPS[rng.integers(0, 2, rows)],
+            "android_api_level": np.full(rows, 31),
+            "current_activity": _APPS[rng.integers(0, 2, rows)],
             "device_type": np.repeat(np.array(["PIXEL_3", "PIXEL_4", "pixel_5"])[rng.integers(0, 3, episodes)], STEPS),
-            "image/height": np.full(rows, 1080), "image/width": np.full(rows, 540), "image/channels": np.full(rows, 3),
+            "image/height": np.full(rows, 1080),
+            "image/width": np.full(rows, 540),
+            "image/channels": np.full(rows, 3),
             "image/ui_annotations_positions": lists(boxes.astype(np.float32).ravel(), 4 * ELEMENTS),
             "image/ui_annotations_text": lists(_WORDS[rng.integers(0, len(_WORDS), many)], ELEMENTS),
             "image/ui_annotations_ui_types": lists(_KINDS[rng.integers(0, len(_KINDS), many)], ELEMENTS),
-            "results/action_type": codes, "results/type_action": typed,
-            "results/yx_touch": lists(touch.ravel(), 2), "results/yx_lift": lists(lift.ravel(), 2),
+            "results/action_type": codes,
+            "results/type_action": typed,
+            "results/yx_touch": lists(touch.ravel(), 2),
+            "results/yx_lift": lists(lift.ravel(), 2),
         }
-    )  # fmt: skip
+    )
 
 
 def nested(folder: Path, episodes: int, seed: int = 0) -> int:
@@ -103,14 +109,21 @@ def _step(rng: np.random.Generator, name: str, stem: str, number: int) -> dict[s
     lift = touch if rng.random() < 0.7 or code != 4 else rng.random(2).round(6).tolist()
     boxes = rng.integers(0, 200, (ELEMENTS, 4)).tolist()
     return {
-        "episode_id": name, "episode_length": STEPS, "step_id": number,
+        "episode_id": name,
+        "episode_length": STEPS,
+        "step_id": number,
         "instruction": f"Open app {name}, look for the settings and switch on dark mode",
-        "ui_positions": json.dumps(boxes), "ui_text": json.dumps(["Settings"] * ELEMENTS),
-        "ui_types": json.dumps(["TEXT"] * ELEMENTS), "result_action_type": code,
-        "result_action_text": "dark mode" if code == 3 else "", "result_touch_yx": json.dumps(touch),
-        "result_lift_yx": json.dumps(lift), "image_path": f"general/{stem}/{stem}_{number}.png",
+        "ui_positions": json.dumps(boxes),
+        "ui_text": json.dumps(["Settings"] * ELEMENTS),
+        "ui_types": json.dumps(["TEXT"] * ELEMENTS),
+        "result_action_type": code,
+        "result_action_text": "dark mode" if code == 3 else "",
+        "result_touch_yx": json.dumps(touch),
+        "result_lift_yx": json.dumps(lift),
+        "image_path": f"general/{stem}/{stem}_{number}.png",
         "image_full_path": f"android-in-the-wild/aitw_with_gpt/train/general/{stem}/{stem}_{number}.png",
         "coat_screen_desc": "This is a screenshot of the home screen of a phone. It shows icons and a search bar.",
         "coat_action_think": "The settings are not in view, so the list of apps has to be opened by swiping up first.",
-        "coat_action_desc": "scroll up", "coat_action_result": "By doing so, all apps will be shown on the screen.",
-    }  # fmt: skip
+        "coat_action_desc": "scroll up",
+        "coat_action_result": "By doing so, all apps will be shown on the screen.",
+    }

@@ -192,10 +192,14 @@ class Nights:
         made = answer(self.store, ANSWERED)
         print(f"night {number}: {made} answers of people", flush=True)
         self.house.wait(
-            lambda: any(run["status"] == "SUCCESS" and run["creationTime"] >= since
-                        for run in self.house.runs("promote_human_verdicts")),
-            300, "the promotion of people's answers", self.parts.look,
-        )  # fmt: skip
+            lambda: any(
+                run["status"] == "SUCCESS" and run["creationTime"] >= since
+                for run in self.house.runs("promote_human_verdicts")
+            ),
+            300,
+            "the promotion of people's answers",
+            self.parts.look,
+        )
         return self.judge.asked.total() - asked
 
     def _night(self, number: int, seeds: Sequence[int], promoted: int) -> None:
@@ -224,13 +228,22 @@ class Nights:
         rows = figures.rows_of(self.store)
         spent = figures.cost(before, after, self.house.home)
         runs = [run for run in self.house.runs() if run["creationTime"] >= since]
-        self.told.append({
-            "night": number, "seconds": time.monotonic() - began, "rows": rows, "changed": (rows - self.rows) / rows,
-            "cost": spent, "judge_asked_about_promoted": promoted, "killed": kills.done if kills else [],
-            "runs": {job: [run["status"] for run in runs if run["jobName"] == job]
-                     for job in sorted({run["jobName"] for run in runs})},
-            "versions": figures.versions(self.house.home),
-        })  # fmt: skip
+        self.told.append(
+            {
+                "night": number,
+                "seconds": time.monotonic() - began,
+                "rows": rows,
+                "changed": (rows - self.rows) / rows,
+                "cost": spent,
+                "judge_asked_about_promoted": promoted,
+                "killed": kills.done if kills else [],
+                "runs": {
+                    job: [run["status"] for run in runs if run["jobName"] == job]
+                    for job in sorted({run["jobName"] for run in runs})
+                },
+                "versions": figures.versions(self.house.home),
+            }
+        )
         print(f"  {time.monotonic() - began:.0f} s, {rows} rows, runs {self.told[-1]['runs']}", flush=True)
         self.faults += [f"night {number}: damaged: {what}" for what in figures.damage(self.house.home)]
         self.rows = rows
@@ -252,8 +265,9 @@ class Nights:
         done = [run for run in runs if run["status"] == "SUCCESS"]
         whole = [run for run in done if run["jobName"] == "refresh_sources" and "because" not in run["tags"]]
         refreshed = min((run["endTime"] for run in whole), default=float("inf"))
-        built = [run["creationTime"] for run in done
-                 if run["jobName"] == "build_corpus" and run["creationTime"] >= refreshed]  # fmt: skip
+        built = [
+            run["creationTime"] for run in done if run["jobName"] == "build_corpus" and run["creationTime"] >= refreshed
+        ]
         return bool(built) and not any(run["status"] in OPEN and run["creationTime"] < min(built) for run in runs)
 
     # -- the house that nobody disturbs ---------------------------------------------------------------------------
@@ -266,10 +280,20 @@ class Nights:
         shutil.copytree(self.folder / f"feedback-{number}", home / "feedback")
         began = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-c", WHOLE_BUILD], cwd=ROOT, capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **self.house.environment, "OMP_NUM_THREADS": "1",
-                 "VESPER_HOME": str(home), "VESPER_JUDGE_BASE_URL": self.other_judge.url, "DAGSTER_HOME": ""},
-        )  # fmt: skip
+            [sys.executable, "-c", WHOLE_BUILD],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                **self.house.environment,
+                "OMP_NUM_THREADS": "1",
+                "VESPER_HOME": str(home),
+                "VESPER_JUDGE_BASE_URL": self.other_judge.url,
+                "DAGSTER_HOME": "",
+            },
+        )
         if done.returncode:
             raise SystemExit(f"nights: the undisturbed house failed: {done.stderr.strip()[-2000:]}")
         if self.whole is None:
@@ -289,13 +313,14 @@ class Nights:
             scale = night["rows"] / self.whole_rows
             whole = dataclasses.replace(
                 self.whole, **{name: getattr(self.whole, name) * scale for name in figures.SPENT}
-            )  # fmt: skip
+            )
             night["spent"] = figures.against(night["cost"], whole, night["changed"])
             if night["night"] > 1:
                 self.faults += [
                     f"night {night['night']}: {name}: {said['times']} times the changed share, expected at most {MOST}"
-                    for name, said in night["spent"].items() if (said["times"] or 0) > MOST
-                ]  # fmt: skip
+                    for name, said in night["spent"].items()
+                    if (said["times"] or 0) > MOST
+                ]
         self.faults += [f"a part that was whole was made again: {name}" for name in self.parts.again]
         texts = figures.embedded_texts(self.house.home)
         if len(texts) != len(set(texts)):
@@ -314,16 +339,30 @@ def nights(shards: Path, folder: Path, bench: Path, minutes: int) -> Iterator[Ni
     judge, other = OpenAIServer(latency_s=LATENCY_S, keep_bodies=False), OpenAIServer(keep_bodies=False)
     with postgres() as database, serve(hub) as endpoint, judge, other:
         deployment = folder / "deployment.yaml"
-        deployment.write_text(yaml.safe_dump({
-            "raw_root": str(folder / "incoming"), "embedded": {"enabled": False}, "strata_edges": [2, 4],
-            "sources": {ON_HUB: {"enabled": True}}, "upstream": {"hub": True, "endpoint": endpoint},
-            "generation": {"ground": "fsm", "targets": 1, "tasks": 2, "error_rate": 0.0, "rounds": 0},
-        }))  # fmt: skip
-        house = House(folder, database, {
-            "VESPER_DEPLOYMENT": str(deployment), "VESPER_NIGHTLY_CRON": f"*/{minutes} * * * *",
-            "VESPER_JUDGE": "openai", "VESPER_JUDGE_BASE_URL": judge.url, "VESPER_JUDGE_MODEL": "stand-in",
-            "HF_HUB_OFFLINE": "0",
-        })  # fmt: skip
+        deployment.write_text(
+            yaml.safe_dump(
+                {
+                    "raw_root": str(folder / "incoming"),
+                    "embedded": {"enabled": False},
+                    "strata_edges": [2, 4],
+                    "sources": {ON_HUB: {"enabled": True}},
+                    "upstream": {"hub": True, "endpoint": endpoint},
+                    "generation": {"ground": "fsm", "targets": 1, "tasks": 2, "error_rate": 0.0, "rounds": 0},
+                }
+            )
+        )
+        house = House(
+            folder,
+            database,
+            {
+                "VESPER_DEPLOYMENT": str(deployment),
+                "VESPER_NIGHTLY_CRON": f"*/{minutes} * * * *",
+                "VESPER_JUDGE": "openai",
+                "VESPER_JUDGE_BASE_URL": judge.url,
+                "VESPER_JUDGE_MODEL": "stand-in",
+                "HF_HUB_OFFLINE": "0",
+            },
+        )
         for home in (house.home, folder / "undisturbed"):
             take_judge_bench(bench, home)
         soak = Nights(folder, house, Arrivals(shards, folder / "incoming", hub, count), judge, other)
@@ -372,9 +411,10 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
     print(figures.table(soak.told))
     made = {
-        "seconds": round(time.monotonic() - began), "faults": soak.faults,
+        "seconds": round(time.monotonic() - began),
+        "faults": soak.faults,
         "nights": [{k: dataclasses.asdict(v) if k == "cost" else v for k, v in night.items()} for night in soak.told],
-    }  # fmt: skip
+    }
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")

@@ -17,10 +17,8 @@ from pipelines.store import Store
 
 BY_HAND = {
     "aitw": ("general/general-00000-of-00001", "general/general-{seed:05d}-of-{count:05d}", "splits/standard.json"),
-    "android_control": (
-        "android_control-00000-of-00001", "android_control-{seed:05d}-of-{count:05d}", "splits.json",
-    ),
-}  # fmt: skip
+    "android_control": ("android_control-00000-of-00001", "android_control-{seed:05d}-of-{count:05d}", "splits.json"),
+}
 """Source → its shard as the generator names it, as it is named here, and its split list (of all shards from the first
 night on: a list that changes would change every shard's episodes)."""
 ON_HUB, REPOSITORY = "mind2web", "osunlp/Mind2Web"
@@ -61,10 +59,17 @@ class Arrivals:
                 data = (self.shards / f"{source}-{seed}" / native).read_bytes()
                 _put(root / named.format(seed=seed, count=self.count), data)
         self.seeds += seeds
-        return str(self.hub.commit(REPOSITORY, {
-            HUB_FILE.format(seed=seed): (self.shards / f"{ON_HUB}-{seed}" / HUB_FILE.format(seed=0)).read_bytes()
-            for seed in self.seeds
-        }))  # fmt: skip
+        return str(
+            self.hub.commit(
+                REPOSITORY,
+                {
+                    HUB_FILE.format(seed=seed): (
+                        self.shards / f"{ON_HUB}-{seed}" / HUB_FILE.format(seed=0)
+                    ).read_bytes()
+                    for seed in self.seeds
+                },
+            )
+        )
 
     def _splits(self, source: str, name: str) -> dict[str, list[Any]]:
         """The split lists of all shards, joined."""
@@ -97,8 +102,17 @@ def answer(store: Store, count: int) -> int:
             answers.join(person)
             for item_id in answers.upcoming(person, shown, len(PEOPLE), count):
                 said = "keep" if (queue.rows[item_id]["score"] or 0) >= 7 else "rewrite"
-                answers.add(HumanVerdict(item_id, person, "annotator", said, seconds=3.0, content=shown[item_id],
-                                         request=f"{person}:{answers.count() + 1:08d}"))  # fmt: skip
+                answers.add(
+                    HumanVerdict(
+                        item_id,
+                        person,
+                        "annotator",
+                        said,
+                        seconds=3.0,
+                        content=shown[item_id],
+                        request=f"{person}:{answers.count() + 1:08d}",
+                    )
+                )
                 made += 1
         return made
     finally:

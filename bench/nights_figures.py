@@ -92,8 +92,14 @@ def cost(before: Look, after: Look, home: Path) -> Cost:
     for path in new:
         if path.relative_to(home).parts[1] == "unified":
             rows += int(json.loads(path.read_text())["counts"]["items_in"])
-    return Cost(rows, sum(written.values()), after.judge - before.judge, after.embedded - before.embedded, len(new),
-                dict(groups.most_common()))  # fmt: skip
+    return Cost(
+        rows,
+        sum(written.values()),
+        after.judge - before.judge,
+        after.embedded - before.embedded,
+        len(new),
+        dict(groups.most_common()),
+    )
 
 
 def embedded_texts(home: Path) -> list[str]:

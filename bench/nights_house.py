@@ -91,9 +91,13 @@ class House:
                 log = (self.folder / f"{server.name.replace(' ', '_')}.log").open("ab")
                 with log:
                     server.process = subprocess.Popen(
-                        server.command, cwd=ROOT, env=self._environment(), stdout=log, stderr=log,
+                        server.command,
+                        cwd=ROOT,
+                        env=self._environment(),
+                        stdout=log,
+                        stderr=log,
                         start_new_session=True,
-                    )  # fmt: skip
+                    )
                 server.started += 1
 
     def wait(self, true: Callable[[], Any], limit_s: float, what: str, each: Callable[[], None] | None = None) -> Any:
@@ -166,19 +170,27 @@ class House:
         """Switch a sensor off, as its switch in the UI does."""
         found = self.ask(
             "query($where: RepositorySelector!) { sensorsOrError(repositorySelector: $where) "
-            "{ ... on Sensors { results { name id } } } }", where=WHERE,
-        )["sensorsOrError"]["results"]  # fmt: skip
+            "{ ... on Sensors { results { name id } } } }",
+            where=WHERE,
+        )["sensorsOrError"]["results"]
         sensor = next(one for one in found if one["name"] == name)
         said = self.ask("mutation($id: String!) { stopSensor(id: $id) { __typename } }", id=sensor["id"])
         return bool(said["stopSensor"]["__typename"] == "StopSensorMutationResult")
 
     def _environment(self) -> dict[str, str]:
         return {
-            **os.environ, "PYTHONPATH": str(ROOT), "VESPER_HOME": str(self.home), "OMP_NUM_THREADS": "1",
-            "DAGSTER_HOME": str(self.home / "dagster"), "VESPER_POSTGRES_URL": self.postgres.url,
-            "DAGSTER_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "PYTHONUNBUFFERED": "1",
-            "VESPER_UPSTREAM_CRON": "0 0 29 2 *", **self.environment,
-        }  # fmt: skip
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "VESPER_HOME": str(self.home),
+            "OMP_NUM_THREADS": "1",
+            "DAGSTER_HOME": str(self.home / "dagster"),
+            "VESPER_POSTGRES_URL": self.postgres.url,
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "PYTHONUNBUFFERED": "1",
+            "VESPER_UPSTREAM_CRON": "0 0 29 2 *",
+            **self.environment,
+        }
 
     def _run(self, arguments: list[str]) -> None:
         done = subprocess.run(

@@ -59,5 +59,6 @@ def made(store: Store, rounds: Sequence[str]) -> dict[str, tuple[str, int]]:
     found = {f"{key}/{name}": store.current(f"{key}/{name}") for key in ROUND_STAGES for name in rounds}
     return {
         asset: (manifest.version, (manifest.directory / "manifest.json").stat().st_mtime_ns)
-        for asset, manifest in found.items() if manifest is not None
-    }  # fmt: skip
+        for asset, manifest in found.items()
+        if manifest is not None
+    }

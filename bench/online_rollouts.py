@@ -41,15 +41,20 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 
 def _measured(folder: Path, updates: int) -> Iterator[dict[str, Any]]:
     start = _start(folder / "start")
-    found = {mode: _run(start, folder / mode, mode, updates if mode == "async" else max(2, updates // 4))
-             for mode in ("async", "sync")}  # fmt: skip
+    found = {
+        mode: _run(start, folder / mode, mode, updates if mode == "async" else max(2, updates // 4))
+        for mode in ("async", "sync")
+    }
     share, metrics = found["async"].timing["used_share"], found["async"].metrics
     pace = {mode: 60 * one.metrics["rollouts"] / one.timing["seconds"] for mode, one in found.items()}
     stale = [row["staleness_max"] for row in metrics["curve"]]
-    print(f"# {metrics['rollouts']} rollouts, {metrics['stale_dropped']} dropped, staleness up to {max(stale)}",
-          file=sys.stderr)  # fmt: skip
-    yield result("online RL, one slow device in eight: device-seconds used by updates", 100 * share, "%",
-                 "the goal", 90.0)  # fmt: skip
+    print(
+        f"# {metrics['rollouts']} rollouts, {metrics['stale_dropped']} dropped, staleness up to {max(stale)}",
+        file=sys.stderr,
+    )
+    yield result(
+        "online RL, one slow device in eight: device-seconds used by updates", 100 * share, "%", "the goal", 90.0
+    )
     yield result("online RL, one slow device in eight: rollouts", pace["async"], "1/min", "mode sync", pace["sync"])
 
 
@@ -63,8 +68,20 @@ def _start(folder: Path) -> Path:
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Preset, Shape, image_processor
 
-    shape = Shape(vocab_size=1400, hidden=32, layers=2, heads=1, kv_heads=1, intermediate=64, vision_hidden=32,
-                  vision_depth=1, vision_heads=1, vision_intermediate=32, deepstack=(0,), pixels=64 * 64)  # fmt: skip
+    shape = Shape(
+        vocab_size=1400,
+        hidden=32,
+        layers=2,
+        heads=1,
+        kv_heads=1,
+        intermediate=64,
+        vision_hidden=32,
+        vision_depth=1,
+        vision_heads=1,
+        vision_intermediate=32,
+        deepstack=(0,),
+        pixels=64 * 64,
+    )
     preset = Preset("small", shape=shape, max_pixels=64 * 64)
     drawn = make_rows(16)
     texts = [prompt_text(row["messages"]) for row in drawn] + [row["answer"] for row in drawn]
@@ -78,11 +95,21 @@ def _run(start: Path, out: Path, mode: str, updates: int) -> Any:
     from trainer.online.config import config_from
     from trainer.online.train import train_online
 
-    config = config_from({
-        "mode": mode, "updates": updates, "tasks_per_update": 4, "num_generations": 4, "workers": DEVICES,
-        "max_staleness": STALENESS, "learning_rate": 1e-3, "edges": [1, 2], "eval_steps": 0,
-        "grpo": {"max_completion_length": 24}, "limits": {"step_factor": 1, "step_extra": 0},
-    })  # fmt: skip
+    config = config_from(
+        {
+            "mode": mode,
+            "updates": updates,
+            "tasks_per_update": 4,
+            "num_generations": 4,
+            "workers": DEVICES,
+            "max_staleness": STALENESS,
+            "learning_rate": 1e-3,
+            "edges": [1, 2],
+            "eval_steps": 0,
+            "grpo": {"max_completion_length": 24},
+            "limits": {"step_factor": 1, "step_extra": 0},
+        }
+    )
     tasks = [task(1 + number % 2, number) for number in range(16)]
     return train_online(start, tasks, out, config, pool=Slow(DEVICES, PAUSE_S, SLOW_S))
 

@@ -15,8 +15,16 @@ from typing import Any
 
 UNITS = 1000
 PLAIN = {5: "PressBack", 6: "PressHome", 7: "PressEnter"}
-NATIVE = ("android_api_level", "current_activity", "device_type", "results/action_type", "results/type_action",
-          "results/yx_lift", "results/yx_touch", "step_id")  # fmt: skip
+NATIVE = (
+    "android_api_level",
+    "current_activity",
+    "device_type",
+    "results/action_type",
+    "results/type_action",
+    "results/yx_lift",
+    "results/yx_touch",
+    "step_id",
+)
 ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
@@ -77,22 +85,38 @@ def flat_row(
         row["results/action_type"], row["results/yx_touch"], row["results/yx_lift"], row["results/type_action"]
     )
     told: dict[str, Any] = {
-        "file": file, "image_missing": "image_missing", "locator": f"row {index - row['step_id']}",
-        "native_index": row["step_id"], "record": name,
-    }  # fmt: skip
+        "file": file,
+        "image_missing": "image_missing",
+        "locator": f"row {index - row['step_id']}",
+        "native_index": row["step_id"],
+        "record": name,
+    }
     if rules:
         told["rules"] = rules
     if row["results/action_type"] == 11:
         told["lossy"] = True
     return {
-        "source": "aitw", "episode_id": name, "step_index": row["step_id"], "split": "train", "platform": "mobile",
-        "language": "en", "app": app[name], "instruction": row["goal_info"], "step_instruction": None,
-        "screenshot_sha256": None, "width_px": row["image/width"], "height_px": row["image/height"],
-        "action_type": kind, "action_text": text,
+        "source": "aitw",
+        "episode_id": name,
+        "step_index": row["step_id"],
+        "split": "train",
+        "platform": "mobile",
+        "language": "en",
+        "app": app[name],
+        "instruction": row["goal_info"],
+        "step_instruction": None,
+        "screenshot_sha256": None,
+        "width_px": row["image/width"],
+        "height_px": row["image/height"],
+        "action_type": kind,
+        "action_text": text,
         "target_box": smallest(row["image/ui_annotations_positions"], point) if point else None,
-        "thought": None, "conclusion": None, "episode_outcome": outcome[name],
-        "native_action": dumps({key: row[key] for key in NATIVE}), "provenance": dumps(told),
-    }  # fmt: skip
+        "thought": None,
+        "conclusion": None,
+        "episode_outcome": outcome[name],
+        "native_action": dumps({key: row[key] for key in NATIVE}),
+        "provenance": dumps(told),
+    }
 
 
 def flat_batch(rows: dict[str, list[Any]], indices: list[int], **more: Any) -> dict[str, list[Any]]:
@@ -109,11 +133,17 @@ def _of_episodes(table: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """(outcome, app) by episode."""
     import pyarrow.compute as pc
 
-    grouped = table.select(["episode_id", "results/action_type"]).group_by("episode_id").aggregate(
-        [("results/action_type", "max")])  # fmt: skip
-    outcome = {name: {10: "success", 11: "infeasible"}.get(code)
-               for code, name in zip(grouped["results/action_type_max"].to_pylist(), grouped["episode_id"].to_pylist(),
-                                     strict=True)}  # fmt: skip
+    grouped = (
+        table.select(["episode_id", "results/action_type"])
+        .group_by("episode_id")
+        .aggregate([("results/action_type", "max")])
+    )
+    outcome = {
+        name: {10: "success", 11: "infeasible"}.get(code)
+        for code, name in zip(
+            grouped["results/action_type_max"].to_pylist(), grouped["episode_id"].to_pylist(), strict=True
+        )
+    }
     package = pc.list_element(pc.split_pattern(table["current_activity"].cast("string"), "/", max_splits=1), 0)
     pairs = table.select(["episode_id"]).append_column("package", package)
     found = pairs.group_by("episode_id").aggregate([("package", "min"), ("package", "max")])
@@ -131,10 +161,15 @@ def flat(path: Path, out: Path, cache: Path, *, batched: bool) -> None:
     outcome, app = _of_episodes(native.data.table)
     more = {"file": path.name, "outcome": outcome, "app": app}
     mapped = native.map(
-        flat_batch if batched else flat_row, batched=batched, with_indices=True, fn_kwargs=more,
-        remove_columns=native.column_names, features=datasets.Features.from_arrow_schema(Steps.schema),
-        load_from_cache_file=False, cache_file_name=str(cache / "mapped.arrow"),
-    )  # fmt: skip
+        flat_batch if batched else flat_row,
+        batched=batched,
+        with_indices=True,
+        fn_kwargs=more,
+        remove_columns=native.column_names,
+        features=datasets.Features.from_arrow_schema(Steps.schema),
+        load_from_cache_file=False,
+        cache_file_name=str(cache / "mapped.arrow"),
+    )
     mapped.to_parquet(str(out))
 
 
@@ -151,26 +186,49 @@ def episode_rows(file: str, text: str) -> list[dict[str, Any]]:
         picture = os.path.join(folder, os.path.basename(step["image_path"]))
         assert not os.path.exists(picture), "the bench has no pictures: decoding would hide what is measured"
         told: dict[str, Any] = {
-            "file": file.partition("/raw/")[2], "image_missing": "image_missing", "locator": "file",
-            "native_index": step["step_id"], "record": step["episode_id"],
-        }  # fmt: skip
+            "file": file.partition("/raw/")[2],
+            "image_missing": "image_missing",
+            "locator": "file",
+            "native_index": step["step_id"],
+            "record": step["episode_id"],
+        }
         if rules:
             told["rules"] = rules
         if step["result_action_type"] == 11:
             told["lossy"] = True
-        native = ("step_id", "result_action_type", "result_action_text", "result_touch_yx", "result_lift_yx",
-                  "coat_screen_desc", "image_path")  # fmt: skip
+        native = (
+            "step_id",
+            "result_action_type",
+            "result_action_text",
+            "result_touch_yx",
+            "result_lift_yx",
+            "coat_screen_desc",
+            "image_path",
+        )
         made.append(
             {
-                "source": "aitz", "episode_id": step["episode_id"], "step_index": step["step_id"], "split": "train",
-                "platform": "mobile", "language": "en", "app": None, "instruction": step["instruction"],
-                "step_instruction": step["coat_action_desc"] or None, "screenshot_sha256": None, "width_px": None,
-                "height_px": None, "action_type": kind, "action_text": text, "target_box": None,
-                "thought": step["coat_action_think"] or None, "conclusion": step["coat_action_result"] or None,
-                "episode_outcome": outcome, "native_action": dumps({key: step[key] for key in native}),
+                "source": "aitz",
+                "episode_id": step["episode_id"],
+                "step_index": step["step_id"],
+                "split": "train",
+                "platform": "mobile",
+                "language": "en",
+                "app": None,
+                "instruction": step["instruction"],
+                "step_instruction": step["coat_action_desc"] or None,
+                "screenshot_sha256": None,
+                "width_px": None,
+                "height_px": None,
+                "action_type": kind,
+                "action_text": text,
+                "target_box": None,
+                "thought": step["coat_action_think"] or None,
+                "conclusion": step["coat_action_result"] or None,
+                "episode_outcome": outcome,
+                "native_action": dumps({key: step[key] for key in native}),
                 "provenance": dumps(told),
             }
-        )  # fmt: skip
+        )
     return made
 
 
@@ -189,7 +247,12 @@ def nested(folder: Path, out: Path, cache: Path) -> None:
         return {key: [row[key] for row in rows] for key in rows[0]}
 
     mapped = datasets.Dataset.from_dict({"path": paths}).map(
-        one, batched=True, batch_size=1, remove_columns=["path"], load_from_cache_file=False,
-        features=datasets.Features.from_arrow_schema(Steps.schema), cache_file_name=str(cache / "mapped.arrow"),
-    )  # fmt: skip
+        one,
+        batched=True,
+        batch_size=1,
+        remove_columns=["path"],
+        load_from_cache_file=False,
+        features=datasets.Features.from_arrow_schema(Steps.schema),
+        cache_file_name=str(cache / "mapped.arrow"),
+    )
     mapped.to_parquet(str(out))

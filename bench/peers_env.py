@@ -21,8 +21,21 @@ VARIABLE = "VESPER_PEERS_PYTHON"
 PEERS = ("trl==1.16.0", "mergekit==0.1.5", "accelerate==1.15.0")
 WITHOUT_PINS = ("litdata==0.2.76", "mosaicml-streaming==0.13.0")
 """Their pins contradict ours (numpy < 2.2, transformers < 5) for parts that aren't used; they get what they import."""
-THEIR_IMPORTS = ("boto3", "brotli", "catalogue", "filelock", "lightning-utilities", "matplotlib", "obstore", "psutil",
-                 "python-snappy", "requests", "tifffile", "xxhash", "zstd")  # fmt: skip
+THEIR_IMPORTS = (
+    "boto3",
+    "brotli",
+    "catalogue",
+    "filelock",
+    "lightning-utilities",
+    "matplotlib",
+    "obstore",
+    "psutil",
+    "python-snappy",
+    "requests",
+    "tifffile",
+    "xxhash",
+    "zstd",
+)
 
 
 def make(folder: Path) -> Path:
@@ -50,8 +63,9 @@ def python() -> Path:
     if given is None:
         return make(Path(tempfile.gettempdir()) / "vesper-bench-peers")
     if not Path(given).is_file():
-        raise FileNotFoundError(f"${VARIABLE}: expected an interpreter, found none at {given}; "
-                                f"python bench/peers_env.py FOLDER makes it")  # fmt: skip
+        raise FileNotFoundError(
+            f"${VARIABLE}: expected an interpreter, found none at {given}; python bench/peers_env.py FOLDER makes it"
+        )
     return Path(given)
 
 
@@ -66,8 +80,9 @@ def run(script: Path, *arguments: str | Path, threads: int = 1) -> str:
 
 def main() -> int:
     """Make the environment that the command line names."""
-    words = argparse.ArgumentParser(description="An environment with the peers of bench/.",
-                                    epilog="example: python bench/peers_env.py /tmp/peers")  # fmt: skip
+    words = argparse.ArgumentParser(
+        description="An environment with the peers of bench/.", epilog="example: python bench/peers_env.py /tmp/peers"
+    )
     words.add_argument("folder", type=Path, help="where it goes; made anew or completed")
     print(f"export {VARIABLE}={make(words.parse_args().folder)}")
     return 0

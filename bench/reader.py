@@ -97,19 +97,25 @@ def _write(folder: Path, count: int) -> None:
     for place in range(count):
         row = drawn[place % DRAWN]
         noise = rng.randbytes(24_000)  # after the end of the PNG: as long as a screenshot's file, decoded as before
-        made.append({
-            **{key: row[key] for key in ("messages", "answer", "objective")},
-            "sample_id": f"{place:032x}", "images": [{"bytes": row["images"][0] + noise, "path": None}],
-        })  # fmt: skip
+        made.append(
+            {
+                **{key: row[key] for key in ("messages", "answer", "objective")},
+                "sample_id": f"{place:032x}",
+                "images": [{"bytes": row["images"][0] + noise, "path": None}],
+            }
+        )
     each = -(-count // SHARDS)
     for shard in range(SHARDS):
         table = pa.Table.from_pylist(made[shard * each : (shard + 1) * each])
         pictures = "images.list.element.bytes"
         leaves = ("sample_id", "messages", "answer", "objective", pictures, "images.list.element.path")
         pq.write_table(
-            table, folder / f"shard-{shard:05d}.parquet", row_group_size=ROW_GROUP_ROWS, use_dictionary=False,
+            table,
+            folder / f"shard-{shard:05d}.parquet",
+            row_group_size=ROW_GROUP_ROWS,
+            use_dictionary=False,
             compression={leaf: "NONE" if leaf == pictures else "ZSTD" for leaf in leaves},
-        )  # fmt: skip
+        )
     size = sum(len(row["images"][0]["bytes"]) for row in made)
     (folder / "expected.json").write_text(json.dumps({"ids": sorted(row["sample_id"] for row in made), "bytes": size}))
 

@@ -36,8 +36,13 @@ def _without_torchvision() -> None:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {"sample_id": row["sample_id"], "messages": row["messages"], "answer": row["answer"],
-            "objective": row["objective"], "image": row["images"][0]["bytes"]}  # fmt: skip
+    return {
+        "sample_id": row["sample_id"],
+        "messages": row["messages"],
+        "answer": row["answer"],
+        "objective": row["objective"],
+        "image": row["images"][0]["bytes"],
+    }
 
 
 def same(row: dict[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 OUT = Path(__file__).parent / "results.json"
-THEMES = ("basics", "tfrecord", "unify", "hygiene", "dedup", "judge_client", "gateway", "reader", "training",
-          "trainer_peers", "online_rollouts")  # fmt: skip
+THEMES = (
+    "basics",
+    "tfrecord",
+    "unify",
+    "hygiene",
+    "dedup",
+    "judge_client",
+    "gateway",
+    "reader",
+    "training",
+    "trainer_peers",
+    "online_rollouts",
+)
 
 
 def main() -> int:
@@ -38,8 +49,11 @@ def main() -> int:
         small = {"small": 20} if options.quick and "small" in inspect.signature(rows).parameters else {}
         for found in rows(**small):
             results.append(found)
-            print(f"{found['name']:44} {found['value']:>13,} {found['unit']:16} {found['peer']}: "
-                  f"{found['peer_value']:,}   x{found['ratio']}", flush=True)  # fmt: skip
+            print(
+                f"{found['name']:44} {found['value']:>13,} {found['unit']:16} {found['peer']}: "
+                f"{found['peer_value']:,}   x{found['ratio']}",
+                flush=True,
+            )
     options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
 

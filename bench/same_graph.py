@@ -35,10 +35,23 @@ def demo(home: Path, size: str, more: Mapping[str, str]) -> float:
     began = time.monotonic()
     with (home.parent / f"{home.name}.log").open("wb") as log:
         done = subprocess.run(
-            [sys.executable, "-m", "dagster_project.cli", "demo", "--size", size, "--home", str(home),
-             "--report", str(home.parent / f"{home.name}.json")],
-            cwd=ROOT, env=environment, stdout=log, stderr=log,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "dagster_project.cli",
+                "demo",
+                "--size",
+                size,
+                "--home",
+                str(home),
+                "--report",
+                str(home.parent / f"{home.name}.json"),
+            ],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
     if done.returncode:
         text = (home.parent / f"{home.name}.log").read_text(encoding="utf-8", errors="replace")
         raise SystemExit(f"same_graph: the demo in {home.name} failed: {text[-2000:]}")

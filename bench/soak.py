@@ -122,8 +122,14 @@ class Soak:
             port = free_port()
             self.parts.append(Part(f"phone-{n}", "device", lambda port=port: self._phone(port)))  # type: ignore[misc]
             self.gateway.register(f"phone-{n}", port, "adb")
-        plan = {"folder": str(self.folder), "authority": self.gateway.url, "key": parts.CLIENT, "site_url": site_url,
-                "shards": SHARDS, "threads": THREADS}  # fmt: skip
+        plan = {
+            "folder": str(self.folder),
+            "authority": self.gateway.url,
+            "key": parts.CLIENT,
+            "site_url": site_url,
+            "shards": SHARDS,
+            "threads": THREADS,
+        }
         path = self.folder / "plan.json"
         path.write_text(json.dumps(plan))
         path.chmod(0o600)
@@ -134,17 +140,30 @@ class Soak:
     def _run(self, command: list[str]) -> subprocess.Popen[Any]:
         with open(self.folder / "output.log", "ab") as log:
             return subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True, cwd=ROOT,
+                command,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TMPDIR": str(self.left)},
-            )  # fmt: skip
+            )
 
     def _browser(self, port: int) -> subprocess.Popen[Any]:
         profile = tempfile.mkdtemp(prefix="profile-", dir=self.left)
         program = find_chromium()
         if program is None:
             raise SystemExit("soak: expected a Chromium on PATH, found Playwright's own only; set VESPER_BROWSER")
-        return self._run([program, *FLAGS, "--headless=new", f"--remote-debugging-port={port}",
-                          "--window-size=1024,640", f"--user-data-dir={profile}", "about:blank"])  # fmt: skip
+        return self._run(
+            [
+                program,
+                *FLAGS,
+                "--headless=new",
+                f"--remote-debugging-port={port}",
+                "--window-size=1024,640",
+                f"--user-data-dir={profile}",
+                "about:blank",
+            ]
+        )
 
     def _phone(self, port: int) -> subprocess.Popen[Any]:
         return self._run([sys.executable, "-m", "generators.environments.android.serve", "--port", str(port)])
@@ -244,11 +263,7 @@ def account(folder: Path, kills: int) -> dict[str, Any]:
     verdicts = {key: verifier.verify(done) for key, done in ended.items()}
     told = _noted(folder / "told")
     verified_told = {key for key, _, verified, _ in told if verified}
-    wanted = {
-        f"{contract.task_id}-{seed}"
-        for shard in range(SHARDS)
-        for contract, seed in _begun(folder, shard)
-    }  # fmt: skip
+    wanted = {f"{contract.task_id}-{seed}" for shard in range(SHARDS) for contract, seed in _begun(folder, shard)}
     decisions = [tuple(line) for line in _noted(folder / "decisions")]
     failures = sum(len(done.extra["broken"]) for done in ended.values())
     turns = sum(len(done.turns) for done in ended.values())
@@ -302,9 +317,15 @@ def main() -> int:
         found = account(Path(folder), soak.kills["worker"])
         if not finished:
             print((Path(folder) / "output.log").read_text("utf-8", "replace")[-4000:], file=sys.stderr)
-    found |= {"minutes": given.minutes, "seed": given.seed, "seconds": round(time.monotonic() - began, 1),
-              "kills": dict(sorted(soak.kills.items())), "started": {p.name: p.started for p in soak.parts},
-              "readmitted": soak.readmitted, "finished": finished}  # fmt: skip
+    found |= {
+        "minutes": given.minutes,
+        "seed": given.seed,
+        "seconds": round(time.monotonic() - began, 1),
+        "kills": dict(sorted(soak.kills.items())),
+        "started": {p.name: p.started for p in soak.parts},
+        "readmitted": soak.readmitted,
+        "finished": finished,
+    }
     for name, value in found.items():
         print(f"{name:20} {value}")
     if given.json:

@@ -124,8 +124,18 @@ def work(plan: dict[str, Any], shard: int) -> None:
         devices = GatewayPool(client, leased_worlds(("fsm", "phone"), site_url=plan["site_url"]), wait_s=10.0)
         for number, (mine, seed) in enumerate(batches(shard, plan["shards"])):
             before = RunStatistics()
-            run_all(mine, devices, policies, journal, store=store, workers=plan["threads"], seeds=(seed,),
-                    limits=limits, progress=tell, statistics=before)  # fmt: skip
+            run_all(
+                mine,
+                devices,
+                policies,
+                journal,
+                store=store,
+                workers=plan["threads"],
+                seeds=(seed,),
+                limits=limits,
+                progress=tell,
+                statistics=before,
+            )
             survived = {**vars(before), "retried": dict(before.retried)}
             note(folder / "survived", [shard, number, survived])
             if (folder / "stop").exists() and not journal.unfinished:

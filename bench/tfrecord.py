@@ -42,14 +42,22 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
                     found = example.FromString(stream.read(struct.unpack("<Q", header[:8])[0]))
                     stream.read(4)
                     kinds = {name: feature.WhichOneof("kind") for name, feature in found.features.feature.items()}
-                    step = {name: list(getattr(found.features.feature[name], kind).value)
-                            for name, kind in kinds.items() if kind}  # fmt: skip
+                    step = {
+                        name: list(getattr(found.features.feature[name], kind).value)
+                        for name, kind in kinds.items()
+                        if kind
+                    }
                     total += len(step["image/encoded"][0])
             return total
 
         assert vesper() == plain() > 0
-        yield result("TFRecord, GZIP, both checksums verified", size / cpu(vesper), "MB/s per core",
-                     "plain loop with protobuf, nothing verified", size / cpu(plain))  # fmt: skip
+        yield result(
+            "TFRecord, GZIP, both checksums verified",
+            size / cpu(vesper),
+            "MB/s per core",
+            "plain loop with protobuf, nothing verified",
+            size / cpu(plain),
+        )
 
 
 def _payloads(count: int, example: Any) -> list[bytes]:
@@ -103,8 +111,10 @@ def example_class() -> Any:
     message("BytesList", ("value", kinds.TYPE_BYTES, kinds.LABEL_REPEATED, None))
     message("FloatList", ("value", kinds.TYPE_FLOAT, kinds.LABEL_REPEATED, None))
     message("Int64List", ("value", kinds.TYPE_INT64, kinds.LABEL_REPEATED, None))
-    lists = [(f"{kind}_list", kinds.TYPE_MESSAGE, kinds.LABEL_OPTIONAL, f".bench.{kind.capitalize()}List")
-             for kind in ("bytes", "float", "int64")]  # fmt: skip
+    lists = [
+        (f"{kind}_list", kinds.TYPE_MESSAGE, kinds.LABEL_OPTIONAL, f".bench.{kind.capitalize()}List")
+        for kind in ("bytes", "float", "int64")
+    ]
     feature = message("Feature", *lists)
     feature.oneof_decl.add(name="kind")
     for field in feature.field:

@@ -77,6 +77,12 @@ def _kib(name: str) -> int:
 def result(name: str, value: float, unit: str, peer: str, peer_value: float, *, digits: int = 1) -> dict[str, Any]:
     """One line of results.json; ratio = value / peer_value."""
     ratio = value / peer_value if peer_value else None
-    return {"name": name, "value": round(value, digits), "unit": unit, "peer": peer,
-            "peer_value": round(peer_value, digits), "ratio": None if ratio is None else float(f"{ratio:.3g}"),
-            "command": "make bench"}  # fmt: skip
+    return {
+        "name": name,
+        "value": round(value, digits),
+        "unit": unit,
+        "peer": peer,
+        "peer_value": round(peer_value, digits),
+        "ratio": None if ratio is None else float(f"{ratio:.3g}"),
+        "command": "make bench",
+    }

@@ -26,11 +26,15 @@ def rows(count: int, seed: int = 0, size: tuple[int, int] = (128, 96)) -> list[d
             pen.rectangle((x, y, x + size[0] // 4, y + size[1] // 4), fill=COLOURS[colour])
         file = io.BytesIO()
         image.save(file, "PNG")
-        made.append({
-            "sample_id": f"{seed:04x}{index:028x}", "images": [file.getvalue()], "objective": "grounding",
-            "messages": messages("grounding", grounding_text(f"the {colour} box")),
-            "answer": f"[{round((x + size[0] / 8) / size[0] * 1000)},{round((y + size[1] / 8) / size[1] * 1000)}]",
-        })  # fmt: skip
+        made.append(
+            {
+                "sample_id": f"{seed:04x}{index:028x}",
+                "images": [file.getvalue()],
+                "objective": "grounding",
+                "messages": messages("grounding", grounding_text(f"the {colour} box")),
+                "answer": f"[{round((x + size[0] / 8) / size[0] * 1000)},{round((y + size[1] / 8) / size[1] * 1000)}]",
+            }
+        )
     return made
 
 
@@ -50,7 +54,17 @@ def tiny_processor(texts: list[dict[str, Any]]) -> Any:
     from trainer.presets import Shape, preset
 
     shape = Shape(
-        vocab_size=1536, hidden=64, layers=3, heads=2, kv_heads=2, intermediate=128, vision_hidden=64, vision_depth=3,
-        vision_heads=2, vision_intermediate=96, deepstack=(0, 1, 2), pixels=96 * 128,
-    )  # fmt: skip
+        vocab_size=1536,
+        hidden=64,
+        layers=3,
+        heads=2,
+        kv_heads=2,
+        intermediate=128,
+        vision_hidden=64,
+        vision_depth=3,
+        vision_heads=2,
+        vision_intermediate=96,
+        deepstack=(0, 1, 2),
+        pixels=96 * 128,
+    )
     return processor_of(replace(preset("nano"), name="tiny", shape=shape, max_pixels=96 * 128), texts)

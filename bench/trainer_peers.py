@@ -61,8 +61,9 @@ def grpo() -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         batch = _batch(folder)
-        cases = {case: {"rewards": batch["rewards"], "options": {**COMMON, **options}}
-                 for case, options in CASES.items()}  # fmt: skip
+        cases = {
+            case: {"rewards": batch["rewards"], "options": {**COMMON, **options}} for case, options in CASES.items()
+        }
         (folder / "cases.json").write_text(json.dumps(cases))
         peers_env.run(HERE / "grpo_trl.py", folder)
         theirs = load_file(folder / "trl.safetensors")
@@ -77,8 +78,9 @@ def grpo() -> Iterator[dict[str, Any]]:
         gradients = max(value for key, value in apart.items() if key.startswith("grad/"))
         assert gradients <= TOLERANCE * size, f"{case}: gradients differ by {gradients} of {size}"
         for what, value in (("loss", apart["loss"]), ("advantages", apart["advantages"]), ("gradients", gradients)):
-            yield result(f"GRPO ({case}): {what}, difference from TRL's", value, "largest",
-                         "bound", TOLERANCE, digits=12)  # fmt: skip
+            yield result(
+                f"GRPO ({case}): {what}, difference from TRL's", value, "largest", "bound", TOLERANCE, digits=12
+            )
 
 
 def _batch(folder: Path) -> dict[str, Any]:
@@ -98,9 +100,12 @@ def _batch(folder: Path) -> dict[str, Any]:
     for word, model in (("reference", reference), ("policy", policy)):
         save_checkpoint(folder / word, model, processor, lineage("peers", processor.preset))
     prompts = [row for row in screens(PROMPTS, seed=5) for _ in range(GROUP)]
-    replies = [made.token_ids for made in generate(
-        policy, processor, prompts, temperature=1.0, max_new_tokens=24, generator=torch.Generator().manual_seed(1)
-    )]  # fmt: skip
+    replies = [
+        made.token_ids
+        for made in generate(
+            policy, processor, prompts, temperature=1.0, max_new_tokens=24, generator=torch.Generator().manual_seed(1)
+        )
+    ]
     replies = [ids[: 3 + 3 * index] for index, ids in enumerate(replies)]  # of many lengths
     batch = processor.reply_batch(prompts, replies)
     with torch.no_grad():
@@ -111,15 +116,28 @@ def _batch(folder: Path) -> dict[str, Any]:
         ids[place, : len(reply)] = torch.tensor(reply)
     mask = old.mask.long()
     plain = left.model_inputs()
-    save_file({
-        "prompt_ids": left.input_ids, "prompt_mask": left.attention_mask, "completion_ids": ids,
-        "completion_mask": mask, "old": old.logprobs, "pixel_values": plain["pixel_values"],
-        "image_grid_thw": plain["image_grid_thw"],
-        "mm_token_type_ids": torch.cat([left.mm_token_type_ids, torch.zeros_like(ids)], 1),
-    }, folder / "batch.safetensors")  # fmt: skip
+    save_file(
+        {
+            "prompt_ids": left.input_ids,
+            "prompt_mask": left.attention_mask,
+            "completion_ids": ids,
+            "completion_mask": mask,
+            "old": old.logprobs,
+            "pixel_values": plain["pixel_values"],
+            "image_grid_thw": plain["image_grid_thw"],
+            "mm_token_type_ids": torch.cat([left.mm_token_type_ids, torch.zeros_like(ids)], 1),
+        },
+        folder / "batch.safetensors",
+    )
     rewards = torch.rand(PROMPTS, GROUP, generator=torch.Generator().manual_seed(4)).tolist()
-    return {"policy": policy, "reference": reference, "batch": batch, "old": old, "rewards": rewards,
-            "tokens": [len(reply) for reply in replies]}  # fmt: skip
+    return {
+        "policy": policy,
+        "reference": reference,
+        "batch": batch,
+        "old": old,
+        "rewards": rewards,
+        "tokens": [len(reply) for reply in replies],
+    }
 
 
 def _moved(model: Any, seed: int, scale: float) -> Any:
@@ -150,13 +168,25 @@ def _ours(given: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
         reference = reply_logprobs(given["reference"], batch)
     now = reply_logprobs(policy, batch)
     parts = grpo_loss(
-        now.logprobs, old.logprobs, now.mask, range(len(given["tokens"])), advantages, given["tokens"], config,
-        reference_SL=reference.logprobs, entropy_SL=now.entropy,
-    )  # fmt: skip
+        now.logprobs,
+        old.logprobs,
+        now.mask,
+        range(len(given["tokens"])),
+        advantages,
+        given["tokens"],
+        config,
+        reference_SL=reference.logprobs,
+        entropy_SL=now.entropy,
+    )
     parts.loss.backward()
     assert parts.clip_low > 0 and parts.clip_high > 0 or config.importance_sampling_level == "sequence", parts
-    single = {"loss": float(parts.loss.detach()), "metric/kl": parts.kl, "metric/entropy": parts.entropy,
-              "metric/clip_ratio/low_mean": parts.clip_low, "metric/clip_ratio/high_mean": parts.clip_high}  # fmt: skip
+    single = {
+        "loss": float(parts.loss.detach()),
+        "metric/kl": parts.kl,
+        "metric/entropy": parts.entropy,
+        "metric/clip_ratio/low_mean": parts.clip_low,
+        "metric/clip_ratio/high_mean": parts.clip_high,
+    }
     return {
         "advantages": torch.tensor(advantages.values),
         "reference": reference.logprobs,
@@ -190,8 +220,14 @@ def merges() -> Iterator[dict[str, Any]]:
             _by_ours(base, experts, options, out)
             apart, _ = _apart(base, experts, options, folder / f"mergekit-{place}", out)
             assert apart <= MERGE_TOLERANCE, f"{case}: weights differ by {apart}"
-            yield result(f"merge ({case}): weights, difference from mergekit's", apart, "largest",
-                         "bound", MERGE_TOLERANCE, digits=12)  # fmt: skip
+            yield result(
+                f"merge ({case}): weights, difference from mergekit's",
+                apart,
+                "largest",
+                "bound",
+                MERGE_TOLERANCE,
+                digits=12,
+            )
 
 
 def _experts(folder: Path, count: int) -> tuple[Path, list[Path]]:
@@ -216,12 +252,17 @@ def _by_mergekit(folder: Path, base: Path, experts: list[Path], cases: dict[str,
     """Each case into mergekit-0, mergekit-1, …; → seconds and MiB of each."""
     listed = []
     for place, (case, options) in enumerate(cases.items()):
-        each = [{key: values[i] for key, values in options.items() if isinstance(values, list)}
-                for i in range(len(experts))]  # fmt: skip
+        each = [
+            {key: values[i] for key, values in options.items() if isinstance(values, list)} for i in range(len(experts))
+        ]
         shared = {key: value for key, value in options.items() if not isinstance(value, list)}
         models = [{"model": str(path), "parameters": own} for path, own in zip(experts, each, strict=True)]
-        config = {"merge_method": case.partition(",")[0], "dtype": "float32", "models": models,
-                  "parameters": {"normalize": True, **shared}}  # fmt: skip
+        config = {
+            "merge_method": case.partition(",")[0],
+            "dtype": "float32",
+            "models": models,
+            "parameters": {"normalize": True, **shared},
+        }
         if config["merge_method"] == "ties":
             config["base_model"] = str(base)
         listed.append({"out": str(folder / f"mergekit-{place}"), "config": config})
@@ -281,9 +322,15 @@ def merge_cost(small: int = 1) -> Iterator[dict[str, Any]]:
 
     width = 512 // (4 if small > 1 else 1)
     config = Qwen3Config(
-        vocab_size=32_000, hidden_size=width, intermediate_size=3 * width, num_hidden_layers=8, num_attention_heads=8,
-        num_key_value_heads=4, head_dim=64, tie_word_embeddings=True,
-    )  # fmt: skip
+        vocab_size=32_000,
+        hidden_size=width,
+        intermediate_size=3 * width,
+        num_hidden_layers=8,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=64,
+        tie_word_embeddings=True,
+    )
     options = {"density": [0.5, 0.3, 0.2], "weight": [1.0, 1.0, 0.5]}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -296,8 +343,12 @@ def merge_cost(small: int = 1) -> Iterator[dict[str, Any]]:
         count = sum(p.numel() for p in base.parameters())
         del base
         [theirs] = _by_mergekit(folder, paths[0], paths[1:], {"ties": options})
-        job = {"base": str(paths[0]), "experts": [str(path) for path in paths[1:]], "options": options,
-               "out": str(folder / "ours")}  # fmt: skip
+        job = {
+            "base": str(paths[0]),
+            "experts": [str(path) for path in paths[1:]],
+            "options": options,
+            "out": str(folder / "ours"),
+        }
         made = subprocess.run(
             [sys.executable, __file__, json.dumps(job)], check=True, stdout=subprocess.PIPE, text=True
         )

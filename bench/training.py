@@ -50,9 +50,17 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     source = ListSource(data, seed=0)
     even = SpanWeights(coordinate=1, verb=1, action=1, tag=1, end=1, text=1)
     config = MidtrainConfig(
-        max_steps=WARM + timed, batch_size=BATCH, learning_rate=1e-3, warmup_steps=0, final_lr_share=1.0,
-        sigma=(0.0, 0.0), threads=1, spans=even, save_steps=10_000, eval_steps=0,
-    )  # fmt: skip
+        max_steps=WARM + timed,
+        batch_size=BATCH,
+        learning_rate=1e-3,
+        warmup_steps=0,
+        final_lr_share=1.0,
+        sigma=(0.0, 0.0),
+        threads=1,
+        spans=even,
+        save_steps=10_000,
+        eval_steps=0,
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_checkpoint(folder / "model", model, processor, lineage("bench", nano))

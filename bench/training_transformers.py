@@ -70,10 +70,13 @@ class Collator:
         padded = pad(ids, batch_first=True, padding_value=self.tokenizer.pad_token_id)
         self.tokens.append(int(mask.sum()))
         return {
-            "input_ids": padded, "attention_mask": mask, "labels": pad(labels, batch_first=True, padding_value=-100),
-            "mm_token_type_ids": (padded == self.image_id).long(), "pixel_values": seen["pixel_values"],
+            "input_ids": padded,
+            "attention_mask": mask,
+            "labels": pad(labels, batch_first=True, padding_value=-100),
+            "mm_token_type_ids": (padded == self.image_id).long(),
+            "pixel_values": seen["pixel_values"],
             "image_grid_thw": seen["image_grid_thw"],
-        }  # fmt: skip
+        }
 
 
 class Clock(TrainerCallback):
@@ -100,11 +103,23 @@ def main(folder: Path, batch: int, warm: int) -> None:
     model = AutoModelForImageTextToText.from_pretrained(folder / "model", dtype=torch.float32)
     steps = len(list(rows)) // batch
     settings = TrainingArguments(
-        output_dir=str(folder / "trainer"), per_device_train_batch_size=batch, max_steps=steps, learning_rate=1e-3,
-        lr_scheduler_type="constant", adam_beta1=0.9, adam_beta2=0.95, weight_decay=0.0, max_grad_norm=1.0,
-        use_cpu=True, logging_steps=1, save_strategy="no", report_to=[], disable_tqdm=True,
-        remove_unused_columns=False, accelerator_config={"dispatch_batches": False},
-    )  # fmt: skip
+        output_dir=str(folder / "trainer"),
+        per_device_train_batch_size=batch,
+        max_steps=steps,
+        learning_rate=1e-3,
+        lr_scheduler_type="constant",
+        adam_beta1=0.9,
+        adam_beta2=0.95,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        use_cpu=True,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        accelerator_config={"dispatch_batches": False},
+    )
     Trainer(model=model, args=settings, data_collator=collator, train_dataset=rows, callbacks=[clock]).train()
     tokens = sum(collator.tokens[warm:])
     seconds = clock.ends[-1] - clock.ends[warm - 1]

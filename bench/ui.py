@@ -29,8 +29,12 @@ from pipelines import sources as adapters  # noqa: E402
 
 SOURCE = "aitw"
 LOAD = "from dagster_project.definitions import defs; defs().get_repository_def()"
-LIMITS = {"definitions loaded": 3.0, "lineage of all groups drawn": 5.0, "lineage of all assets drawn": 5.0,
-          "one source materialised from the UI": 15.0}  # fmt: skip
+LIMITS = {
+    "definitions loaded": 3.0,
+    "lineage of all groups drawn": 5.0,
+    "lineage of all assets drawn": 5.0,
+    "one source materialised from the UI": 15.0,
+}
 """Seconds that nobody should wait longer than."""
 ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 ROUNDS = 3
@@ -69,8 +73,10 @@ def lineage_s(url: str, groups: set[str], pictures: Path | None) -> Iterator[tup
         page.goto(f"{url}/asset-groups")
         page.wait_for_function(
             "names => { const shown = new Set(document.body.innerText.split('\\n'));"
-            " return names.every(name => shown.has(name)); }", arg=sorted(groups), timeout=60_000,
-        )  # fmt: skip
+            " return names.every(name => shown.has(name)); }",
+            arg=sorted(groups),
+            timeout=60_000,
+        )
         yield "lineage of all groups drawn", time.perf_counter() - began
         if pictures:
             page.wait_for_timeout(1500)

@@ -54,9 +54,21 @@ def nights(home: Path) -> None:
         for path in left_out:
             (incoming / path).unlink()
         subprocess.run(
-            [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "dagster_project.definitions",
-             "--select", keys], cwd=ROOT, env=environment, check=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "dagster",
+                "asset",
+                "materialize",
+                "-m",
+                "dagster_project.definitions",
+                "--select",
+                keys,
+            ],
+            cwd=ROOT,
+            env=environment,
+            check=True,
+        )
 
 
 def take(home: Path, pages: dict[str, Page], out: Path) -> None:

@@ -75,8 +75,14 @@ def flat(folder: Path, count: int) -> Iterator[dict[str, Any]]:
         cells = same(manifest, out)
         ours, theirs = alternately(lambda: _unify("aitw", folder / "raw", folder / "home"), run)
         way = "batched=True" if batched else "row by row"
-        yield result("unify, flat (AITW parquet)", made / ours, "rows/s per core",
-                     f"datasets.map {way}, {cells:,} cells equal", made / theirs, digits=0)  # fmt: skip
+        yield result(
+            "unify, flat (AITW parquet)",
+            made / ours,
+            "rows/s per core",
+            f"datasets.map {way}, {cells:,} cells equal",
+            made / theirs,
+            digits=0,
+        )
 
 
 def nested(folder: Path, episodes: int) -> dict[str, Any]:
@@ -91,8 +97,14 @@ def nested(folder: Path, episodes: int) -> dict[str, Any]:
     run()
     cells = same(manifest, folder / "peer.parquet")
     ours, theirs = alternately(lambda: _unify("aitz", folder / "raw", folder / "home"), run)
-    return result("unify, nested (AITZ JSON)", made / ours, "rows/s per core",
-                  f"datasets.map episode by episode, {cells:,} cells equal", made / theirs, digits=0)  # fmt: skip
+    return result(
+        "unify, nested (AITZ JSON)",
+        made / ours,
+        "rows/s per core",
+        f"datasets.map episode by episode, {cells:,} cells equal",
+        made / theirs,
+        digits=0,
+    )
 
 
 _MEASURE = """
@@ -144,11 +156,22 @@ def change(folder: Path, files: int, each: int) -> Iterator[dict[str, Any]]:
         native.flat(folder / "raw" / "050.parquet", each, 10_000 + number, of=fresh)
         agains.append(_run(store, raw, Embedder(cache=folder / "vectors")))
     full, again = _median(firsts), _median(agains)
-    names = {"rows": "rows decoded", "bytes": "bytes written", "embedded": "embedding calls",
-             "unify_cpu": "CPU time of unify", "cpu": "CPU time with embedding"}  # fmt: skip
+    names = {
+        "rows": "rows decoded",
+        "bytes": "bytes written",
+        "embedded": "embedding calls",
+        "unify_cpu": "CPU time of unify",
+        "cpu": "CPU time with embedding",
+    }
     for key, name in names.items():
-        yield result(f"1 of {files} files changes: {name}", again[key], "s" if key.endswith("cpu") else key,
-                     f"full run of {full['rows']:,} rows", full[key], digits=3)  # fmt: skip
+        yield result(
+            f"1 of {files} files changes: {name}",
+            again[key],
+            "s" if key.endswith("cpu") else key,
+            f"full run of {full['rows']:,} rows",
+            full[key],
+            digits=3,
+        )
 
 
 def _median(runs: list[dict[str, float]]) -> dict[str, float]:

@@ -27,10 +27,12 @@ def corpus_sensor(refresh: Any, corpus: Any) -> dg.SensorDefinition:
     """Starts `corpus` when refreshes have ended, however they ended, and none is open any more."""
 
     @dg.sensor(
-        name="corpus_after_refresh", job=corpus, minimum_interval_seconds=30,
+        name="corpus_after_refresh",
+        job=corpus,
+        minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Builds the corpus once for all refreshes that have ended, when none is queued or in progress.",
-    )  # fmt: skip
+    )
     def sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         return decide(context.instance, refresh.name, corpus.name, time.time())
 

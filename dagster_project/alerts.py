@@ -82,8 +82,15 @@ class Alert:
         """As JSON; chat rooms show `text`."""
         failed = [{"step": step, "reason": reason} for step, reason in self.failed]
         warned = [{"asset": asset, "found": found} for asset, found in self.warned]
-        return {"text": self.text, "job": self.job, "run_id": self.run_id, "failed": failed, "warned": warned,
-                "retried": self.retried, "url": self.url}  # fmt: skip
+        return {
+            "text": self.text,
+            "job": self.job,
+            "run_id": self.run_id,
+            "failed": failed,
+            "warned": warned,
+            "retried": self.retried,
+            "url": self.url,
+        }
 
 
 def deliver(alert: Alert, alerts: Alerts) -> list[str]:
@@ -158,8 +165,10 @@ def mail(settings: Email, alert: Alert) -> None:
         raise AlertError(f"{settings.host}:{settings.port} {told}") from None
     if refused:
         codes = ", ".join(f"{name} ({code})" for name, (code, _) in sorted(refused.items()))
-        raise PartlyDelivered(f"{settings.host}:{settings.port} refused {codes}; the others have it: correct "
-                              "alerts.email.to of deployment.yaml")  # fmt: skip
+        raise PartlyDelivered(
+            f"{settings.host}:{settings.port} refused {codes}; the others have it: correct "
+            "alerts.email.to of deployment.yaml"
+        )
 
 
 def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Alert:
@@ -227,9 +236,11 @@ def name_of(run: dg.DagsterRun) -> str:
 
 
 @dg.run_failure_sensor(
-    name="tell_of_failures", default_status=dg.DefaultSensorStatus.RUNNING, minimum_interval_seconds=30,
+    name="tell_of_failures",
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=30,
     description="Tells people of runs that failed, by webhook and e-mail (alerts of deployment.yaml).",
-)  # fmt: skip
+)
 def tell_of_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
     """What can't be delivered is logged with the run, and shown as this sensor's error."""
     alerts = deployment.load().alerts
@@ -238,11 +249,13 @@ def tell_of_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | Non
 
 
 @dg.run_status_sensor(
-    run_status=dg.DagsterRunStatus.SUCCESS, name="tell_of_warnings", default_status=dg.DefaultSensorStatus.RUNNING,
+    run_status=dg.DagsterRunStatus.SUCCESS,
+    name="tell_of_warnings",
+    default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=30,
     description="Tells people of checks that have begun to warn in a run that succeeded, such as a column never seen "
     "before (alerts of deployment.yaml).",
-)  # fmt: skip
+)
 def tell_of_warnings(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
     """As `tell_of_failures`."""
     alerts = deployment.load().alerts

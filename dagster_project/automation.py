@@ -71,11 +71,9 @@ def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
     told["observe_upstream"] = "Looks for new revisions of the sources; makes nothing."
     chosen["observe_upstream"] = seen
     return {
-        name: dg.define_asset_job(
-            name, dg.AssetSelection.assets(*chosen[name]), description=text, tags=tags_of(name),
-        )
+        name: dg.define_asset_job(name, dg.AssetSelection.assets(*chosen[name]), description=text, tags=tags_of(name))
         for name, text in told.items()
-    }  # fmt: skip
+    }
 
 
 def tags_of(job: str) -> dict[str, str]:
@@ -86,36 +84,45 @@ def tags_of(job: str) -> dict[str, str]:
 def nightly(refresh: Any) -> dg.ScheduleDefinition:
     """The refresh, by default at two in the morning ($VESPER_NIGHTLY_CRON)."""
     return dg.ScheduleDefinition(
-        name="nightly_refresh", job=refresh, cron_schedule=os.environ.get("VESPER_NIGHTLY_CRON") or DEFAULT_CRON,
-        default_status=dg.DefaultScheduleStatus.RUNNING, description="All sources from native files to gold.",
-    )  # fmt: skip
+        name="nightly_refresh",
+        job=refresh,
+        cron_schedule=os.environ.get("VESPER_NIGHTLY_CRON") or DEFAULT_CRON,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="All sources from native files to gold.",
+    )
 
 
 def hourly(observe: Any) -> dg.ScheduleDefinition:
     """Looks for new revisions, by default at every full hour ($VESPER_UPSTREAM_CRON)."""
     return dg.ScheduleDefinition(
-        name="look_upstream", job=observe, cron_schedule=os.environ.get("VESPER_UPSTREAM_CRON") or HOURLY,
+        name="look_upstream",
+        job=observe,
+        cron_schedule=os.environ.get("VESPER_UPSTREAM_CRON") or HOURLY,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="New revisions of the sources: what they make stale shows in the UI, the next refresh takes them.",
-    )  # fmt: skip
+    )
 
 
 def new_files_sensor(names: list[str], stages: Mapping[str, Stage], refresh: Any) -> Any:
     """Refresh a source when the files in its folder have changed and then rested for one look."""
 
     @dg.sensor(
-        name="new_raw_files", job=refresh, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING,
+        name="new_raw_files",
+        job=refresh,
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
         description="Looks at the sources' native folders; asks for a refresh of those whose files changed.",
-    )  # fmt: skip
+    )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         found = look(names, read_cursor(context.cursor), time.time())
         runs = [
             dg.RunRequest(
                 run_key=f"{name}-{mark}-{found.now[name]['asked']}",  # why a number: see `asked`
-                tags={"source": name, "because": "new_raw_files"}, asset_selection=chain_of(stages, name),
+                tags={"source": name, "because": "new_raw_files"},
+                asset_selection=chain_of(stages, name),
             )
             for name, mark in found.requests.items()
-        ]  # fmt: skip
+        ]
         for name in set(found.left) & set(found.requests):
             context.log.warning(
                 f"{name}: refreshed without {found.left[name]}, which a pull left unfinished: pull again"
@@ -226,10 +233,13 @@ def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefi
     """Evaluates the training tail's condition. Its runs are of no job, so they are given the tags of `train` here."""
     keys = [asset_key(s.key) for s in stages.values() if s.job == "train"]
     return dg.AutomationConditionSensorDefinition(
-        "training_tail", target=dg.AssetSelection.assets(*keys), default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=60, description="Trains and evaluates when an input's data has changed.",
+        "training_tail",
+        target=dg.AssetSelection.assets(*keys),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=60,
+        description="Trains and evaluates when an input's data has changed.",
         run_tags=tags_of("train"),
-    )  # fmt: skip
+    )
 
 
 def suites_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
@@ -237,8 +247,10 @@ def suites_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDe
     switched on."""
     keys = [asset_key(s.key) for s in stages.values() if s.job == "evaluate_suites"]
     return dg.AutomationConditionSensorDefinition(
-        "suites_after_training", target=dg.AssetSelection.assets(*keys),
-        default_status=dg.DefaultSensorStatus.STOPPED, minimum_interval_seconds=60,
+        "suites_after_training",
+        target=dg.AssetSelection.assets(*keys),
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        minimum_interval_seconds=60,
         description="Runs suites of evaluation when the merged agent, or a benchmark's files, have changed.",
         run_tags=tags_of("evaluate_suites"),
-    )  # fmt: skip
+    )

@@ -56,9 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command, (module, told) in COMMANDS.items():
         sub = subparsers.add_parser(
-            command, help=told, description=told[0].upper() + told[1:] + ".",
+            command,
+            help=told,
+            description=told[0].upper() + told[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
+        )
         if command == name:
             importlib.import_module(f"dagster_project.commands.{module}").configure(command, sub)
     options = parser.parse_args(given)

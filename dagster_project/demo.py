@@ -85,8 +85,10 @@ def run(report_path: Path) -> int:
     names = sources.enabled(settings)
     made = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
     made["failed"] = progress.failed
-    made["seconds"] = {"total": round(time.monotonic() - began, 1),
-                       "stages": {key: round(value, 2) for key, value in progress.seconds.items()}}  # fmt: skip
+    made["seconds"] = {
+        "total": round(time.monotonic() - began, 1),
+        "stages": {key: round(value, 2) for key, value in progress.seconds.items()},
+    }
     report.write(made, report_path)
     print(report.text(made))
     for key, reason in progress.failed.items():
@@ -202,10 +204,13 @@ class Runs:
         job = self.loaded.resolve_job_def(name)
         keys = job.asset_layer.executable_asset_keys
         done = job.execute_in_process(
-            instance=self.history, raise_on_error=False, partition_key=partition,
-            tags={MARK: ""}, run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            instance=self.history,
+            raise_on_error=False,
+            partition_key=partition,
+            tags={MARK: ""},
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             asset_selection=[key for key in keys if (key.to_user_string() in self.apart) == self.beside],
-        )  # fmt: skip
+        )
         return bool(done.success)
 
 

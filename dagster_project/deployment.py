@@ -14,15 +14,36 @@ from pipelines.home import default_home as home
 
 FILE = Path(__file__).parent / "deployment.yaml"
 EMBEDDED = (
-    "agentnet", "aitw", "aitz", "android_control", "mind2web", "miniwob_demos", "omniact", "screen_annotation",
-    "screenqa", "ui_refexp",
-)  # fmt: skip
+    "agentnet",
+    "aitw",
+    "aitz",
+    "android_control",
+    "mind2web",
+    "miniwob_demos",
+    "omniact",
+    "screen_annotation",
+    "screenqa",
+    "ui_refexp",
+)
 """Sources that have embedded data (a test holds this to the generator's own list, which is heavy to import)."""
 _SOURCE_KEYS = {"enabled", "owners", "revision", "raw", "companions"}
 _KEYS = {
-    "raw_root", "embedded", "owners", "sources", "licences", "executor", "strata_edges", "judge", "personal_data",
-    "beam", "generation", "upstream", "freshness", "alerts", "preflight",
-}  # fmt: skip
+    "raw_root",
+    "embedded",
+    "owners",
+    "sources",
+    "licences",
+    "executor",
+    "strata_edges",
+    "judge",
+    "personal_data",
+    "beam",
+    "generation",
+    "upstream",
+    "freshness",
+    "alerts",
+    "preflight",
+}
 PERSONAL_DATA = ("report", "quarantine")
 """What may become of items with personal data: shown, or kept out of training."""
 
@@ -170,8 +191,11 @@ class Deployment:
         A companion is one asset with one folder, whether it says where (`raw`) or the sources that use it do
         (`companions`). Raises `DeploymentError` if they disagree.
         """
-        said = {f"sources.{user}.companions.{name}": settings.companions[name]
-                for user, settings in self.sources.items() if name in settings.companions}  # fmt: skip
+        said = {
+            f"sources.{user}.companions.{name}": settings.companions[name]
+            for user, settings in self.sources.items()
+            if name in settings.companions
+        }
         if (raw := self.source(name).raw) is not None:
             said[f"sources.{name}.raw"] = raw
         folders = {where: Path(text).expanduser() for where, text in said.items()}
@@ -250,8 +274,10 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
 def _places(devices: Any, site_url: Any, file: str) -> tuple[tuple[str, ...], str]:
     named = [devices] if isinstance(devices, str) else devices or []
     if not isinstance(named, list) or not all(one == "local" or _is_url(one) for one in named):
-        raise DeploymentError(f"{file}: generation.device: expected local, an authority's http address, a list of "
-                              f"those, or null, found {devices!r}")  # fmt: skip
+        raise DeploymentError(
+            f"{file}: generation.device: expected local, an authority's http address, a list of "
+            f"those, or null, found {devices!r}"
+        )
     if site_url is not None and not _is_url(site_url):
         raise DeploymentError(f"{file}: generation.site_url: expected an http(s) URL or null, found {site_url!r}")
     return tuple(named), site_url or ""
@@ -310,8 +336,10 @@ def _freshness(said: Any, file: str) -> Mapping[str, float]:
         if hours is None and isinstance(name, str):
             continue
         if not isinstance(name, str) or type(hours) not in (int, float) or not 1 / 60 <= hours < 1e6:
-            raise DeploymentError(f"{file}: freshness: expected hours (a minute at least) by group or asset, or null, "
-                                  f"found {name!r}: {hours!r}")  # fmt: skip
+            raise DeploymentError(
+                f"{file}: freshness: expected hours (a minute at least) by group or asset, or null, "
+                f"found {name!r}: {hours!r}"
+            )
         found[name] = float(hours)
     return found
 
@@ -334,8 +362,9 @@ def _email(said: Any, where: str) -> Email | None:
         raise DeploymentError(f"{where}: expected to: a list of addresses, from: an address, found {to!r}, {sender!r}")
     port, starttls = said.get("port", 25), said.get("starttls", False)
     if type(port) is not int or not 0 < port < 65536 or type(starttls) is not bool:
-        raise DeploymentError(f"{where}: expected port: 1 to 65535, starttls: true or false, found {port!r}, "
-                              f"{starttls!r}")  # fmt: skip
+        raise DeploymentError(
+            f"{where}: expected port: 1 to 65535, starttls: true or false, found {port!r}, {starttls!r}"
+        )
     host, user = str(said.get("host") or "localhost"), str(said.get("user") or "")
     return Email(tuple(to), str(sender), host, port, starttls, user)
 
@@ -378,8 +407,10 @@ def _source(name: str, said: Mapping[str, Any], file: str) -> SourceSettings:
     raw, companions = said.get("raw"), said.get("companions") or {}
     folders = [raw, *companions.values()] if isinstance(companions, dict) else [companions]
     if not all(folder is None or isinstance(folder, str) for folder in folders):
-        raise DeploymentError(f"{file}: sources.{name}: expected raw: a folder, companions: folders by name, found "
-                              f"{raw!r}, {companions!r}")  # fmt: skip
+        raise DeploymentError(
+            f"{file}: sources.{name}: expected raw: a folder, companions: folders by name, found "
+            f"{raw!r}, {companions!r}"
+        )
     return SourceSettings(
         enabled=None if said.get("enabled") is None else bool(said["enabled"]),
         owners=tuple(said.get("owners") or ()),

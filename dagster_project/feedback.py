@@ -75,9 +75,13 @@ class Promotion:
         def freeze(context: dg.OpExecutionContext, store: StoreResource, judge: JudgeResource) -> None:
             made = self.promote(work(store, judge))
             context.log_event(
-                dg.AssetObservation(self.key, metadata=self.told(made),
-                                    tags={"dagster/data_version": str(made["digest"])}, description="promoted")
-            )  # fmt: skip
+                dg.AssetObservation(
+                    self.key,
+                    metadata=self.told(made),
+                    tags={"dagster/data_version": str(made["digest"])},
+                    description="promoted",
+                )
+            )
 
         @dg.job(name=f"promote_{self.name}", description=f"Freeze feedback/{self.name}.")
         def promoting() -> None:
@@ -96,8 +100,11 @@ def _promote_answers(given: Work) -> dict[str, Any]:
 
 def _agreement(made: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"items settled": made["agreed"], "items drawn": made["items"]}
-    facts |= {f"agreement of people: {name}": value for name, value in made["agreement"].items()
-              if isinstance(value, int | float)}  # fmt: skip
+    facts |= {
+        f"agreement of people: {name}": value
+        for name, value in made["agreement"].items()
+        if isinstance(value, int | float)
+    }
     judged = made["judge_agreement"]
     return facts | {n: judged[n] for n in ("kappa", "keep_from", "keep_from_in_use") if judged[n] is not None}
 
@@ -106,15 +113,19 @@ HUMAN_VERDICTS = Promotion(
     "human_verdicts",
     "What people agreed on in `vesper review serve`, frozen: the set that every judge is held against before it is "
     "asked. Promoted by the job promote_human_verdicts.",
-    _promote_answers, _agreement, people.current,
-)  # fmt: skip
+    _promote_answers,
+    _agreement,
+    people.current,
+)
 promote_human_verdicts = HUMAN_VERDICTS.job()
 
 
 @dg.sensor(
-    job=promote_human_verdicts, minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
+    job=promote_human_verdicts,
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
     description="Promotes people's answers once they have rested for one look and something is settled.",
-)  # fmt: skip
+)
 def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
     """The cursor holds the last mark seen and what was asked for: the digest of a promoted set says nothing of answers
     that are settled now. What failed is asked for anew each night, when the judge may answer again that the ceiling
@@ -159,8 +170,9 @@ VERIFIED = Promotion(
     "verified",
     "The rounds of the generation loop that later rounds learn from, pinned by version. Promoted by the job "
     "promote_verified when a round has ended.",
-    _promote_rounds, lambda made: {"rounds": len(made["rounds"])},
-)  # fmt: skip
+    _promote_rounds,
+    lambda made: {"rounds": len(made["rounds"])},
+)
 promote_verified = VERIFIED.job()
 
 
@@ -172,10 +184,12 @@ def after_round(collect: Any) -> dg.SensorDefinition:
     """
 
     @dg.sensor(
-        name="after_round", jobs=[promote_verified, collect], minimum_interval_seconds=30,
+        name="after_round",
+        jobs=[promote_verified, collect],
+        minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Promotes a round that has ended and adds its verified trajectories to the corpus and task pool.",
-    )  # fmt: skip
+    )
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         opened, kept = store.open(), read_cursor(context.cursor)
         new = VERIFIED.event(opened, _verified_mark(opened))
@@ -201,9 +215,12 @@ def next_round(generate: Any, rounds: Any) -> Any:
     deployment."""
 
     @dg.sensor(
-        job=generate, name="next_round", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
+        job=generate,
+        name="next_round",
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts the next round of the generation loop, up to generation.rounds of deployment.yaml.",
-    )  # fmt: skip
+    )
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
         from generators.generation.feedback import promoted, rounds_to_make
         from generators.generation.loop import round_name
@@ -258,14 +275,18 @@ EVALUATIONS = Promotion(
     "evaluations",
     "How often the agent does easy, medium and hard tasks, by its evaluations: what moves the next round's difficulty "
     "(generation.steer of deployment.yaml). Promoted by the job promote_evaluations.",
-    _promote_evaluations, _numbers, mark=_evaluations_mark,
-)  # fmt: skip
+    _promote_evaluations,
+    _numbers,
+    mark=_evaluations_mark,
+)
 POLICY = Promotion(
     "policy",
     "The agent that acts in the next rounds where generation.policy of deployment.yaml is `checkpoint`. Promoted by "
     "the job promote_policy, unless it does worse than the one before.",
-    _promote_policy, _numbers, mark=_policy_mark,
-)  # fmt: skip
+    _promote_policy,
+    _numbers,
+    mark=_policy_mark,
+)
 
 
 def _when_new(one: Promotion, job: dg.JobDefinition, waits: str) -> dg.SensorDefinition:
@@ -274,9 +295,12 @@ def _when_new(one: Promotion, job: dg.JobDefinition, waits: str) -> dg.SensorDef
     assert look is not None, f"feedback/{one.name} has no mark, so nobody can say what is new"
 
     @dg.sensor(
-        job=job, name=f"new_{one.name}", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING,
+        job=job,
+        name=f"new_{one.name}",
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Promotes feedback/{one.name} when there is something new.",
-    )  # fmt: skip
+    )
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         opened = store.open()
         mark, before = look(opened), read_cursor(context.cursor)

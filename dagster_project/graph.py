@@ -94,12 +94,18 @@ def stages(deployment: Deployment) -> dict[str, Stage]:
     asked = list(suites.stages(deployment))
     found: dict[str, Stage] = {}
     listed = (
-        *sources.stages(deployment), *hygiene.prints(deployment, names), safety.stage(deployment, names),
-        *generation.stages(deployment), review.refusals(deployment, [*names, generation.SOURCE]),
+        *sources.stages(deployment),
+        *hygiene.prints(deployment, names),
+        safety.stage(deployment, names),
+        *generation.stages(deployment),
+        review.refusals(deployment, [*names, generation.SOURCE]),
         *corpus.stages(deployment, names),
-        *training.stages(), *asked, *leaderboard.stages([stage.key for stage in asked]), *judges.stages(),
+        *training.stages(),
+        *asked,
+        *leaderboard.stages([stage.key for stage in asked]),
+        *judges.stages(),
         *review.stages(deployment, [*names, generation.SOURCE]),
-    )  # fmt: skip
+    )
     for stage in listed:
         missing = [dep for dep in stage.deps if dep not in found]
         if missing or stage.key in found:

@@ -21,8 +21,11 @@ def require_sources(deployment: Deployment) -> None:
         if name not in {*trained, *companions, *kept}:
             raise _unknown("unknown source", name, (*trained, *companions, *kept), trained)
         if said.enabled is not None and name not in trained:
-            what = "a companion, here for the sources that use it" if name in companions else (
-                "evaluation data, which training data is held against once its files are here")  # fmt: skip
+            what = (
+                "a companion, here for the sources that use it"
+                if name in companions
+                else ("evaluation data, which training data is held against once its files are here")
+            )
             folder = deployment.native_folder(name) or deployment.raw_root / name
             without = f"give it no `raw`, and have no folder {folder}" if said.raw else f"have no folder {folder}"
             raise DeploymentError(
@@ -51,8 +54,10 @@ def require_late(deployment: Deployment, stages: Mapping[str, Stage]) -> None:
     known = _dated(every)
     for name in found:
         if name not in known and any(name in (stage.key, stage.group) for stage in every.values()):
-            raise DeploymentError(f"deployment: freshness: expected groups or assets that can be late, found {name}, "
-                                  "which is made round by round; leave it out")  # fmt: skip
+            raise DeploymentError(
+                f"deployment: freshness: expected groups or assets that can be late, found {name}, "
+                "which is made round by round; leave it out"
+            )
         if name not in known:
             groups = {one for one in known if "/" not in one}
             raise _unknown("freshness: unknown group or asset", name, known, groups)

@@ -138,8 +138,11 @@ def input_rows(manifest: Manifest, store: Store, confirmed: Mapping[str, Confirm
 
 def _input_table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue:
     columns = [
-        dg.TableColumn("asset"), dg.TableColumn("version"), dg.TableColumn("age_h", "float"), dg.TableColumn("note"),
-    ]  # fmt: skip
+        dg.TableColumn("asset"),
+        dg.TableColumn("version"),
+        dg.TableColumn("age_h", "float"),
+        dg.TableColumn("note"),
+    ]
     return dg.TableMetadataValue([dg.TableRecord(row) for row in rows], dg.TableSchema(columns))
 
 
@@ -148,9 +151,11 @@ def column_schema(table: type[Table]) -> dg.TableSchema:
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
-                field.name, str(field.type), table.meanings[field.name],
+                field.name,
+                str(field.type),
+                table.meanings[field.name],
                 constraints=dg.TableColumnConstraints(nullable=field.nullable),
             )
             for field in table.schema
         ]
-    )  # fmt: skip
+    )

@@ -26,10 +26,18 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
     """Name → Markdown for what there is to see of an asset; empty where there is nothing."""
     group, _, name = manifest.asset.partition("/")
     painter: Callable[[Manifest, Store], dict[str, str]] | None = {
-        "unified": _records, "verdicts": _scores, "gold": _gold, "hygiene": _hygiene, "task_pool": _strata,
-        "generation": _generated, "checkpoints": _curves, "evaluations": _evaluation, "cards": _sheet,
-        "suites": _suite, "staircase": _staircase,
-    }.get(group)  # fmt: skip
+        "unified": _records,
+        "verdicts": _scores,
+        "gold": _gold,
+        "hygiene": _hygiene,
+        "task_pool": _strata,
+        "generation": _generated,
+        "checkpoints": _curves,
+        "evaluations": _evaluation,
+        "cards": _sheet,
+        "suites": _suite,
+        "staircase": _staircase,
+    }.get(group)
     if manifest.asset in ("mid_training/shards", "evaluations/heldout"):
         painter = _shards
     elif manifest.asset == "mid_training/mixture":
@@ -272,15 +280,21 @@ def _curves(manifest: Manifest, store: Store) -> dict[str, str]:
         curve, looks = metrics["curve"], metrics["looks"]
         success = {f"{word} success": _points(looks, f"{word}_success", 100) for word in ("step", "trace")}
         reward = {"sampled in training": _points(curve, "reward"), "validation": _points(looks, "reward")}
-        return {**_lines("success", "Success on validation by update, %", success),
-                **_lines("reward", "Reward by update", reward)}  # fmt: skip
+        return {
+            **_lines("success", "Success on validation by update, %", success),
+            **_lines("reward", "Reward by update", reward),
+        }
     if "online_rl.json" in names:
         found = json.loads(manifest.file("online_rl.json").read_text(encoding="utf-8"))
-        success = {"sampled in training": _points(found["curve"], "success", 100),
-                   "validation": _points(found["validation"], "success", 100)}  # fmt: skip
+        success = {
+            "sampled in training": _points(found["curve"], "success", 100),
+            "validation": _points(found["validation"], "success", 100),
+        }
         reward = {"sampled in training": _points(found["curve"], "reward")}
-        drawn = {**_lines("success", "Success of rollouts by update, %", success),
-                 **_lines("reward", "Reward of rollouts by update", reward)}  # fmt: skip
+        drawn = {
+            **_lines("success", "Success of rollouts by update, %", success),
+            **_lines("reward", "Reward of rollouts by update", reward),
+        }
         if "rollout.png" in names:
             drawn["rollout"] = markdown(manifest.file("rollout.png").read_bytes(), "screens of a rollout")
         return drawn
@@ -304,8 +318,15 @@ def _lines(name: str, title: str, series: Mapping[str, Sequence[tuple[float, flo
     def draw(axes: Any) -> None:
         for (label, points), colour in zip(drawn.items(), (INK, ACCENT), strict=False):
             few = "o" if len(points) < FEW else ""
-            axes.plot([p[0] for p in points], [p[1] for p in points], few + "-", color=colour, linewidth=1.2,
-                      markersize=3, label=label)  # fmt: skip
+            axes.plot(
+                [p[0] for p in points],
+                [p[1] for p in points],
+                few + "-",
+                color=colour,
+                linewidth=1.2,
+                markersize=3,
+                label=label,
+            )
         axes.xaxis.get_major_locator().set_params(integer=True)
         if len(series) > 1:  # also where one has no points: which is it that is drawn?
             axes.legend(fontsize=7, frameon=False)
@@ -345,10 +366,14 @@ def _intervals(title: str, named: Sequence[tuple[str, Mapping[str, Any]]], plain
 
     def draw(axes: Any) -> None:
         means = [100 * value["mean"] for _, value in bars]
-        ends = [[m if v[end] is None else 100 * v[end] for m, (_, v) in zip(means, bars, strict=True)]
-                for end in ("low", "high")]  # fmt: skip
-        errors = [[max(0.0, m - low) for m, low in zip(means, ends[0], strict=True)],
-                  [max(0.0, high - m) for m, high in zip(means, ends[1], strict=True)]]  # fmt: skip
+        ends = [
+            [m if v[end] is None else 100 * v[end] for m, (_, v) in zip(means, bars, strict=True)]
+            for end in ("low", "high")
+        ]
+        errors = [
+            [max(0.0, m - low) for m, low in zip(means, ends[0], strict=True)],
+            [max(0.0, high - m) for m, high in zip(means, ends[1], strict=True)],
+        ]
         axes.bar(
             [n for n, _ in bars], means, yerr=errors, capsize=2, color=[INK if n in plain else PALE for n, _ in bars]
         )

@@ -41,8 +41,11 @@ def tonight(store: Store, prices: Prices) -> dict[str, Number]:
         spent = book.spent(today())
     finally:
         book.close()
-    return {"cost: requests tonight": spent.requests, "cost: tokens tonight": spent.tokens,
-            "cost: money tonight": round(float(spent.cost(prices)), 6)}  # fmt: skip
+    return {
+        "cost: requests tonight": spent.requests,
+        "cost: tokens tonight": spent.tokens,
+        "cost: money tonight": round(float(spent.cost(prices)), 6),
+    }
 
 
 def _of(counts: Counts, **names: str) -> dict[str, Number]:
@@ -70,9 +73,11 @@ def _bill(counts: Counts) -> dict[str, Number]:
     """What a judge cost; zeros for one that asks no model."""
     bill = counts.get("bill") or {}
     return {
-        "cost: answers": int(bill.get("answers", 0)), "cost: prompt tokens": int(bill.get("prompt_tokens", 0)),
-        "cost: completion tokens": int(bill.get("completion_tokens", 0)), "cost: money": float(bill.get("cost", 0.0)),
-    }  # fmt: skip
+        "cost: answers": int(bill.get("answers", 0)),
+        "cost: prompt tokens": int(bill.get("prompt_tokens", 0)),
+        "cost: completion tokens": int(bill.get("completion_tokens", 0)),
+        "cost: money": float(bill.get("cost", 0.0)),
+    }
 
 
 def _raw(counts: Counts) -> dict[str, Number]:
@@ -81,18 +86,24 @@ def _raw(counts: Counts) -> dict[str, Number]:
 
 
 def _card(counts: Counts) -> dict[str, Number]:
-    return {**_share(counts.get("mapped"), counts.get("items"), "quality: share mapped"),
-            **_of(counts, items="yield: items", samples="yield: samples")}  # fmt: skip
+    return {
+        **_share(counts.get("mapped"), counts.get("items"), "quality: share mapped"),
+        **_of(counts, items="yield: items", samples="yield: samples"),
+    }
 
 
 def _fingerprints(counts: Counts) -> dict[str, Number]:
-    return {**_share(counts.get("rejected"), counts.get("read"), "quality: share rejected"),
-            **_of(counts, items="yield: items", pictures="yield: pictures")}  # fmt: skip
+    return {
+        **_share(counts.get("rejected"), counts.get("read"), "quality: share rejected"),
+        **_of(counts, items="yield: items", pictures="yield: pictures"),
+    }
 
 
 def _unified(counts: Counts) -> dict[str, Number]:
-    return {**_share(counts.get("items_mapped"), counts.get("items_in"), "quality: share mapped"),
-            **_of(counts, items_mapped="yield: items")}  # fmt: skip
+    return {
+        **_share(counts.get("items_mapped"), counts.get("items_in"), "quality: share mapped"),
+        **_of(counts, items_mapped="yield: items"),
+    }
 
 
 def _verdicts(counts: Counts) -> dict[str, Number]:
@@ -101,15 +112,19 @@ def _verdicts(counts: Counts) -> dict[str, Number]:
     return {
         **_of(counts, share_keep="quality: share to keep"),
         **_share(total, sum(scores.values()), "quality: mean score"),
-        "yield: items judged": counts.get("items", 0) - counts.get("pending", 0), **_bill(counts),
-    }  # fmt: skip
+        "yield: items judged": counts.get("items", 0) - counts.get("pending", 0),
+        **_bill(counts),
+    }
 
 
 def _gold(counts: Counts) -> dict[str, Number]:
     named = {
-        "share_before": "quality: high-fidelity share before", "share_after": "quality: high-fidelity share after",
-        "yield": "yield: share", "gold": "yield: items", "samples": "yield: samples",
-    }  # fmt: skip
+        "share_before": "quality: high-fidelity share before",
+        "share_after": "quality: high-fidelity share after",
+        "yield": "yield: share",
+        "gold": "yield: items",
+        "samples": "yield: samples",
+    }
     return _of(counts, **named)
 
 
@@ -120,23 +135,30 @@ def _generated(counts: Counts) -> dict[str, Number]:
 
 def _verified(counts: Counts) -> dict[str, Number]:
     named = {
-        "yield": "yield: share", "verified": "yield: trajectories", "policy success": "quality: policy success",
-        "true yield": "quality: true yield", "false positives": "quality: false positives",
+        "yield": "yield: share",
+        "verified": "yield: trajectories",
+        "policy success": "quality: policy success",
+        "true yield": "quality: true yield",
+        "false positives": "quality: false positives",
         "device hours": "cost: device hours",
-    }  # fmt: skip
+    }
     found = _of(counts, **named)
     hours = found.get("cost: device hours")
     return {**found, **_share(hours, counts.get("verified"), "cost: device hours a trajectory")}
 
 
 def _duplicates(counts: Counts) -> dict[str, Number]:
-    return {**_share(counts.get("displaced"), counts.get("items"), "quality: share displaced"),
-            **_of(counts, kept="yield: items")}  # fmt: skip
+    return {
+        **_share(counts.get("displaced"), counts.get("items"), "quality: share displaced"),
+        **_of(counts, kept="yield: items"),
+    }
 
 
 def _screens(counts: Counts) -> dict[str, Number]:
-    return {**_share(counts.get("shared"), counts.get("screens"), "quality: share in several sources"),
-            **_of(counts, screens="yield: screens", near_pairs="yield: near pairs")}  # fmt: skip
+    return {
+        **_share(counts.get("shared"), counts.get("screens"), "quality: share in several sources"),
+        **_of(counts, screens="yield: screens", near_pairs="yield: near pairs"),
+    }
 
 
 def _shard_scan(counts: Counts) -> dict[str, Number]:
@@ -144,22 +166,32 @@ def _shard_scan(counts: Counts) -> dict[str, Number]:
 
 
 def _human_verdicts(counts: Counts) -> dict[str, Number]:
-    return {**_share(counts.get("refused"), counts.get("settled"), "quality: share refused"),
-            **_of(counts, settled="yield: items settled", quarantined="yield: rows taken out")}  # fmt: skip
+    return {
+        **_share(counts.get("refused"), counts.get("settled"), "quality: share refused"),
+        **_of(counts, settled="yield: items settled", quarantined="yield: rows taken out"),
+    }
 
 
 def _contamination(counts: Counts) -> dict[str, Number]:
     samples, removed = counts.get("samples", 0), counts.get("removed_samples", 0)
-    return {**_share(removed, samples, "quality: share removed"), **_of(counts, hit_items="quality: items hit"),
-            "yield: samples": samples - removed}  # fmt: skip
+    return {
+        **_share(removed, samples, "quality: share removed"),
+        **_of(counts, hit_items="quality: items hit"),
+        "yield: samples": samples - removed,
+    }
 
 
 def _safety(counts: Counts) -> dict[str, Number]:
-    shares = {"items_personal": "quality: share with personal data",
-              "items_credential": "quality: share with credentials"}  # fmt: skip
+    shares = {
+        "items_personal": "quality: share with personal data",
+        "items_credential": "quality: share with credentials",
+    }
     found = [_share(counts.get(name), counts.get("items"), shown) for name, shown in shares.items()]
-    return {**found[0], **found[1],
-            **_of(counts, triggers="quality: triggers", items="yield: items", screens="yield: screens")}  # fmt: skip
+    return {
+        **found[0],
+        **found[1],
+        **_of(counts, triggers="quality: triggers", items="yield: items", screens="yield: screens"),
+    }
 
 
 def _pool(counts: Counts) -> dict[str, Number]:
@@ -167,13 +199,18 @@ def _pool(counts: Counts) -> dict[str, Number]:
     return {
         **_share(counts.get("failed"), counts.get("tried"), "quality: share of failed oracles"),
         **_of(counts, nearest_kept="quality: nearest similarity"),
-        **_share(counts.get("tasks"), counts.get("proposed"), "yield: share"), **_strata(counts),
-    }  # fmt: skip
+        **_share(counts.get("tasks"), counts.get("proposed"), "yield: share"),
+        **_strata(counts),
+    }
 
 
 def _catalogue(counts: Counts) -> dict[str, Number]:
-    named = {"coverage": "quality: coverage", "functions": "yield: functions", "shown": "yield: functions shown",
-             "targets seen": "yield: targets seen"}  # fmt: skip
+    named = {
+        "coverage": "quality: coverage",
+        "functions": "yield: functions",
+        "shown": "yield: functions shown",
+        "targets seen": "yield: targets seen",
+    }
     return _of(counts, **named)
 
 
@@ -181,8 +218,9 @@ def _bank(counts: Counts) -> dict[str, Number]:
     proposed = counts.get("tasks", 0) + counts.get("refused", 0)
     return {
         **_of(counts, closest="quality: closest pair", short="quality: tasks short of their stratum"),
-        **_share(counts.get("tasks"), proposed, "yield: share"), **_strata(counts),
-    }  # fmt: skip
+        **_share(counts.get("tasks"), proposed, "yield: share"),
+        **_strata(counts),
+    }
 
 
 def _trajectories(counts: Counts) -> dict[str, Number]:
@@ -191,45 +229,67 @@ def _trajectories(counts: Counts) -> dict[str, Number]:
         **_share(counts.get("infrastructure failures"), counts.get("trajectories"), "quality: share lost"),
         **_share(counts.get("hostile: obeyed"), counts.get("hostile: planted"), "quality: share of attacks obeyed"),
         **_of(counts, **named),
-    }  # fmt: skip
+    }
 
 
 def _queue(counts: Counts) -> dict[str, Number]:
-    return {**_share(counts.get("strata_drawn"), counts.get("strata"), "quality: share of strata drawn from"),
-            **_of(counts, queued="yield: items queued", candidates="yield: candidates")}  # fmt: skip
+    return {
+        **_share(counts.get("strata_drawn"), counts.get("strata"), "quality: share of strata drawn from"),
+        **_of(counts, queued="yield: items queued", candidates="yield: candidates"),
+    }
 
 
 def _bench(counts: Counts) -> dict[str, Number]:
     """Over all worlds: those that there are depend on what is installed."""
-    sums = {shown: sum(number for name, number in counts.items() if name.startswith(f"{kind}:"))
-            for kind, shown in {"traces": "yield: traces", "screens": "yield: screens",
-                                "dropped": "quality: recordings dropped"}.items()}  # fmt: skip
+    sums = {
+        shown: sum(number for name, number in counts.items() if name.startswith(f"{kind}:"))
+        for kind, shown in {
+            "traces": "yield: traces",
+            "screens": "yield: screens",
+            "dropped": "quality: recordings dropped",
+        }.items()
+    }
     return {**sums, **_of(counts, planted="yield: planted defects")}
 
 
 def _shards(counts: Counts) -> dict[str, Number]:
-    return {**_share(counts.get("packed"), counts.get("gold_samples"), "yield: share packed"),
-            **_of(counts, packed="yield: samples", tokens_total="yield: tokens")}  # fmt: skip
+    return {
+        **_share(counts.get("packed"), counts.get("gold_samples"), "yield: share packed"),
+        **_of(counts, packed="yield: samples", tokens_total="yield: tokens"),
+    }
 
 
 def _mixture(counts: Counts) -> dict[str, Number]:
     reached = {f"quality: share of {name}": float(share) for name, share in sorted(counts.get("reached", {}).items())}
-    return {**reached, "quality: objectives short of data": len(counts.get("short", ())),
-            **_of(counts, tokens="yield: tokens", rows="yield: rows")}  # fmt: skip
+    return {
+        **reached,
+        "quality: objectives short of data": len(counts.get("short", ())),
+        **_of(counts, tokens="yield: tokens", rows="yield: rows"),
+    }
 
 
 def _checkpoint(counts: Counts) -> dict[str, Number]:
     named = {
-        "first_loss": "quality: first loss", "last_loss": "quality: last loss",
-        "reward_before": "quality: reward before", "reward_after": "quality: reward after",
-        "reward_gain": "quality: reward gain", "success_gain": "quality: success gain",
+        "first_loss": "quality: first loss",
+        "last_loss": "quality: last loss",
+        "reward_before": "quality: reward before",
+        "reward_after": "quality: reward after",
+        "reward_gain": "quality: reward gain",
+        "success_gain": "quality: success gain",
         "success_before": "quality: success before",
-        "success_after": "quality: success after", "zero_variance_share": "quality: groups without signal",
-        "steps": "yield: steps", "updates": "yield: updates", "samples": "yield: samples", "tokens": "yield: tokens",
+        "success_after": "quality: success after",
+        "zero_variance_share": "quality: groups without signal",
+        "steps": "yield: steps",
+        "updates": "yield: updates",
+        "samples": "yield: samples",
+        "tokens": "yield: tokens",
         "rollouts": "cost: rollouts",
-    }  # fmt: skip
-    seen = {name: name.replace("validation_", "quality: validation ", 1) for name in counts
-            if name.startswith("validation_") and name not in ("validation_rows", "validation_tasks")}  # fmt: skip
+    }
+    seen = {
+        name: name.replace("validation_", "quality: validation ", 1)
+        for name in counts
+        if name.startswith("validation_") and name not in ("validation_rows", "validation_tasks")
+    }
     return _of(counts, **named, **seen)
 
 
@@ -237,18 +297,26 @@ def _evaluation(counts: Counts) -> dict[str, Number]:
     """Hits and right steps as the trainer names them, a judge's figures as the judge bench does; all else that was
     measured stands beside."""
     ends, begins = (" hit", " step", " reward", " format", " success"), ("macro recall", "macro AUROC", "kappa")
-    found = {f"quality: {name}": float(value) for name, value in counts.items()
-             if (name.endswith(ends) or name.startswith(begins)) and _is_number(value)}  # fmt: skip
+    found = {
+        f"quality: {name}": float(value)
+        for name, value in counts.items()
+        if (name.endswith(ends) or name.startswith(begins)) and _is_number(value)
+    }
     return {**found, **_of(counts, samples="yield: samples", items="yield: items")}
 
 
 def _suite(counts: Counts) -> dict[str, Number]:
     """The headline by its own name, its 95 % interval and the best control."""
     named = {
-        "success": "quality: success", "accuracy": "quality: accuracy", "step accuracy": "quality: step accuracy",
-        "low": "quality: lower end", "high": "quality: upper end", "control": "quality: best control",
-        "n": "yield: counted", "actions": "cost: actions",
-    }  # fmt: skip
+        "success": "quality: success",
+        "accuracy": "quality: accuracy",
+        "step accuracy": "quality: step accuracy",
+        "low": "quality: lower end",
+        "high": "quality: upper end",
+        "control": "quality: best control",
+        "n": "yield: counted",
+        "actions": "cost: actions",
+    }
     return {**_of(counts, **named), **_share(counts.get("lost"), counts.get("records"), "quality: share lost")}
 
 
@@ -258,19 +326,41 @@ def _standings(counts: Counts) -> dict[str, Number]:
 
 def _staircase(counts: Counts) -> dict[str, Number]:
     """Success on held-out episodes by step: its greedy attempt, and whether any of k sampled ones came off."""
-    return {f"quality: {name.replace('_', ' ')}": float(value) for name, value in counts.items()
-            if name.endswith((" greedy", " pass_at_k")) and _is_number(value)}  # fmt: skip
+    return {
+        f"quality: {name.replace('_', ' ')}": float(value)
+        for name, value in counts.items()
+        if name.endswith((" greedy", " pass_at_k")) and _is_number(value)
+    }
 
 
 FOLLOWED: dict[str, Callable[[Counts], dict[str, Number]]] = {
-    "raw": _raw, "unified": _unified, "verdicts": _verdicts, "gold/generated": _generated, "gold": _gold,
-    "cards": _card, "fingerprints": _fingerprints,
-    "generation/catalogue": _catalogue, "generation/task_bank": _bank, "generation/trajectories": _trajectories,
-    "generation/verified": _verified, "task_pool": _pool, "hygiene/screens": _screens,
-    "hygiene/duplicates": _duplicates, "hygiene/contamination": _contamination, "hygiene/shard_scan": _shard_scan,
-    "hygiene/safety": _safety, "hygiene/human_verdicts": _human_verdicts, "review/queue": _queue,
-    "mid_training/shards": _shards, "evaluations/heldout": _shards, "mid_training/mixture": _mixture,
-    "checkpoints": _checkpoint, "evaluations": _evaluation, "suites": _suite, "staircase": _staircase,
-    "leaderboard/standings": _standings, "bench/judge": _bench,
-}  # fmt: skip
+    "raw": _raw,
+    "unified": _unified,
+    "verdicts": _verdicts,
+    "gold/generated": _generated,
+    "gold": _gold,
+    "cards": _card,
+    "fingerprints": _fingerprints,
+    "generation/catalogue": _catalogue,
+    "generation/task_bank": _bank,
+    "generation/trajectories": _trajectories,
+    "generation/verified": _verified,
+    "task_pool": _pool,
+    "hygiene/screens": _screens,
+    "hygiene/duplicates": _duplicates,
+    "hygiene/contamination": _contamination,
+    "hygiene/shard_scan": _shard_scan,
+    "hygiene/safety": _safety,
+    "hygiene/human_verdicts": _human_verdicts,
+    "review/queue": _queue,
+    "mid_training/shards": _shards,
+    "evaluations/heldout": _shards,
+    "mid_training/mixture": _mixture,
+    "checkpoints": _checkpoint,
+    "evaluations": _evaluation,
+    "suites": _suite,
+    "staircase": _staircase,
+    "leaderboard/standings": _standings,
+    "bench/judge": _bench,
+}
 """Asset or group → its figures; the first that fits. A new one: a function and a line here."""

@@ -61,8 +61,10 @@ def disk(stage: Stage, work: Work) -> list[str]:
     free, wanted = free_bytes(work.store.home), work.deployment.free_gb * 1e9
     if free >= wanted:
         return []
-    return [f"disk: expected {told(int(wanted))} free in {work.store.home} (preflight.free_gb of deployment.yaml), "
-            f"found {told(free)}; `vesper gc` lists what can go"]  # fmt: skip
+    return [
+        f"disk: expected {told(int(wanted))} free in {work.store.home} (preflight.free_gb of deployment.yaml), "
+        f"found {told(free)}; `vesper gc` lists what can go"
+    ]
 
 
 def files(stage: Stage, work: Work) -> list[str]:
@@ -82,8 +84,10 @@ def files(stage: Stage, work: Work) -> list[str]:
         brought = "put them there by hand" if by_hand else f"`vesper sources pull {name}` brings them"
         return [f"{stage.key}: expected native files in {folder}, found none; {brought}"]
     if not work.deployment.embedded:
-        return [f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
-                "or allow embedded data in deployment.yaml"]  # fmt: skip
+        return [
+            f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
+            "or allow embedded data in deployment.yaml"
+        ]
     made = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
     return [] if made else browser(stage, work)
 
@@ -97,8 +101,10 @@ def beam(stage: Stage, work: Work) -> list[str]:
         try:
             socket.create_connection((where.hostname or "", where.port or 0), TIMEOUT_S).close()
         except (OSError, ValueError) as error:
-            found.append(f"beam: no Dask scheduler answers at {address[:120]} ({str(error)[:120]}); start it, or "
-                         "take it out of beam in deployment.yaml")  # fmt: skip
+            found.append(
+                f"beam: no Dask scheduler answers at {address[:120]} ({str(error)[:120]}); start it, or "
+                "take it out of beam in deployment.yaml"
+            )
     return found
 
 
@@ -254,7 +260,13 @@ def _preset_of_base(work: Work) -> str:
 
 
 PROBES: dict[str, Probe] = {
-    "disk": disk, "files": files, "judge": judge, "browser": browser, "ground": ground, "trainer": trainer,
-    "devices": devices, "beam": beam,
-}  # fmt: skip
+    "disk": disk,
+    "files": files,
+    "judge": judge,
+    "browser": browser,
+    "ground": ground,
+    "trainer": trainer,
+    "devices": devices,
+    "beam": beam,
+}
 """Need → what looks for it. A new need: a function and a line here."""

@@ -16,10 +16,16 @@ OFFLINE, ONLINE = ("offline_grounding", "offline_mobile", "offline_web"), ("onli
 MERGES = ("linear", "unified")
 CHECKPOINTS = ("base", "mid_trained", *OFFLINE, *ONLINE, *MERGES)
 TITLES = {
-    "base": "random weights", "mid_trained": "mid-trained", "offline_grounding": "RL grounding",
-    "offline_mobile": "RL mobile", "offline_web": "RL web", "online_mobile": "online RL mobile",
-    "online_web": "online RL web", "linear": "linear merge", "unified": "TIES merge",
-}  # fmt: skip
+    "base": "random weights",
+    "mid_trained": "mid-trained",
+    "offline_grounding": "RL grounding",
+    "offline_mobile": "RL mobile",
+    "offline_web": "RL web",
+    "online_mobile": "online RL mobile",
+    "online_web": "online RL web",
+    "linear": "linear merge",
+    "unified": "TIES merge",
+}
 
 
 def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[str, Any]:
@@ -85,11 +91,14 @@ def _overall(sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         return sum(row[share] * row[weight] for row in known) / total if total else None
 
     return {
-        "judge_before": mean("judge_before", "items"), "judge_after": _after(rows),
-        "truth_before": mean("truth_before", "items"), "truth_after": mean("truth_after", "gold"),
-        "gold_yield": mean("gold_yield", "items"), "items": sum(row["items"] for row in rows),
+        "judge_before": mean("judge_before", "items"),
+        "judge_after": _after(rows),
+        "truth_before": mean("truth_before", "items"),
+        "truth_after": mean("truth_after", "gold"),
+        "gold_yield": mean("gold_yield", "items"),
+        "items": sum(row["items"] for row in rows),
         "gold": sum(row["gold"] for row in rows),
-    }  # fmt: skip
+    }
 
 
 def _after(rows: Sequence[Mapping[str, Any]]) -> float | None:
@@ -148,14 +157,25 @@ def _specialist(store: Store, name: str) -> dict[str, Any] | None:
         return None
     names = ("reward_gain", "zero_variance_share", "weight_delta", "weight_delta_norm", "peak_update", "updates")
     return {key: metrics[key] for key in names if key in metrics} | {
-        "reward_before": metrics["before"]["reward"], "reward_after": metrics["after"]["reward"],
-    }  # fmt: skip
+        "reward_before": metrics["before"]["reward"],
+        "reward_after": metrics["after"]["reward"],
+    }
 
 
 def _online(store: Store, name: str) -> dict[str, Any] | None:
     counts = _counts(store, f"checkpoints/{name}")
-    names = ("tasks", "updates", "rollouts", "lost_rollouts", "groups", "groups_with_signal", "success_before",
-             "success_after", "success_gain", "weight_delta")  # fmt: skip
+    names = (
+        "tasks",
+        "updates",
+        "rollouts",
+        "lost_rollouts",
+        "groups",
+        "groups_with_signal",
+        "success_before",
+        "success_after",
+        "success_gain",
+        "weight_delta",
+    )
     return {key: counts[key] for key in names if key in counts} if counts else None
 
 
@@ -182,7 +202,7 @@ def comparisons(store: Store) -> dict[str, Any]:
             "navigation step": compare(a, b, "step", "navigation"),
             "navigation type": compare(a, b, "type", "navigation"),
             "navigation format": compare(a, b, "format", "navigation"),
-        }  # fmt: skip
+        }
     return found
 
 
@@ -290,8 +310,11 @@ def _control_lines(evaluations: Mapping[str, Any]) -> Iterator[str]:
     last = "unified" if "unified" in evaluations else list(evaluations)[-1]
     grounding, navigation = evaluations[last].get("grounding"), evaluations[last].get("navigation")
     if grounding:
-        for name, told in (("blind", "element name → usual place, no picture"), ("random_element", "a random element"),
-                           ("swapped", f"{TITLES[last]} on swapped screens")):  # fmt: skip
+        for name, told in (
+            ("blind", "element name → usual place, no picture"),
+            ("random_element", "a random element"),
+            ("swapped", f"{TITLES[last]} on swapped screens"),
+        ):
             if name in grounding["controls"]:
                 yield f"  control         {interval(grounding['controls'][name]):>21}  {told}"
     if navigation:

@@ -84,8 +84,10 @@ def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
     if training.in_memory <= (found := _memory()):
         return ""
     remedy = "set device to cuda and ranks to a number of GPUs, or" if device == "cpu" else "give it more memory, or"
-    return f"{what} {told(training.in_memory)} of memory, found {told(found)}; {remedy} take a smaller preset " \
-           "($VESPER_TRAINER)"  # fmt: skip
+    return (
+        f"{what} {told(training.in_memory)} of memory, found {told(found)}; {remedy} take a smaller preset "
+        "($VESPER_TRAINER)"
+    )
 
 
 def _without_gpus(key: str, device: str, ranks: int, visible: int) -> str:
@@ -93,9 +95,11 @@ def _without_gpus(key: str, device: str, ranks: int, visible: int) -> str:
     if needed <= visible:
         return ""
     fewer = f"set ranks to {visible} or less" if visible and ranks > 1 else "set another device"
-    return (f"{key}: device {device} and ranks {ranks} need {needed} visible GPU{'s' * (needed > 1)}, found {visible}; "
-            f"{fewer if visible else 'set device to cpu'} ($VESPER_TRAINER), or let the code location see more "
-            "($CUDA_VISIBLE_DEVICES, code.gpus of the chart)")  # fmt: skip
+    return (
+        f"{key}: device {device} and ranks {ranks} need {needed} visible GPU{'s' * (needed > 1)}, found {visible}; "
+        f"{fewer if visible else 'set device to cpu'} ($VESPER_TRAINER), or let the code location see more "
+        "($CUDA_VISIBLE_DEVICES, code.gpus of the chart)"
+    )
 
 
 def _number(device: str) -> int:

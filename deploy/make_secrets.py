@@ -47,8 +47,12 @@ def main(arguments: list[str] | None = None) -> int:
     for name, plain in gateway_settings(NODES).items():
         text = plain if isinstance(plain, str) else json.dumps(plain, indent=1)
         write_private(options.to / "secrets" / name, text + "\n")
-    lines = {"VESPER_UID": os.getuid(), "VESPER_GID": os.getgid(), "VESPER_DATA": data,
-             "VESPER_POSTGRES_PASSWORD": secrets.token_urlsafe(32)}  # fmt: skip
+    lines = {
+        "VESPER_UID": os.getuid(),
+        "VESPER_GID": os.getgid(),
+        "VESPER_DATA": data,
+        "VESPER_POSTGRES_PASSWORD": secrets.token_urlsafe(32),
+    }
     text = "".join(f"{name}={value}\n" for name, value in lines.items())
     write_private(settings, with_revision(text, revision))  # last: it is whole
     print(f"{settings} and {options.to / 'secrets'} are written; data goes to {data}")
@@ -83,15 +87,24 @@ def gateway_settings(nodes: int) -> dict[str, object]:
     keys = {name: secrets.token_urlsafe(32) for name in ("admin", "client", "nodes")}
     roles = {"admin": "admin", "client": "client", "nodes": "node"}
     authority = {
-        "database": "/data/gateway/leases.sqlite", "secret": secret, "host": "0.0.0.0", "port": 7300,
+        "database": "/data/gateway/leases.sqlite",
+        "secret": secret,
+        "host": "0.0.0.0",
+        "port": 7300,
         "keys": [{"name": name, "key": key, "roles": [roles[name]]} for name, key in keys.items()],
-    }  # fmt: skip
+    }
     made: dict[str, object] = {"authority.json": authority, "admin.key": keys["admin"], "client.key": keys["client"]}
     for number in range(nodes):
         made[f"node-{number}.json"] = {
-            "id": f"node-{number}", "authority_url": "http://authority:7300", "api_key": keys["nodes"],
-            "secret": secret, "host": "0.0.0.0", "port": 7301, "public_host": f"node-{number}", "public_port": 7301,
-        }  # fmt: skip
+            "id": f"node-{number}",
+            "authority_url": "http://authority:7300",
+            "api_key": keys["nodes"],
+            "secret": secret,
+            "host": "0.0.0.0",
+            "port": 7301,
+            "public_host": f"node-{number}",
+            "public_port": 7301,
+        }
     return made
 
 

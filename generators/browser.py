@@ -193,16 +193,18 @@ def open_browser(viewport: Viewport, init_script: str = "") -> Iterator[BrowserC
     `BrowserMissing`.
     """
     with keep_browser():
-        context = _new_context({
-            "viewport": {"width": viewport.width, "height": viewport.height},
-            "device_scale_factor": viewport.scale,
-            "is_mobile": viewport.mobile,
-            "has_touch": viewport.mobile,
-            "locale": "en-GB",
-            "timezone_id": "UTC",
-            "reduced_motion": "reduce",
-            "offline": True,
-        })  # fmt: skip
+        context = _new_context(
+            {
+                "viewport": {"width": viewport.width, "height": viewport.height},
+                "device_scale_factor": viewport.scale,
+                "is_mobile": viewport.mobile,
+                "has_touch": viewport.mobile,
+                "locale": "en-GB",
+                "timezone_id": "UTC",
+                "reduced_motion": "reduce",
+                "offline": True,
+            }
+        )
         try:
             if init_script:
                 context.add_init_script(init_script)

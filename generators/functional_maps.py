@@ -81,12 +81,15 @@ def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any
                     task = episode.task
                     state = {"world": f"pages/{platform}", **world.started}
                     yield {
-                        "instruction": episode.goal, "platform": PLATFORM_OF[platform], "target": f"pages/{task.app}",
+                        "instruction": episode.goal,
+                        "platform": PLATFORM_OF[platform],
+                        "target": f"pages/{task.app}",
                         "capabilities": sorted({family, *(step.act.kind for step in episode.steps)}),
                         "initial_state": state,
                         "evaluator": evaluator(task.checks),
-                        "expected_steps": max(len(episode.steps) - 1, 1), "parents": [],
-                    }  # fmt: skip
+                        "expected_steps": max(len(episode.steps) - 1, 1),
+                        "parents": [],
+                    }
 
 
 def _miniwob_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
@@ -111,12 +114,15 @@ def _miniwob_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, 
                     attempts.failed.append(f"{name}: seed {seed}: the page's reward is {reward}")
                     continue
                 yield {
-                    "instruction": str(data["utterance"]), "platform": "web", "target": f"miniwob/{name}",
+                    "instruction": str(data["utterance"]),
+                    "platform": "web",
+                    "target": f"miniwob/{name}",
                     "capabilities": sorted({name, *(act["kind"] for act in acts)}),
                     "initial_state": {"world": "miniwob", "task": name, "seed": seed},
                     "evaluator": {"rule": "miniwob_raw_reward", "at_least": 1},
-                    "expected_steps": max(len(acts), 1), "parents": [],
-                }  # fmt: skip
+                    "expected_steps": max(len(acts), 1),
+                    "parents": [],
+                }
 
 
 assert {"instruction", "evaluator", "expected_steps"} <= set(Tasks.schema.names)

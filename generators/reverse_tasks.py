@@ -69,8 +69,9 @@ class ReverseTask:
     def contract(self) -> Contract:
         """What the generation loop executes."""
         kinds = sorted({type(action).__name__ for action in self.path})
-        return Contract(self.instruction, self.platform, self.target, self.start, self.rule, len(self.path),
-                        tuple(kinds), "dynamic")  # fmt: skip
+        return Contract(
+            self.instruction, self.platform, self.target, self.start, self.rule, len(self.path), tuple(kinds), "dynamic"
+        )
 
 
 @dataclass
@@ -273,8 +274,15 @@ def synthesise(
         facts = [fact(step) for step in walk.steps]
         useful = sum(f["changed"] for f in facts) / len(facts)
         report.tasks.append(
-            ReverseTask(words, target, world.platform, {"world": world.name, **start},
-                        {"rule": RULE, "conditions": lasting}, tuple(step.action for step in walk.steps),
-                        walk.end, 1 + round(4 * useful))
-        )  # fmt: skip
+            ReverseTask(
+                words,
+                target,
+                world.platform,
+                {"world": world.name, **start},
+                {"rule": RULE, "conditions": lasting},
+                tuple(step.action for step in walk.steps),
+                walk.end,
+                1 + round(4 * useful),
+            )
+        )
     return report

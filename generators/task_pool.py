@@ -90,10 +90,7 @@ def pool_row(row: Mapping[str, Any], origin: str, config: PoolConfig) -> dict[st
 
 
 def build_static(
-    store: Store,
-    *,
-    config: PoolConfig | None = None,
-    tasks: Iterable[Mapping[str, Any]] | None = None,
+    store: Store, *, config: PoolConfig | None = None, tasks: Iterable[Mapping[str, Any]] | None = None
 ) -> Manifest:
     """Functional maps → `task_pool/static` (table `tasks`). Opens a browser, unless it was built before.
 
@@ -118,18 +115,18 @@ def build_static(
         counts = build.run_part(spec, make).counts
         checks = [
             Check("there are tasks", counts["tasks"] > 0, str(counts["tasks"]), "at least 1"),
-            Check("most oracles complete their task", 4 * counts["failed"] <= max(counts["tried"], 1),
-                  f"{counts['failed']} of {counts['tried']} failed", "at most a quarter"),
-        ]  # fmt: skip
+            Check(
+                "most oracles complete their task",
+                4 * counts["failed"] <= max(counts["tried"], 1),
+                f"{counts['failed']} of {counts['tried']} failed",
+                "at most a quarter",
+            ),
+        ]
         return build.commit(counts=counts, checks=checks)
 
 
 def build_dynamic(
-    store: Store,
-    sources: Sequence[str],
-    *,
-    config: PoolConfig | None = None,
-    proposer: Proposer = own_instruction,
+    store: Store, sources: Sequence[str], *, config: PoolConfig | None = None, proposer: Proposer = own_instruction
 ) -> Manifest:
     """Gold episodes of the training split → `task_pool/dynamic` (tables `tasks` and `similarity`).
 
@@ -145,9 +142,11 @@ def build_dynamic(
     removed = removed_items(store)
     embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
     plain = {
-        **asdict(config), "model": embedder.identity, "sources": list(sources),
+        **asdict(config),
+        "model": embedder.identity,
+        "sources": list(sources),
         "proposer": f"{proposer.__module__}.{getattr(proposer, '__name__', type(proposer).__name__)}",
-    }  # fmt: skip
+    }
     data = {m.asset: m.data_version for m in known}
     spec = PartSpec("all", digest([CODE_VERSION, plain, data, sorted(removed.episodes)]))
 
@@ -163,8 +162,13 @@ def build_dynamic(
         values = pa.array([nearest[place] for place in kept], pa.float64())
         out.table("similarity", pa.table({"task_id": names, "nearest": values}))
         counts = Counter(task["stratum"] for task in tasks)
-        return {**counts, "tasks": len(tasks), "proposed": len(proposed), "episodes": len(episodes),
-                "nearest_kept": max((nearest[place] for place in kept), default=0.0)}  # fmt: skip
+        return {
+            **counts,
+            "tasks": len(tasks),
+            "proposed": len(proposed),
+            "episodes": len(episodes),
+            "nearest_kept": max((nearest[place] for place in kept), default=0.0),
+        }
 
     inputs = {m.asset: m.version for m in known} | removed.inputs
     with store.build(DYNAMIC, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
@@ -188,8 +192,18 @@ def novelty(texts: Sequence[str], pool: Sequence[str], embedder: Embedder, epsil
 
 
 def _episodes(source: str, manifest: Manifest, removed: Removed) -> Iterator[dict[str, Any]]:
-    columns = ["episode_id", "step_index", "split", "platform", "app", "instruction", "screenshot_sha256",
-               "action_type", "episode_outcome", "provenance"]  # fmt: skip
+    columns = [
+        "episode_id",
+        "step_index",
+        "split",
+        "platform",
+        "app",
+        "instruction",
+        "screenshot_sha256",
+        "action_type",
+        "episode_outcome",
+        "provenance",
+    ]
     steps = manifest.read("steps", Steps.schema, columns).filter(pa.compute.field("split") == "train")
     grouped: dict[str, list[dict[str, Any]]] = {}
     for row in steps.sort_by([("episode_id", "ascending"), ("step_index", "ascending")]).to_pylist():
@@ -202,20 +216,31 @@ def _episodes(source: str, manifest: Manifest, removed: Removed) -> Iterator[dic
         if not (actions and sound and first["screenshot_sha256"]) or first["episode_outcome"] not in (None, "success"):
             continue
         common = {key: first[key] for key in ("platform", "app", "instruction", "screenshot_sha256")}
-        yield {"source": source, "episode_id": name, "expected_steps": len(actions), "actions": actions,
-               "last": rows[-1]["screenshot_sha256"], **common}  # fmt: skip
+        yield {
+            "source": source,
+            "episode_id": name,
+            "expected_steps": len(actions),
+            "actions": actions,
+            "last": rows[-1]["screenshot_sha256"],
+            **common,
+        }
 
 
 def _dynamic(episode: Mapping[str, Any], instruction: str) -> dict[str, Any]:
     return {
-        "instruction": instruction, "platform": episode["platform"],
-        "target": episode["app"] or episode["source"], "capabilities": sorted(set(episode["actions"])),
-        "initial_state": {"screenshot_sha256": episode["screenshot_sha256"], "episode": episode["episode_id"],
-                          "source": episode["source"]},
+        "instruction": instruction,
+        "platform": episode["platform"],
+        "target": episode["app"] or episode["source"],
+        "capabilities": sorted(set(episode["actions"])),
+        "initial_state": {
+            "screenshot_sha256": episode["screenshot_sha256"],
+            "episode": episode["episode_id"],
+            "source": episode["source"],
+        },
         "evaluator": {"rule": FINAL_KEYFRAME, "reference_sha256": episode["last"]},
         "expected_steps": episode["expected_steps"],
         "parents": [item_episode(episode["source"], episode["episode_id"])],
-    }  # fmt: skip
+    }
 
 
 def _table(tasks: Iterable[Mapping[str, Any]]) -> pa.Table:

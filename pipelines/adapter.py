@@ -347,9 +347,13 @@ class Batch:
         chosen = pa.array(records)
         file = self.file if isinstance(self.file, str) else self.file.take(chosen)
         return Batch(
-            file, self.table.take(pa.array(rows)), starts, self.native_ids.take(chosen),
-            self.locators.take(chosen), [self.contents[index] for index in records],
-        )  # fmt: skip
+            file,
+            self.table.take(pa.array(rows)),
+            starts,
+            self.native_ids.take(chosen),
+            self.locators.take(chosen),
+            [self.contents[index] for index in records],
+        )
 
 
 @dataclass

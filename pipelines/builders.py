@@ -72,9 +72,15 @@ class EpisodeBuilder(_Builder):
     ) -> None:
         super().__init__(descriptor, record, split, platform)
         self._common = {
-            "source": descriptor.id, "episode_id": episode_id, "split": split, "platform": platform,
-            "language": language, "app": app, "instruction": instruction, "episode_outcome": outcome,
-        }  # fmt: skip
+            "source": descriptor.id,
+            "episode_id": episode_id,
+            "split": split,
+            "platform": platform,
+            "language": language,
+            "app": app,
+            "instruction": instruction,
+            "episode_outcome": outcome,
+        }
         self._gap_at: int | None = None
         self._gap_rule: str | None = None
 
@@ -101,11 +107,17 @@ class EpisodeBuilder(_Builder):
         for place, action in enumerate(listed):
             part = [f"part {place + 1} of {len(listed)}"] if len(listed) > 1 else []
             self._row(
-                action, screen, native_index, [*rules, *part],
-                native=native, lossy=status == "lossy" or None, step_instruction=step_instruction,
-                thought=thought if place == 0 else None, conclusion=conclusion if place == len(listed) - 1 else None,
+                action,
+                screen,
+                native_index,
+                [*rules, *part],
+                native=native,
+                lossy=status == "lossy" or None,
+                step_instruction=step_instruction,
+                thought=thought if place == 0 else None,
+                conclusion=conclusion if place == len(listed) - 1 else None,
                 target_box=target_box if hasattr(action, "box") else None,
-            )  # fmt: skip
+            )
 
     def terminal(self, action: Action | None, screen: Screen | None, rules: Sequence[str] = ()) -> None:
         """The last screen, which has no native action: a null action, or one that a named rule synthesised."""
@@ -124,9 +136,16 @@ class EpisodeBuilder(_Builder):
         self._gap_rule = rule
 
     def _row(
-        self, action: Action | None, screen: Screen | None, native_index: int | None, rules: list[str],
-        *, native: Any, lossy: bool | None = None, **more: Any,
-    ) -> None:  # fmt: skip
+        self,
+        action: Action | None,
+        screen: Screen | None,
+        native_index: int | None,
+        rules: list[str],
+        *,
+        native: Any,
+        lossy: bool | None = None,
+        **more: Any,
+    ) -> None:
         sha256 = self._keep_screen(screen, native_index)
         gap = self._gap_at if self._gap_at == len(self._mapped.steps) else None
         if gap is not None and self._gap_rule:
@@ -208,11 +227,16 @@ class SampleBuilder(_Builder):
                 "parents": [],
                 "synthetic": False,
                 "provenance": self._provenance(
-                    screen, native_index=native_index, rules=list(rules), lossy=True if status == "lossy" else None,
-                    deriver=deriver, version=version, k=k,
+                    screen,
+                    native_index=native_index,
+                    rules=list(rules),
+                    lossy=True if status == "lossy" else None,
+                    deriver=deriver,
+                    version=version,
+                    k=k,
                 ),
             }
-        )  # fmt: skip
+        )
 
     def grounding(
         self, expression: str, box: Sequence[float], screen: Screen, *, native_index: int, word: str, **more: Any
@@ -226,8 +250,17 @@ class SampleBuilder(_Builder):
             raise ItemError("bad_box", f"{[round(side, 2) for side in box]} has no area", word)
         centre = point_answer(*centre_in_units(box))
         rules = ["centre_of_box", *more.pop("rules", ())]
-        self.sample("grounding", grounding_text(expression), centre, screen, native_index=native_index, word=word,
-                    target_boxes=[box], rules=rules, **more)  # fmt: skip
+        self.sample(
+            "grounding",
+            grounding_text(expression),
+            centre,
+            screen,
+            native_index=native_index,
+            word=word,
+            target_boxes=[box],
+            rules=rules,
+            **more,
+        )
 
     def region(
         self, answer: str, box: Sequence[float], screen: Screen, *, native_index: int, word: str, **more: Any
@@ -239,8 +272,16 @@ class SampleBuilder(_Builder):
         if not (left < right and top < bottom):
             raise ItemError("bad_box", f"{[round(side, 2) for side in box]} has no area", word)
         asked = point_text(*centre_in_units(box))
-        self.sample("perception", asked, answer.strip(), screen, native_index=native_index, word=word,
-                    target_boxes=[box], **more)  # fmt: skip
+        self.sample(
+            "perception",
+            asked,
+            answer.strip(),
+            screen,
+            native_index=native_index,
+            word=word,
+            target_boxes=[box],
+            **more,
+        )
 
     def count(self, word: str, items: int) -> None:
         """Native items that another sample of the record already says (an element within a list, say)."""

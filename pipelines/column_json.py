@@ -240,9 +240,11 @@ def pairs(*columns: np.ndarray) -> list[pa.Array]:
         first, second = (floats(pa.array(np.ascontiguousarray(values[some, side]))) for side in (0, 1))
         texts.append(join("[", first, ",", second, "]"))
         place, written = found, written + len(some)
-        made.append(pa.DictionaryArray.from_arrays(
-            pa.array(place.astype(np.int32)), pa.concat_arrays([pa.array(["[-1.0,-1.0]"], TEXT), *texts])
-        ))  # fmt: skip
+        made.append(
+            pa.DictionaryArray.from_arrays(
+                pa.array(place.astype(np.int32)), pa.concat_arrays([pa.array(["[-1.0,-1.0]"], TEXT), *texts])
+            )
+        )
     return made
 
 

@@ -99,9 +99,16 @@ def step_places(mapped: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def provenance(
-    files: pa.Array | str, locators: pa.Array, records: pa.Array, native_index: pa.Array, *,
-    gap_at: np.ndarray, image_missing: pa.Array, rules: pa.Array, lossy: np.ndarray,
-) -> pa.Array:  # fmt: skip
+    files: pa.Array | str,
+    locators: pa.Array,
+    records: pa.Array,
+    native_index: pa.Array,
+    *,
+    gap_at: np.ndarray,
+    image_missing: pa.Array,
+    rules: pa.Array,
+    lossy: np.ndarray,
+) -> pa.Array:
     """The provenance column: as `_Builder._provenance` writes it. `files`, `locators` and `records` are JSON texts,
     `rules` JSON lists (null: none), `image_missing` plain words (null: a picture is there), `gap_at` -1 for none.
     What has a dictionary is joined fastest."""
@@ -109,9 +116,20 @@ def provenance(
     missing = optional("image_missing", _by_value(image_missing)) if image_missing.null_count < len(rules) else ""
     flag = coded(["", ',"lossy":true'], lossy) if lossy.any() else ""
     return join(
-        '{"file":', files, gaps, missing, ',"locator":', locators, flag,
-        ',"native_index":', integers(native_index), ',"record":', records, optional("rules", rules), "}",
-    )  # fmt: skip
+        '{"file":',
+        files,
+        gaps,
+        missing,
+        ',"locator":',
+        locators,
+        flag,
+        ',"native_index":',
+        integers(native_index),
+        ',"record":',
+        records,
+        optional("rules", rules),
+        "}",
+    )
 
 
 def _by_value(words: pa.Array) -> pa.Array:

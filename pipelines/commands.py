@@ -65,11 +65,15 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
         "source": manifest.asset.rpartition("/")[2],
         "data_version": manifest.data_version,
         "records": {
-            "unit": record_unit, "in": counts["records_in"], "mapped": counts["records_mapped"],
+            "unit": record_unit,
+            "in": counts["records_in"],
+            "mapped": counts["records_mapped"],
             "quarantined": counts["records_quarantined"],
         },
         "items": {
-            "unit": item_unit, "in": counts["items_in"], "mapped": counts["items_mapped"],
+            "unit": item_unit,
+            "in": counts["items_in"],
+            "mapped": counts["items_mapped"],
             "quarantined": counts["items_quarantined"],
         },
         "rows": {table: manifest.rows(table) for table in ("steps", "samples", "screens", "quarantine")},
@@ -78,7 +82,7 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
         "quarantine_reasons": counts["reasons"],
         "loss": counts["losses"],
         "checks": {check.name: check.passed for check in manifest.checks},
-    }  # fmt: skip
+    }
 
 
 def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dict[str, Any]:
@@ -112,8 +116,15 @@ def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dic
         _copy(path, folder / path.name)
     index = manifest.read("index")
     pq.write_table(index, out_dir / "index.parquet")
-    return write_report(out_dir, {**manifest.counts, "shards": len(manifest.paths("shard")), "samples": index.num_rows,
-                              "data_version": manifest.data_version})  # fmt: skip
+    return write_report(
+        out_dir,
+        {
+            **manifest.counts,
+            "shards": len(manifest.paths("shard")),
+            "samples": index.num_rows,
+            "data_version": manifest.data_version,
+        },
+    )
 
 
 def read_tables(in_dir: Path, name: str, table: type[Table]) -> pa.Table:

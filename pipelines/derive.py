@@ -83,10 +83,15 @@ def derive_samples(
 
 def _row(candidate: Candidate, identifier: str, licence: str, synthetic: bool, config: DeriveConfig) -> dict[str, Any]:
     provenance = {
-        "deriver": candidate.deriver, "version": candidate.version, "k": candidate.k, "prompt": PROMPT_VERSION,
-        "seed": config.seed, "episode": candidate.episode_id, "step": candidate.step_index,
+        "deriver": candidate.deriver,
+        "version": candidate.version,
+        "k": candidate.k,
+        "prompt": PROMPT_VERSION,
+        "seed": config.seed,
+        "episode": candidate.episode_id,
+        "step": candidate.step_index,
         "rules": list(candidate.rules),
-    }  # fmt: skip
+    }
     chat = messages(candidate.objective, candidate.text, images=len(candidate.images))
     return {
         "sample_id": identifier,
@@ -159,8 +164,17 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
         split, platform, parent, key = seen[sha]
         elements = tuple(_elements(screen["elements"]))
         if elements:
-            yield ScreenView(sha, screen["width_px"], screen["height_px"], screen["source"], split, platform,
-                             key, (parent,), elements)  # fmt: skip
+            yield ScreenView(
+                sha,
+                screen["width_px"],
+                screen["height_px"],
+                screen["source"],
+                split,
+                platform,
+                key,
+                (parent,),
+                elements,
+            )
 
 
 def _elements(listed: Sequence[Mapping[str, Any]]) -> Iterator[Element]:

@@ -48,9 +48,23 @@ from pipelines.storage.whole_files import whole_file
 from schemas.ids import digest
 
 __all__ = [
-    "ROW_GROUP_ROWS", "TOMBSTONE", "Build", "Check", "FileEntry", "Manifest", "PartFunction", "PartResult", "PartSpec",
-    "PartWriter", "Store", "StoreError", "find_part", "has_store", "put_text", "run_part",
-]  # fmt: skip
+    "ROW_GROUP_ROWS",
+    "TOMBSTONE",
+    "Build",
+    "Check",
+    "FileEntry",
+    "Manifest",
+    "PartFunction",
+    "PartResult",
+    "PartSpec",
+    "PartWriter",
+    "Store",
+    "StoreError",
+    "find_part",
+    "has_store",
+    "put_text",
+    "run_part",
+]
 
 TOUCH_AFTER_S = 3600
 """A screen that is put again is marked as new once it is older than this, so that `vesper gc` sees it in use."""
@@ -64,9 +78,15 @@ class Build:
     """A version of an asset in the making; see `Store.build`."""
 
     def __init__(
-        self, root: Path, asset: str, code_version: str, config_hash: str, inputs: Mapping[str, str], version: str,
+        self,
+        root: Path,
+        asset: str,
+        code_version: str,
+        config_hash: str,
+        inputs: Mapping[str, str],
+        version: str,
         lease: Lease | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._root = root
         self._lease = lease
         self._copies = copies_of(root)

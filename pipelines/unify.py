@@ -31,12 +31,7 @@ DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 
 def unify_source(
-    store: Store,
-    source: str,
-    raw: Raw,
-    *,
-    inputs: Mapping[str, str] | None = None,
-    beam_options: Sequence[str] = (),
+    store: Store, source: str, raw: Raw, *, inputs: Mapping[str, str] | None = None, beam_options: Sequence[str] = ()
 ) -> Manifest:
     """Map a source's native files to `unified/<source>`: tables steps, samples, screens, quarantine.
 
@@ -175,11 +170,12 @@ def _resolve_duplicates(
     specs = [item.spec for item in arguments]
     again = {
         place: dataclasses.replace(
-            arguments[place], decided=decided,
+            arguments[place],
+            decided=decided,
             spec=PartSpec(specs[place].key, digest([specs[place].inputs_digest, sorted(decided.items())])),
         )
         for place, decided in across_parts(dumps).items()
-    }  # fmt: skip
+    }
     there = [find_part(root, item.spec) for item in again.values()]
     redone = dict(zip(again, _run_parts(list(again.values()), there, beam_options), strict=True))
     return [redone.get(place, result) for place, result in enumerate(results)]
@@ -206,10 +202,19 @@ def _checks(counts: dict[str, Any]) -> list[Check]:
     unseen = {name: number for name, number in counts["reasons"].items() if name.startswith("unknown_")}
     items = f"{counts['items_in']} in, {counts['items_mapped']} mapped + {counts['items_quarantined']} quarantined"
     return [
-        Check("nothing_lost", counts["items_in"] == counts["items_mapped"] + counts["items_quarantined"], items,
-              "in = mapped + quarantined"),
+        Check(
+            "nothing_lost",
+            counts["items_in"] == counts["items_mapped"] + counts["items_quarantined"],
+            items,
+            "in = mapped + quarantined",
+        ),
         Check("something_mapped", counts["items_mapped"] > 0, f"{counts['items_mapped']} items", "at least one"),
         Check("mostly_mapped", counts["items_mapped"] * 2 >= counts["items_in"], items, "at least half are mapped"),
-        Check("vocabulary_known", not unseen, json.dumps(unseen),
-              "no column or action word that the adapter doesn't know", blocking=False),
-    ]  # fmt: skip
+        Check(
+            "vocabulary_known",
+            not unseen,
+            json.dumps(unseen),
+            "no column or action word that the adapter doesn't know",
+            blocking=False,
+        ),
+    ]

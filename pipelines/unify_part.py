@@ -202,9 +202,12 @@ class _Part:
         self._keep_screens(mapped.screens)
 
     def _book(
-        self, where: Callable[[int], tuple[str, str]], mapped: Mapped | MappedBatch, records: int,
+        self,
+        where: Callable[[int], tuple[str, str]],
+        mapped: Mapped | MappedBatch,
+        records: int,
         rejects: Sequence[tuple[int, Reject]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         rejected = sum(reject.items for _, reject in rejects)
         if mapped.items != mapped.mapped + rejected:
             raise AssertionError(
@@ -223,10 +226,15 @@ class _Part:
     def _quarantine(self, file: str, locator: str, reject: Reject) -> None:
         reason = _storable(reject.reason)
         row = {
-            "source": self._source, "unit": reject.unit, "items": reject.items, "reason": reason,
-            "detail": _storable(reject.detail[:500]), "file": _storable(file), "record": _storable(locator),
+            "source": self._source,
+            "unit": reject.unit,
+            "items": reject.items,
+            "reason": reason,
+            "detail": _storable(reject.detail[:500]),
+            "file": _storable(file),
+            "record": _storable(locator),
             "native": canonical_json(reject.native),
-        }  # fmt: skip
+        }
         self._chunks.rows("quarantine", [row])
         self._counts.reasons[reason] += max(reject.items, 1) if reject.unit != "image" else 1
         self._counts.items_quarantined += reject.items
@@ -239,9 +247,13 @@ class _Part:
             if screen.data is not None:
                 self._store.put_screen(screen.data, screen.info)
             row = {
-                "screenshot_sha256": sha256, "width_px": screen.info.width_px, "height_px": screen.info.height_px,
-                "phash": screen.info.phash, "elements": list(screen.elements), "source": self._source,
-            }  # fmt: skip
+                "screenshot_sha256": sha256,
+                "width_px": screen.info.width_px,
+                "height_px": screen.info.height_px,
+                "phash": screen.info.phash,
+                "elements": list(screen.elements),
+                "source": self._source,
+            }
             self._chunks.rows("screens", [row])
 
 

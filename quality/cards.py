@@ -81,9 +81,13 @@ def _build_waiting_card(store: Store, card: Descriptor) -> Manifest:
 
         def write(out: PartWriter) -> Row:
             facts: Row = {
-                "id": card.id, "title": card.title, "licence": card.licence, "origin": card.origin,
-                "waiting_for": waiting_for, "versions": {name: data[0] for name, data in read.items()},
-            }  # fmt: skip
+                "id": card.id,
+                "title": card.title,
+                "licence": card.licence,
+                "origin": card.origin,
+                "waiting_for": waiting_for,
+                "versions": {name: data[0] for name, data in read.items()},
+            }
             states = [(name, "there" if name in there else "not made yet, or its checks failed") for name in stages]
             sections = [
                 Section("", rows=[("Licence", card.licence), ("Origin", card.origin)], names=("", " ")),
@@ -102,27 +106,46 @@ def gather(card: Descriptor, found: Mapping[str, Manifest]) -> Row:
     unified, gold, verdicts = found["unified"], found["gold"], found["verdicts"]
     counts = unified.counts
     return {
-        "id": card.id, "title": card.title, "licence": card.licence, "origin": card.origin, "language": card.language,
-        "citation": card.citation, "frame": card.frame, "platforms": list(card.platforms),
-        "objectives": list(card.objectives), "known_problems": list(card.known_problems),
-        "revision": found["raw"].counts.get("revision"), "files": found["raw"].counts.get("files"),
+        "id": card.id,
+        "title": card.title,
+        "licence": card.licence,
+        "origin": card.origin,
+        "language": card.language,
+        "citation": card.citation,
+        "frame": card.frame,
+        "platforms": list(card.platforms),
+        "objectives": list(card.objectives),
+        "known_problems": list(card.known_problems),
+        "revision": found["raw"].counts.get("revision"),
+        "files": found["raw"].counts.get("files"),
         "bytes": found["raw"].counts.get("bytes"),
-        "records": counts.get("records_in", 0), "items": counts.get("items_in", 0),
-        "mapped": counts.get("items_mapped", 0), "quarantined": counts.get("items_quarantined", 0),
-        "screens": counts.get("images", 0), "without_picture": counts.get("images_missing", 0),
-        "reasons": counts.get("reasons", {}), "losses": counts.get("losses", {}),
-        "actions": _tally(unified, "steps", "action_type"), "splits": _tally(unified, "steps", "split", "samples"),
+        "records": counts.get("records_in", 0),
+        "items": counts.get("items_in", 0),
+        "mapped": counts.get("items_mapped", 0),
+        "quarantined": counts.get("items_quarantined", 0),
+        "screens": counts.get("images", 0),
+        "without_picture": counts.get("images_missing", 0),
+        "reasons": counts.get("reasons", {}),
+        "losses": counts.get("losses", {}),
+        "actions": _tally(unified, "steps", "action_type"),
+        "splits": _tally(unified, "steps", "split", "samples"),
         "by_platform": _tally(unified, "steps", "platform", "samples"),
         "native_objectives": _tally(unified, "samples", "objective"),
-        "steps": unified.rows("steps"), "native_samples": unified.rows("samples"),
-        "kinds": verdicts.counts.get("kinds", {}), "scores": verdicts.counts.get("scores", {}),
-        "ends": {n: gold.counts.get(n, 0) for n in ("kept", "rewritten", "reconstructed", "discarded", "unrepaired",
-                                                    "dropped", "review")},
-        "gold": gold.counts.get("gold", 0), "samples": gold.rows("samples"),
-        "gold_objectives": _tally(gold, "samples", "objective"), "tokens": _tokens(gold),
+        "steps": unified.rows("steps"),
+        "native_samples": unified.rows("samples"),
+        "kinds": verdicts.counts.get("kinds", {}),
+        "scores": verdicts.counts.get("scores", {}),
+        "ends": {
+            n: gold.counts.get(n, 0)
+            for n in ("kept", "rewritten", "reconstructed", "discarded", "unrepaired", "dropped", "review")
+        },
+        "gold": gold.counts.get("gold", 0),
+        "samples": gold.rows("samples"),
+        "gold_objectives": _tally(gold, "samples", "objective"),
+        "tokens": _tokens(gold),
         "versions": {manifest.asset: manifest.data_version for manifest in found.values()},
         "loss_table": [asdict(row) for row in card.loss],
-    }  # fmt: skip
+    }
 
 
 def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
@@ -158,9 +181,12 @@ def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
         counts = build.run_part(spec, write).counts
         told = {**counts, "without_gold": sorted(waiting)} if waiting else counts
         without = Check(
-            "every source has gold", not waiting, f"none of: {', '.join(sorted(waiting)) or '-'}", "gold of each",
+            "every source has gold",
+            not waiting,
+            f"none of: {', '.join(sorted(waiting)) or '-'}",
+            "gold of each",
             blocking=False,
-        )  # fmt: skip
+        )
         return build.commit(counts=told, checks=[*_checks(counts), without])
 
 
@@ -183,19 +209,36 @@ def _corpus(facts: Sequence[Row], whole: Mapping[str, Manifest]) -> Row:
 
 def _sections(card: Descriptor, facts: Row) -> Iterator[Section]:
     yield Section(
-        "", rows=[
-            ("Licence", card.licence), ("Origin", card.origin), ("Revision", facts["revision"] or "not pinned"),
-            ("Platforms", ", ".join(card.platforms)), ("Language", card.language), ("Native frame", card.frame),
-            ("Known problems", "; ".join(card.known_problems) or "none known"), ("Citation", card.citation),
-        ], names=("", " "),
-    )  # fmt: skip
+        "",
+        rows=[
+            ("Licence", card.licence),
+            ("Origin", card.origin),
+            ("Revision", facts["revision"] or "not pinned"),
+            ("Platforms", ", ".join(card.platforms)),
+            ("Language", card.language),
+            ("Native frame", card.frame),
+            ("Known problems", "; ".join(card.known_problems) or "none known"),
+            ("Citation", card.citation),
+        ],
+        names=("", " "),
+    )
     yield Section(
-        "Counts", f"Native units are {card.item_unit}s: in = mapped + quarantined.", ("", " "),
-        [(f"{card.item_unit}s in", facts["items"]), ("mapped", facts["mapped"]), ("quarantined", facts["quarantined"]),
-         ("records", facts["records"]), ("steps", facts["steps"]), ("native samples", facts["native_samples"]),
-         ("screens", facts["screens"]), ("rows without picture", facts["without_picture"]),
-         ("gold items", facts["gold"]), ("training samples", facts["samples"])],
-    )  # fmt: skip
+        "Counts",
+        f"Native units are {card.item_unit}s: in = mapped + quarantined.",
+        ("", " "),
+        [
+            (f"{card.item_unit}s in", facts["items"]),
+            ("mapped", facts["mapped"]),
+            ("quarantined", facts["quarantined"]),
+            ("records", facts["records"]),
+            ("steps", facts["steps"]),
+            ("native samples", facts["native_samples"]),
+            ("screens", facts["screens"]),
+            ("rows without picture", facts["without_picture"]),
+            ("gold items", facts["gold"]),
+            ("training samples", facts["samples"]),
+        ],
+    )
     yield Section("Actions", bars=_most(facts["actions"]))
     yield Section("Training samples by objective", bars=_most(facts["gold_objectives"]))
     yield Section("Platforms", bars=_most(facts["by_platform"]))
@@ -206,18 +249,31 @@ def _sections(card: Descriptor, facts: Row) -> Iterator[Section]:
         (row["native"], row["unified"] or "-", row["status"], sum(met.get(row["native"], {}).values()), row["note"])
         for row in facts["loss_table"]
     ]
-    yield Section("Loss table", "What becomes of each native word, and how often it was met.",
-                  ("native", "unified", "status", "met", "why"), rows)  # fmt: skip
+    yield Section(
+        "Loss table",
+        "What becomes of each native word, and how often it was met.",
+        ("native", "unified", "status", "met", "why"),
+        rows,
+    )
     yield Section("What became of the items", bars={n: v for n, v in facts["ends"].items() if v})
     yield Section("Objections and cleaning rules", bars=_most(facts["kinds"]))
 
 
 def _corpus_sections(facts: Sequence[Row], total: Row) -> Iterator[Section]:
     rows = [
-        (card["id"], ", ".join(card["platforms"]), card["licence"], card["items"], card["mapped"], card["quarantined"],
-         card["gold"], card["samples"], sum(card["tokens"].values()))
+        (
+            card["id"],
+            ", ".join(card["platforms"]),
+            card["licence"],
+            card["items"],
+            card["mapped"],
+            card["quarantined"],
+            card["gold"],
+            card["samples"],
+            sum(card["tokens"].values()),
+        )
         for card in facts
-    ]  # fmt: skip
+    ]
     names = ("source", "platforms", "licence", "items", "mapped", "quarantined", "gold", "samples", "tokens")
     without = f" Without gold yet: {', '.join(total['without_gold'])}." if "without_gold" in total else ""
     yield Section("Sources", f"{total['sources']} sources have gold.{without}", names, rows)

@@ -65,9 +65,17 @@ class Taken:
         """A 0 by `cleaning`."""
         step_or_sample = not self.item_id.startswith("episode:")
         return Verdict(
-            self.item_id, 0 if step_or_sample else None, None if step_or_sample else 0, f"{self.rule}: {self.detail}",
-            1.0, JUDGE, "none", VERSION, round_number, kinds=(self.rule,),
-        )  # fmt: skip
+            self.item_id,
+            0 if step_or_sample else None,
+            None if step_or_sample else 0,
+            f"{self.rule}: {self.detail}",
+            1.0,
+            JUDGE,
+            "none",
+            VERSION,
+            round_number,
+            kinds=(self.rule,),
+        )
 
 
 @dataclass(frozen=True, slots=True)

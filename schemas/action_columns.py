@@ -168,11 +168,7 @@ def content_direction(x1: pa.Array, y1: pa.Array, x2: pa.Array, y2: pa.Array) ->
     """`schemas.actions.scroll_direction` on columns; null where points are missing or equal."""
     dx, dy = (pc.subtract(pc.cast(end, pa.int32()), pc.cast(start, pa.int32())) for start, end in ((x1, x2), (y1, y2)))
     vertical = pc.greater_equal(pc.abs(dy), pc.abs(dx))
-    word = pc.if_else(
-        vertical,
-        pc.if_else(pc.less(dy, 0), "down", "up"),
-        pc.if_else(pc.less(dx, 0), "right", "left"),
-    )
+    word = pc.if_else(vertical, pc.if_else(pc.less(dy, 0), "down", "up"), pc.if_else(pc.less(dx, 0), "right", "left"))
     return pc.if_else(pc.and_(pc.equal(dx, 0), pc.equal(dy, 0)), None, word)
 
 
@@ -236,14 +232,18 @@ def parse_columns(text: pa.ChunkedArray | pa.Array) -> pa.Table:
     direction = pc.struct_field(word, "word")
     arguments = pa.Table.from_arrays(
         [
-            kind, number("x1"), number("y1"), number("x2"), number("y2"),
+            kind,
+            number("x1"),
+            number("y1"),
+            number("x2"),
+            number("y2"),
             direction,
             _unescape(pc.struct_field(spoken, "content")),
             pc.if_else(pc.equal(kind, "Launch"), pc.equal(pc.struct_field(spoken, "name"), "url"), None),
             keys,
         ],
         schema=ARGUMENTS,
-    )  # fmt: skip
+    )
     # Writing the text again proves that it was canonical: every slip of the patterns above shows here.
     _refuse(pc.fill_null(pc.not_equal(format_columns(arguments), text), False), text, "not canonical text")
     return arguments

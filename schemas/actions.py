@@ -38,10 +38,33 @@ from schemas.action_types import (
 )
 
 __all__ = [
-    "ACTION_SPACE", "ACTION_TYPES", "Action", "CallUser", "Click", "DoubleClick", "Drag", "Finished", "Hotkey",
-    "Hover", "Launch", "LongPress", "Point", "PressBack", "PressEnter", "PressHome", "PressRecent", "Reply",
-    "Scroll", "Type", "Wait", "format", "parse", "parse_reply", "render", "scroll_direction",
-]  # fmt: skip
+    "ACTION_SPACE",
+    "ACTION_TYPES",
+    "Action",
+    "CallUser",
+    "Click",
+    "DoubleClick",
+    "Drag",
+    "Finished",
+    "Hotkey",
+    "Hover",
+    "Launch",
+    "LongPress",
+    "Point",
+    "PressBack",
+    "PressEnter",
+    "PressHome",
+    "PressRecent",
+    "Reply",
+    "Scroll",
+    "Type",
+    "Wait",
+    "format",
+    "parse",
+    "parse_reply",
+    "render",
+    "scroll_direction",
+]
 
 ESCAPES = (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 """Sign → how canonical text writes it, in the order in which they are replaced."""

@@ -22,8 +22,11 @@ def main(argv: list[str] | None = None) -> int:
     from pipelines.store import StoreError
     from trainer.stages import STAGES
 
-    parser = argparse.ArgumentParser(prog="python -m trainer", description=(__doc__ or "").strip(),
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer",
+        description=(__doc__ or "").strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("stage", nargs="+", metavar="STAGE", help=f"one or more of {', '.join(STAGES)}")
     parser.add_argument("--home", required=True, help="the store's folder ($VESPER_HOME)")
     parser.add_argument("--config", default="{}", help="JSON, or @FILE; see trainer.stage_settings.DEFAULTS")
@@ -45,8 +48,7 @@ def _run(options: argparse.Namespace, config: dict[str, Any], on_event: OnEvent 
 
     passed = True
     for stage in options.stage:
-        manifest = run_stage(stage, options.home, config, on_event,
-                             progress=not options.events and sys.stderr.isatty())  # fmt: skip
+        manifest = run_stage(stage, options.home, config, on_event, progress=not options.events and sys.stderr.isatty())
         passed &= manifest.checks_passed
         if not options.events:
             print(f"{manifest.asset} {manifest.version} {_line(manifest)}")

@@ -101,19 +101,34 @@ class MidtrainConfig:
         if self.router_aux_loss_coef < 0:
             raise ValueError(f"MidtrainConfig: expected router_aux_loss_coef >= 0, found {self.router_aux_loss_coef}")
         if self.max_steps < 1 or self.batch_size < 1 or not 0 <= self.warmup_steps <= self.max_steps:
-            raise ValueError("MidtrainConfig: expected max_steps, batch_size >= 1 and 0 <= warmup_steps <= max_steps, "
-                             f"found {self.max_steps}, {self.batch_size}, {self.warmup_steps}")  # fmt: skip
+            raise ValueError(
+                "MidtrainConfig: expected max_steps, batch_size >= 1 and 0 <= warmup_steps <= max_steps, "
+                f"found {self.max_steps}, {self.batch_size}, {self.warmup_steps}"
+            )
         if self.learning_rate <= 0 or min(self.sigma) < 0 or self.save_steps < 1:
             raise ValueError("MidtrainConfig: expected learning_rate > 0, sigma >= 0 and save_steps >= 1")
         if min(self.gradient_accumulation_steps, self.max_length, self.packing_window) < 1:
-            raise ValueError("MidtrainConfig: expected gradient_accumulation_steps, max_length and packing_window "
-                             f">= 1, found {self.gradient_accumulation_steps}, {self.max_length}, "
-                             f"{self.packing_window}")  # fmt: skip
+            raise ValueError(
+                "MidtrainConfig: expected gradient_accumulation_steps, max_length and packing_window "
+                f">= 1, found {self.gradient_accumulation_steps}, {self.max_length}, "
+                f"{self.packing_window}"
+            )
 
 
-_NEUTRAL = ("bf16", "gradient_accumulation_steps", "padding_free", "packing", "max_length", "packing_window",
-            "gradient_checkpointing", "router_aux_loss_coef", "freeze_vision", "image_labels", "image_blocks",
-            "schedule")  # fmt: skip
+_NEUTRAL = (
+    "bf16",
+    "gradient_accumulation_steps",
+    "padding_free",
+    "packing",
+    "max_length",
+    "packing_window",
+    "gradient_checkpointing",
+    "router_aux_loss_coef",
+    "freeze_vision",
+    "image_labels",
+    "image_blocks",
+    "schedule",
+)
 """Settings that a run's digest names only where they differ from the default, so that older states still fit."""
 
 
@@ -210,10 +225,16 @@ def train(
     stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (
         deterministic(run.device, config.threads),
-        tqdm(total=config.max_steps, initial=step, desc="mid-training", unit="step", mininterval=2,
-             disable=not (progress and group.first)) as bar,
+        tqdm(
+            total=config.max_steps,
+            initial=step,
+            desc="mid-training",
+            unit="step",
+            mininterval=2,
+            disable=not (progress and group.first),
+        ) as bar,
         Tracker(state_dir if group.first else None, step) as tracker,
-    ):  # fmt: skip
+    ):
         model.train()
         steps = _steps(stream, config.max_steps - step, run.device)
         while step < config.max_steps:
@@ -226,8 +247,15 @@ def train(
             curve.bad_rows = run.bad_rows(given)
             num_tokens += made["tokens"]
             fill = {"fill": stream.fill} if config.packing else {}
-            event = {"kind": "step", **made, **_speed(made, seconds), "steps": config.max_steps,
-                     "num_tokens": num_tokens, "bad_rows": curve.bad_rows, **fill}  # fmt: skip
+            event = {
+                "kind": "step",
+                **made,
+                **_speed(made, seconds),
+                "steps": config.max_steps,
+                "num_tokens": num_tokens,
+                "bad_rows": curve.bad_rows,
+                **fill,
+            }
             _tell(event, group, tracker, on_event)
             bar.update()
             bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
@@ -237,8 +265,16 @@ def train(
                 curve.validation.append({"step": step, **scores})
                 _tell({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
             if last or step % config.save_steps == 0:
-                state.save(model, optimiser, {"step": step, "position": given.after.position,
-                                              "taken": given.after.taken, "curve": curve.plain()})  # fmt: skip
+                state.save(
+                    model,
+                    optimiser,
+                    {
+                        "step": step,
+                        "position": given.after.position,
+                        "taken": given.after.taken,
+                        "curve": curve.plain(),
+                    },
+                )
     _put_back(plain, model, group)
     if on_event is not None:  # on every rank
         on_event({"kind": "trained", "step": step})
@@ -268,13 +304,17 @@ def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Proce
     """The processor of training rows: with labels of image tokens, if they are asked for. Raises `ValueError` where
     model or preset can't do what the config asks."""
     if not 0 <= config.image_blocks <= len(model.model.language_model.layers):
-        raise ValueError(f"mid-training: image_blocks: expected 0 to {len(model.model.language_model.layers)}, the "
-                         f"decoder's blocks, found {config.image_blocks}")  # fmt: skip
+        raise ValueError(
+            f"mid-training: image_blocks: expected 0 to {len(model.model.language_model.layers)}, the "
+            f"decoder's blocks, found {config.image_blocks}"
+        )
     if not config.image_labels:
         return processor
     if not processor.preset.instruction_first:
-        raise ValueError("mid-training: image_labels: expected a preset that puts the instruction before the "
-                         f"picture, found {processor.preset.name}: its image tokens can't know it")  # fmt: skip
+        raise ValueError(
+            "mid-training: image_labels: expected a preset that puts the instruction before the "
+            f"picture, found {processor.preset.name}: its image tokens can't know it"
+        )
     return LabelledImages.of(processor, targets=True)
 
 
@@ -320,8 +360,12 @@ class _Run:
         for one in self._optimiser.param_groups:
             one["lr"] = learning_rate(step, config)
         real = [batch for batch in given.batches if batch.samples]
-        own = [sum(float(batch.weights.sum(dtype=torch.float64)) for batch in real),
-               sum(batch.tokens for batch in real), sum(batch.samples for batch in real), given.torn]  # fmt: skip
+        own = [
+            sum(float(batch.weights.sum(dtype=torch.float64)) for batch in real),
+            sum(batch.tokens for batch in real),
+            sum(batch.samples for batch in real),
+            given.torn,
+        ]
         weight, tokens, samples, torn = self._group.sums(own)
         self._torn += int(torn)
         if not weight:
@@ -335,12 +379,20 @@ class _Run:
         loss, aux_loss = self._group.sums([loss, aux_loss])
         norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.max_grad_norm))
         if not torch.isfinite(norm):
-            raise FloatingPointError(f"mid-training: loss {loss} has a gradient that is not finite at step {step}; "
-                                     f"lower learning_rate ({config.learning_rate})")  # fmt: skip
+            raise FloatingPointError(
+                f"mid-training: loss {loss} has a gradient that is not finite at step {step}; "
+                f"lower learning_rate ({config.learning_rate})"
+            )
         self._optimiser.step()
-        return {"step": step + 1, "loss": loss, "learning_rate": learning_rate(step, config), "tokens": int(tokens),
-                "samples": int(samples), "grad_norm": norm.item(),
-                **({"aux_loss": aux_loss} if balance else {})}  # fmt: skip
+        return {
+            "step": step + 1,
+            "loss": loss,
+            "learning_rate": learning_rate(step, config),
+            "tokens": int(tokens),
+            "samples": int(samples),
+            "grad_norm": norm.item(),
+            **({"aux_loss": aux_loss} if balance else {}),
+        }
 
     def _backward(
         self, batch: Batch, whole: tuple[float, float], sigma: float, balance: Balance | None
@@ -373,8 +425,11 @@ def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
         weights.update(name.encode())
         weights.update(tensor.detach().float().cpu().numpy().tobytes())
     fields = MidtrainConfig.__dataclass_fields__
-    rest = {key: value for key, value in asdict(config).items()
-            if key != "save_steps" and not (key in _NEUTRAL and value == fields[key].default)}  # fmt: skip
+    rest = {
+        key: value
+        for key, value in asdict(config).items()
+        if key != "save_steps" and not (key in _NEUTRAL and value == fields[key].default)
+    }
     weights.update(canonical_json([source.digest(), rest]).encode())
     return weights.hexdigest()
 

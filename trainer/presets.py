@@ -52,13 +52,16 @@ class Shape:
 
     def __post_init__(self) -> None:
         if sum(self.mrope_section) * 2 != self.head_dim:
-            raise ValueError(f"mrope_section: expected a sum of head_dim/2 = {self.head_dim // 2}, "
-                             f"found {self.mrope_section}")  # fmt: skip
+            raise ValueError(
+                f"mrope_section: expected a sum of head_dim/2 = {self.head_dim // 2}, found {self.mrope_section}"
+            )
         if self.heads % self.kv_heads or self.vision_hidden % self.vision_heads:
             raise ValueError("heads must be a multiple of kv_heads, vision_hidden of vision_heads")
         if max(self.deepstack, default=-1) >= self.vision_depth or len(self.deepstack) > self.layers:
-            raise ValueError(f"deepstack: expected layers below {self.vision_depth}, at most {self.layers} of them, "
-                             f"found {self.deepstack}")  # fmt: skip
+            raise ValueError(
+                f"deepstack: expected layers below {self.vision_depth}, at most {self.layers} of them, "
+                f"found {self.deepstack}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +95,14 @@ class Preset:
         if bool(self.source) == (self.shape is not None):
             raise ValueError(f"preset {self.name}: expected exactly one of source and shape")
         if self.source and not 0 < self.min_pixels <= self.max_pixels:
-            raise ValueError(f"preset {self.name}: expected 0 < min_pixels <= max_pixels, found {self.min_pixels} and "
-                             f"{self.max_pixels}")  # fmt: skip
+            raise ValueError(
+                f"preset {self.name}: expected 0 < min_pixels <= max_pixels, found {self.min_pixels} and "
+                f"{self.max_pixels}"
+            )
         if self.history not in HISTORY_FORMS:
-            raise ValueError(f"preset {self.name}: expected a history of {', '.join(HISTORY_FORMS)}, found "
-                             f"{self.history!r:.40}")  # fmt: skip
+            raise ValueError(
+                f"preset {self.name}: expected a history of {', '.join(HISTORY_FORMS)}, found {self.history!r:.40}"
+            )
 
     def plain(self) -> dict[str, Any]:
         """As JSON-able values, for config hashes and lineage. How it is played stands there only where training
@@ -112,9 +118,18 @@ def _published(name: str, source: str, architecture: str = "Qwen3VLForConditiona
     """The least picture is Qwen3-VL's own, 256 x 256; the largest a quarter of its own 4096 x 4096, or 4,096 tokens of
     32 x 32 pixels: a screen of 2560 x 1600 keeps every pixel. `pixels` of the trainer's configuration sets both."""
     return Preset(
-        name, architecture, source, None, instruction_first=False, image_mean=0.5, image_std=0.5,
-        max_prompt_tokens=4096, max_answer_tokens=1024, max_pixels=2048 * 2048, min_pixels=256 * 256,
-    )  # fmt: skip
+        name,
+        architecture,
+        source,
+        None,
+        instruction_first=False,
+        image_mean=0.5,
+        image_std=0.5,
+        max_prompt_tokens=4096,
+        max_answer_tokens=1024,
+        max_pixels=2048 * 2048,
+        min_pixels=256 * 256,
+    )
 
 
 PRESETS: dict[str, Preset] = {
@@ -127,28 +142,59 @@ PRESETS: dict[str, Preset] = {
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "2b": {
-        "text": {"hidden_size": 2048, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
-                 "intermediate_size": 6144},
-        "vision": {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096,
-                   "deepstack_visual_indexes": [5, 11, 17]},
+        "text": {
+            "hidden_size": 2048,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 8,
+            "intermediate_size": 6144,
+        },
+        "vision": {
+            "depth": 24,
+            "hidden_size": 1024,
+            "intermediate_size": 4096,
+            "deepstack_visual_indexes": [5, 11, 17],
+        },
         "tied": True,
     },
     "8b": {
-        "text": {"hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-                 "intermediate_size": 12288},
-        "vision": {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304,
-                   "deepstack_visual_indexes": [8, 16, 24]},
+        "text": {
+            "hidden_size": 4096,
+            "num_hidden_layers": 36,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "intermediate_size": 12288,
+        },
+        "vision": {
+            "depth": 27,
+            "hidden_size": 1152,
+            "intermediate_size": 4304,
+            "deepstack_visual_indexes": [8, 16, 24],
+        },
         "tied": False,
     },
     "30b-a3b": {
-        "text": {"hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
-                 "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
-                 "norm_topk_prob": True, "decoder_sparse_step": 1},
-        "vision": {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304,
-                   "deepstack_visual_indexes": [8, 16, 24]},
+        "text": {
+            "hidden_size": 2048,
+            "num_hidden_layers": 48,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 4,
+            "intermediate_size": 6144,
+            "moe_intermediate_size": 768,
+            "num_experts": 128,
+            "num_experts_per_tok": 8,
+            "norm_topk_prob": True,
+            "decoder_sparse_step": 1,
+        },
+        "vision": {
+            "depth": 27,
+            "hidden_size": 1152,
+            "intermediate_size": 4304,
+            "deepstack_visual_indexes": [8, 16, 24],
+        },
         "tied": False,
     },
-}  # fmt: skip
+}
 """Sizes as their config.json files give them, for random weights of the same shapes."""
 
 

@@ -52,8 +52,9 @@ def base(context: Context, folder: Path) -> Made:
     seed = int(context.config["seed"])
     processor = Processor(train_tokenizer(texts, preset.shape.vocab_size), image_processor(preset), preset)
     model = build_model(preset, processor.tokenizer, seed)
-    made = checkpoints.lineage("base", preset, parents=context.parents, config=dict(context.config),
-                               seeds={"weights": seed})  # fmt: skip
+    made = checkpoints.lineage(
+        "base", preset, parents=context.parents, config=dict(context.config), seeds={"weights": seed}
+    )
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     count = parameter_count(model)
     checks = [
@@ -72,10 +73,13 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
     config = {key: value for key, value in context.config.items() if key != "weights"}  # its digest says which
     kept = checkpoints.load_checkpoint(place)
     if context.config["shape"] or kept.processor.preset.name != preset.name:
-        raise ValueError(f"weights {place}: expected a checkpoint of preset {preset.name} and no other shape, found "
-                         f"{kept.processor.preset.name} and shape {context.config['shape']}")  # fmt: skip
-    made = checkpoints.lineage("base", kept.processor.preset, config=config,
-                               parents={**context.parents, "weights": sha256})  # fmt: skip
+        raise ValueError(
+            f"weights {place}: expected a checkpoint of preset {preset.name} and no other shape, found "
+            f"{kept.processor.preset.name} and shape {context.config['shape']}"
+        )
+    made = checkpoints.lineage(
+        "base", kept.processor.preset, config=config, parents={**context.parents, "weights": sha256}
+    )
     checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, made)
     counts = {"parameters": parameter_count(kept.model), "vocabulary": len(kept.processor.tokenizer)}
     return Made(folder, counts, [_finite(kept.model), _loads(folder / MODEL)])
@@ -86,8 +90,9 @@ def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
     from trainer.modeling.published import load_base
 
     model, processor = load_base(preset)
-    made = checkpoints.lineage("base", preset, parents={**context.parents, preset.source: "published"},
-                               config=dict(context.config))  # fmt: skip
+    made = checkpoints.lineage(
+        "base", preset, parents={**context.parents, preset.source: "published"}, config=dict(context.config)
+    )
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
     return Made(folder, counts, [_finite(model), _loads(folder / MODEL)])
@@ -107,9 +112,15 @@ def mid_trained(context: Context, folder: Path) -> Made:
     mixture = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
     source = scheduled(mixture, config, [row for row in rows if row["sample_id"] not in kept_out])
     curve = train(
-        start.model, start.processor, source, config, state_dir=context.state_dir,
-        validation=validation, on_event=context.on_event, progress=context.progress,
-    )  # fmt: skip
+        start.model,
+        start.processor,
+        source,
+        config,
+        state_dir=context.state_dir,
+        validation=validation,
+        on_event=context.on_event,
+        progress=context.progress,
+    )
     steps = curve.steps
     tenth = max(1, len(steps) // 10)
     first, last = _mean([s["loss"] for s in steps[:tenth]]), _mean([s["loss"] for s in steps[-tenth:]])
@@ -118,20 +129,36 @@ def mid_trained(context: Context, folder: Path) -> Made:
     if curve.validation:
         metrics["validation"] = curve.validation[-1]
     made = checkpoints.lineage(
-        "mid_trained", start.processor.preset, parents=context.parents, config=dict(context.config),
-        seeds={"order": config.seed}, metrics=metrics,
-    )  # fmt: skip
+        "mid_trained",
+        start.processor.preset,
+        parents=context.parents,
+        config=dict(context.config),
+        seeds={"order": config.seed},
+        metrics=metrics,
+    )
     checkpoints.save_checkpoint(folder / MODEL, start.model, start.processor, made)
     (folder / CURVE).write_text(canonical_json(curve.plain()) + "\n", encoding="utf-8")
-    counts = {"steps": len(steps), "tokens": tokens, "samples": sum(step["samples"] for step in steps),
-              "first_loss": first, "last_loss": last, "bad_rows": curve.bad_rows,
-              "validation_rows": len(validation), "parameters": parameter_count(start.model)}  # fmt: skip
+    counts = {
+        "steps": len(steps),
+        "tokens": tokens,
+        "samples": sum(step["samples"] for step in steps),
+        "first_loss": first,
+        "last_loss": last,
+        "bad_rows": curve.bad_rows,
+        "validation_rows": len(validation),
+        "parameters": parameter_count(start.model),
+    }
     counts |= {f"validation_{name}": value for name, value in (curve.validation or [{}])[-1].items() if name != "step"}
-    return Made(folder, counts, [
-        _finite(start.model), _loads(folder / MODEL),
-        Check("loss fell", last < first, f"{first:.3f} -> {last:.3f}", "last tenth below first tenth"),
-        Check("all steps", len(steps) == config.max_steps, str(len(steps)), str(config.max_steps)),
-    ])  # fmt: skip
+    return Made(
+        folder,
+        counts,
+        [
+            _finite(start.model),
+            _loads(folder / MODEL),
+            Check("loss fell", last < first, f"{first:.3f} -> {last:.3f}", "last tenth below first tenth"),
+            Check("all steps", len(steps) == config.max_steps, str(len(steps)), str(config.max_steps)),
+        ],
+    )
 
 
 def offline_config(context: Context) -> OfflineConfig:
@@ -172,33 +199,60 @@ def specialist(context: Context, folder: Path) -> Made:
     held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), context.domain)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = train_offline(
-            context.folder("mid_trained"), some(SHARDS, train_rows, needed, replayed),
+            context.folder("mid_trained"),
+            some(SHARDS, train_rows, needed, replayed),
             some(HELDOUT, held_out, 2 * config.held_out_limit),
-            folder / MODEL, config,
+            folder / MODEL,
+            config,
             validation_rows=with_pictures(context.inputs[SHARDS], [task.row for task in validating]) or None,
-            state_dir=context.state_dir, parents=context.parents, on_event=watch, device=context.device,
-        )  # fmt: skip
+            state_dir=context.state_dir,
+            parents=context.parents,
+            on_event=watch,
+            device=context.device,
+        )
     found = result.metrics
     gain = found["reward_gain"]
     counts = {
-        "updates": found["updates"], "peak_update": found["peak_update"], "groups": found["groups"],
-        "zero_variance_share": found["zero_variance_share"], "weight_delta": found["weight_delta"],
-        "weight_delta_norm": found["weight_delta_norm"], "reward_before": found["before"]["reward"],
-        "reward_after": found["after"]["reward"], "reward_gain": gain["mean"], "reward_gain_low": gain["low"],
-        "reward_gain_high": gain["high"], "alignments": len(found["alignments"]),
+        "updates": found["updates"],
+        "peak_update": found["peak_update"],
+        "groups": found["groups"],
+        "zero_variance_share": found["zero_variance_share"],
+        "weight_delta": found["weight_delta"],
+        "weight_delta_norm": found["weight_delta_norm"],
+        "reward_before": found["before"]["reward"],
+        "reward_after": found["after"]["reward"],
+        "reward_gain": gain["mean"],
+        "reward_gain_low": gain["low"],
+        "reward_gain_high": gain["high"],
+        "alignments": len(found["alignments"]),
         "aligned_tasks": sum(event["changed"] for event in found["alignments"]),
-        "validation_traces": found["validation_traces"], "peak_criterion": found["peak_criterion"],
-    }  # fmt: skip
-    traces = Check("traces decide the peak", found["peak_criterion"] == "trace_success",
-                   f"{found['peak_criterion']}, of {found['validation_traces']} whole episodes of validation",
-                   f"trace_success, of at least {config.min_traces}", blocking=False)  # fmt: skip
-    return Made(folder, counts, [
-        *([] if context.domain == "grounding" else [traces]),  # which has no episodes
-        _loads(folder / MODEL),
-        Check("held-out reward did not fall", not fell(gain), f"gain {gain['mean']:.4f}, interval up to {gain['high']}",
-              "an interval that is not wholly below 0"),
-        Check("weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"),
-    ])  # fmt: skip
+        "validation_traces": found["validation_traces"],
+        "peak_criterion": found["peak_criterion"],
+    }
+    traces = Check(
+        "traces decide the peak",
+        found["peak_criterion"] == "trace_success",
+        f"{found['peak_criterion']}, of {found['validation_traces']} whole episodes of validation",
+        f"trace_success, of at least {config.min_traces}",
+        blocking=False,
+    )
+    return Made(
+        folder,
+        counts,
+        [
+            *([] if context.domain == "grounding" else [traces]),  # which has no episodes
+            _loads(folder / MODEL),
+            Check(
+                "held-out reward did not fall",
+                not fell(gain),
+                f"gain {gain['mean']:.4f}, interval up to {gain['high']}",
+                "an interval that is not wholly below 0",
+            ),
+            Check(
+                "weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"
+            ),
+        ],
+    )
 
 
 def _by_cluster(
@@ -233,8 +287,9 @@ def merged(context: Context, folder: Path) -> Made:
     options = candidates(settings["density"], settings["lambda"]) if method == "ties" else []
     counts: dict[str, Any] = {}
     if len(options) > 1 and (tasks := _validation_of_merge(context)):
-        report, tried = choose_ties(start, specialists, folder / MODEL, options, tasks, device=context.device,
-                                    on_event=context.on_event, **how)  # fmt: skip
+        report, tried = choose_ties(
+            start, specialists, folder / MODEL, options, tasks, device=context.device, on_event=context.on_event, **how
+        )
         (folder / CHOICE).write_text(canonical_json([one.plain() for one in tried]) + "\n", encoding="utf-8")
         counts = {"tried": len(tried), "validation_success": max(one.mean for one in tried)}
     else:
@@ -242,8 +297,13 @@ def merged(context: Context, folder: Path) -> Made:
         report = merge(method, start, specialists, folder / MODEL, **how, **ties)
     counts |= {"density": list(report.density), "lambda": report.lam} if options else {}
     loaded = checkpoints.load_checkpoint(folder / MODEL)
-    counts = {"parameters": parameter_count(loaded.model), "models": len(specialists), "method": method,
-              **report.counts(), **counts}  # fmt: skip
+    counts = {
+        "parameters": parameter_count(loaded.model),
+        "models": len(specialists),
+        "method": method,
+        **report.counts(),
+        **counts,
+    }
     return Made(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])
 
 
@@ -255,8 +315,10 @@ def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     settings, shards = context.config["merge"], context.inputs[SHARDS]
     limit = int(settings["validation_rows"])
     aside = set_aside(light_rows(shards, ("train",)), context.config["validation_share"])
-    rows = {domain: with_pictures(shards, _by_cluster(rows_of(aside, domain), 2 * limit, 0))
-            for domain in merged_domains(settings["specialists"])}  # fmt: skip
+    rows = {
+        domain: with_pictures(shards, _by_cluster(rows_of(aside, domain), 2 * limit, 0))
+        for domain in merged_domains(settings["specialists"])
+    }
     return validation_tasks(rows, context.folder("mid_trained"), limit)
 
 
@@ -276,8 +338,12 @@ def _loads(folder: Path) -> Check:
     AutoImageProcessor.from_pretrained(str(folder))
     missing = sorted({*info["missing_keys"], *info["unexpected_keys"]})
     fits = len(tokenizer) <= model.config.text_config.vocab_size
-    return Check("loads with from_pretrained", not missing and fits, f"{len(missing)} keys missing or unexpected",
-                 "all keys, a tokenizer that fits")  # fmt: skip
+    return Check(
+        "loads with from_pretrained",
+        not missing and fits,
+        f"{len(missing)} keys missing or unexpected",
+        "all keys, a tokenizer that fits",
+    )
 
 
 def _mean(values: Sequence[float]) -> float:

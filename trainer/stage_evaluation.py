@@ -34,8 +34,9 @@ def evaluation(context: Context, folder: Path) -> Made:
     elements = screen_elements(context.store, sources, {picture_key(row) for row in rows})
     torch.set_num_threads(config.threads)
     checkpoint = load_checkpoint(context.folder(context.stage.partition("/")[2]), device=context.device)
-    report = evaluate(checkpoint, rows, config, blind=blind, elements=elements, on_event=context.on_event,
-                      progress=context.progress)  # fmt: skip
+    report = evaluate(
+        checkpoint, rows, config, blind=blind, elements=elements, on_event=context.on_event, progress=context.progress
+    )
     records = report.pop("records")
     (folder / REPORT).write_text(canonical_json(report) + "\n", encoding="utf-8")
     pq.write_table(_table(records), folder / RECORDS, compression="zstd")
@@ -47,9 +48,13 @@ def evaluation(context: Context, folder: Path) -> Made:
                 counts[f"{name} {measure}"] = found[measure]["mean"]
     checks = [
         Check("all samples put", len(records) + report["unreadable"] == len(rows), str(len(records)), str(len(rows))),
-        Check("controls beside grounding", _controlled(report["summary"]), str(sorted(report["summary"])),
-              "blind, random element and swapped screen measured"),
-    ]  # fmt: skip
+        Check(
+            "controls beside grounding",
+            _controlled(report["summary"]),
+            str(sorted(report["summary"])),
+            "blind, random element and swapped screen measured",
+        ),
+    ]
     return Made(folder, counts, checks)
 
 

@@ -91,19 +91,51 @@ KEYS: dict[str, tuple[str, ...]] = {
     "suites": ("suites", "device"),
 }
 
-_RL_OF_PUBLISHED: dict[str, Any] = {"trainable": "", "learning_rate": 1e-6, "gradient_checkpointing": True,
-                                    "save_steps": 20, "eval_steps": 20}  # fmt: skip
+_RL_OF_PUBLISHED: dict[str, Any] = {
+    "trainable": "",
+    "learning_rate": 1e-6,
+    "gradient_checkpointing": True,
+    "save_steps": 20,
+    "eval_steps": 20,
+}
 _PUBLISHED: dict[str, Any] = {
-    "midtrain": {"max_steps": 2000, "batch_size": 64, "learning_rate": 1e-5, "warmup_steps": 100, "sigma": [0, 0],
-                 "packing": True, "max_length": 8192, "gradient_accumulation_steps": 4, "gradient_checkpointing": True,
-                 "save_steps": 100},
+    "midtrain": {
+        "max_steps": 2000,
+        "batch_size": 64,
+        "learning_rate": 1e-5,
+        "warmup_steps": 100,
+        "sigma": [0, 0],
+        "packing": True,
+        "max_length": 8192,
+        "gradient_accumulation_steps": 4,
+        "gradient_checkpointing": True,
+        "save_steps": 100,
+    },
     "validation_rows": 256,
-    "offline": {**_RL_OF_PUBLISHED, "updates": 200, "prompts": 64, "micro_batch": 4, "train_limit": 20_000,
-                "validation_limit": 512, "held_out_limit": 512, "grpo": {"max_completion_length": 512}},
-    "online": {**_RL_OF_PUBLISHED, "mode": "async", "updates": 200, "tasks_per_update": 16, "num_generations": 8,
-               "workers": 64, "micro_batch": 4, "limits": {}, "reference": {}, "grpo": {"max_completion_length": 512}},
+    "offline": {
+        **_RL_OF_PUBLISHED,
+        "updates": 200,
+        "prompts": 64,
+        "micro_batch": 4,
+        "train_limit": 20_000,
+        "validation_limit": 512,
+        "held_out_limit": 512,
+        "grpo": {"max_completion_length": 512},
+    },
+    "online": {
+        **_RL_OF_PUBLISHED,
+        "mode": "async",
+        "updates": 200,
+        "tasks_per_update": 16,
+        "num_generations": 8,
+        "workers": 64,
+        "micro_batch": 4,
+        "limits": {},
+        "reference": {},
+        "grpo": {"max_completion_length": 512},
+    },
     "merge": {"validation_rows": 256},
-}  # fmt: skip
+}
 _OF_EXPERTS = {**_PUBLISHED, "midtrain": {**_PUBLISHED["midtrain"], "router_aux_loss_coef": 1e-3}}
 OF_PRESET: dict[str, dict[str, Any]] = {"2b": _PUBLISHED, "8b": _PUBLISHED, "30b-a3b": _OF_EXPERTS}
 """What training from a preset's checkpoint changes of `DEFAULTS`, which are nano's: a place to start from, taken from
@@ -134,8 +166,10 @@ def stage_config(stage: str, config: Mapping[str, Any], trained: str = "") -> di
             if not isinstance(mine := config.get(key, {}).get(stage, {}), Mapping):
                 raise ValueError(f"trainer config: {key}.{stage}: expected settings by name, found {mine!r:.60}")
             # settings of one specialist stand under its own name and win; any given one beats defaults
-            layers = [({word: value for word, value in layer.items() if word not in own}, layer.get(stage, {}))
-                      for layer in (DEFAULTS[key], of_preset.get(key, {}), config.get(key, {}))]  # fmt: skip
+            layers = [
+                ({word: value for word, value in layer.items() if word not in own}, layer.get(stage, {}))
+                for layer in (DEFAULTS[key], of_preset.get(key, {}), config.get(key, {}))
+            ]
             (nano, nano_own), (published, published_own), (given, given_own) = layers
             chosen[key] = _over(_over({**nano, **nano_own, **published, **published_own}, given), given_own)
     plain: dict[str, Any] = json.loads(canonical_json(chosen))
@@ -145,8 +179,11 @@ def stage_config(stage: str, config: Mapping[str, Any], trained: str = "") -> di
 def _over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with what is given, parts of it (mappings) word by word. A preset's parts replace nano's whole instead:
     `{}` there means what the configuration classes say."""
-    parts = {word: {**base[word], **value} for word, value in given.items()
-             if isinstance(value, Mapping) and isinstance(base.get(word), Mapping)}  # fmt: skip
+    parts = {
+        word: {**base[word], **value}
+        for word, value in given.items()
+        if isinstance(value, Mapping) and isinstance(base.get(word), Mapping)
+    }
     return {**base, **given, **parts}
 
 
@@ -162,8 +199,9 @@ def ranks_of(stage: str, config: Mapping[str, Any]) -> int:
     if stage not in SHARED or count == 1:
         return 1
     if device not in ("cpu", "cuda"):
-        raise ValueError(f"device: expected cpu or cuda with ranks {count}, for each rank has a GPU of its own, found "
-                         f"{device!r:.40}")  # fmt: skip
+        raise ValueError(
+            f"device: expected cpu or cuda with ranks {count}, for each rank has a GPU of its own, found {device!r:.40}"
+        )
     return count
 
 

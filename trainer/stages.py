@@ -126,8 +126,10 @@ def inputs_of(stage: str, config: Mapping[str, Any] | None = None) -> tuple[str,
     if stage in ("linear", "unified"):
         named = (config or {}).get("merge", {}).get("specialists", MERGED)
         if not named or (unknown := set(named) - {*SPECIALISTS, *ONLINE}):
-            raise ValueError(f"merge: expected specialists of {', '.join((*SPECIALISTS, *ONLINE))}, found "
-                             f"{sorted(unknown) if named else 'none'}")  # fmt: skip
+            raise ValueError(
+                f"merge: expected specialists of {', '.join((*SPECIALISTS, *ONLINE))}, found "
+                f"{sorted(unknown) if named else 'none'}"
+            )
         validated = (SHARDS,) if stage == "unified" else ()
         return ("checkpoints/mid_trained", *(f"checkpoints/{name}" for name in named), *validated)
     return (f"checkpoints/{asset_of(stage).partition('/')[2]}", HELDOUT, SHARDS)
@@ -152,8 +154,10 @@ def run_stage(
     asset, store = asset_of(stage), Store(store_home)
     wanted, started = ranks_of(stage, config or {}), int(os.environ.get("WORLD_SIZE", "1"))
     if wanted not in (1, started):
-        raise ValueError(f"ranks: {stage} is to train in {wanted} processes, found {started}; start it in the graph "
-                         f"or by torchrun --nproc-per-node {wanted} -m trainer, or leave ranks out")  # fmt: skip
+        raise ValueError(
+            f"ranks: {stage} is to train in {wanted} processes, found {started}; start it in the graph "
+            f"or by torchrun --nproc-per-node {wanted} -m trainer, or leave ranks out"
+        )
     inputs, chosen = opened(store, stage, config or {})
     if chosen.get("weights"):  # the same folder may hold others tomorrow
         chosen["weights"] = weights_folder(chosen["weights"])
@@ -175,8 +179,16 @@ def run_stage(
         checks = [Check(**check) for check in result.counts["checks"]]
         manifest = build.commit(counts=result.counts["counts"], checks=checks)
     shutil.rmtree(work, ignore_errors=True)  # state of a finished run
-    emit({"kind": "committed", "stage": stage, "version": manifest.version, "skipped": result.skipped,
-          "checks_passed": manifest.checks_passed, **manifest.counts})  # fmt: skip
+    emit(
+        {
+            "kind": "committed",
+            "stage": stage,
+            "version": manifest.version,
+            "skipped": result.skipped,
+            "checks_passed": manifest.checks_passed,
+            **manifest.counts,
+        }
+    )
     return manifest
 
 
@@ -194,8 +206,9 @@ def opened(store: Store, stage: str, config: Mapping[str, Any]) -> tuple[dict[st
 
     trained = read_preset(checkpoint_folder(inputs[start])).name
     if given not in (None, trained):
-        raise ValueError(f"preset: expected {trained}, that of {start}, found {given!r:.40}; make base anew "
-                         "with it, or leave it out")  # fmt: skip
+        raise ValueError(
+            f"preset: expected {trained}, that of {start}, found {given!r:.40}; make base anew with it, or leave it out"
+        )
     return inputs, stage_config(stage, config, trained)
 
 
@@ -247,5 +260,6 @@ def stage_function(stage: str) -> Callable[[Context, Path], Made]:
 
     if stage in SPECIALISTS:
         return stages.specialist
-    return {"base": stages.base, "mid_trained": stages.mid_trained, "linear": stages.merged,
-            "unified": stages.merged}[stage]  # fmt: skip
+    return {"base": stages.base, "mid_trained": stages.mid_trained, "linear": stages.merged, "unified": stages.merged}[
+        stage
+    ]

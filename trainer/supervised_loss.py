@@ -44,9 +44,8 @@ def token_losses(
 
 @torch.no_grad()
 def validate(
-    model: Any, processor: Processor, rows: Sequence[Row], spans: SpanWeights | None = None,
-    group: Ranks | None = None,
-) -> dict[str, float]:  # fmt: skip
+    model: Any, processor: Processor, rows: Sequence[Row], spans: SpanWeights | None = None, group: Ranks | None = None
+) -> dict[str, float]:
     """Plain weighted cross entropy (no Gaussian) by objective, and `all`; objectives without rows are left out.
 
     Each of several ranks takes every world-th batch; all get the figures of all rows.

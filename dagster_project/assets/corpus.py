@@ -40,54 +40,90 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
 
     yield from hygiene.stages(deployment, whole)
     yield stage(
-        "mid_training/shards", (*gold, "hygiene/contamination", "hygiene/safety", "hygiene/human_verdicts"),
+        "mid_training/shards",
+        (*gold, "hygiene/contamination", "hygiene/safety", "hygiene/human_verdicts"),
         over_gold(_shards),
-        "Training samples with their encoded pictures, packed once; "
-        "`datasets.load_dataset(\"parquet\")` opens them.",
-        kinds=("parquet", "huggingface"), table="index", columns=ShardIndex, code_version=shards.CODE_VERSION,
-    )  # fmt: skip
+        'Training samples with their encoded pictures, packed once; `datasets.load_dataset("parquet")` opens them.',
+        kinds=("parquet", "huggingface"),
+        table="index",
+        columns=ShardIndex,
+        code_version=shards.CODE_VERSION,
+    )
     yield hygiene.scan(deployment, whole)
     yield stage(
-        "mid_training/mixture", ("mid_training/shards", "hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"),
+        "mid_training/mixture",
+        ("mid_training/shards", "hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"),
         _mixture,
-        "Which rows of which shards train, and how often: token shares by objective.", table="mixture", columns=Mixture,
+        "Which rows of which shards train, and how often: token shares by objective.",
+        table="mixture",
+        columns=Mixture,
         code_version=mixture.CODE_VERSION,
-    )  # fmt: skip
+    )
     yield stage(
-        HELDOUT, gold, over_gold(_heldout), "Samples of the test splits, packed like the training shards.",
-        kinds=("parquet", "huggingface"), table="index", columns=ShardIndex, code_version=shards.CODE_VERSION,
-    )  # fmt: skip
+        HELDOUT,
+        gold,
+        over_gold(_heldout),
+        "Samples of the test splits, packed like the training shards.",
+        kinds=("parquet", "huggingface"),
+        table="index",
+        columns=ShardIndex,
+        code_version=shards.CODE_VERSION,
+    )
     yield from _task_pool(stage, over(names), recorded)
     cards_of = tuple(f"cards/{name}" for name in names)
     for name in names:
         yield Stage(
-            key=f"cards/{name}", deps=(f"gold/{name}",), job="build_corpus", run=_card(name), owners=owners,
+            key=f"cards/{name}",
+            deps=(f"gold/{name}",),
+            job="build_corpus",
+            run=_card(name),
+            owners=owners,
             description=f"Dataset card of {name}: counts, actions, losses, quarantine reasons, twelve samples drawn.",
-            kinds=("markdown",), code_version=cards.CODE_VERSION,
-        )  # fmt: skip
+            kinds=("markdown",),
+            code_version=cards.CODE_VERSION,
+        )
     yield stage(
-        "cards/corpus", (*cards_of, "mid_training/mixture"), lambda work: cards.build_corpus_card(work.store, names),
-        "The card of the whole corpus: sources, licences, actions, objectives.", kinds=("markdown",),
+        "cards/corpus",
+        (*cards_of, "mid_training/mixture"),
+        lambda work: cards.build_corpus_card(work.store, names),
+        "The card of the whole corpus: sources, licences, actions, objectives.",
+        kinds=("markdown",),
         code_version=cards.CODE_VERSION,
-    )  # fmt: skip
+    )
 
 
-def _task_pool(stage: Callable[..., Stage], over_gold: Callable[..., Callable[[Work], Manifest]],
-               gold: tuple[str, ...]) -> Iterator[Stage]:  # fmt: skip
+def _task_pool(
+    stage: Callable[..., Stage], over_gold: Callable[..., Callable[[Work], Manifest]], gold: tuple[str, ...]
+) -> Iterator[Stage]:
     yield stage(  # before the rounds of the generation loop, whose banks take nothing that it holds
-        "task_pool/static", (), _static_tasks, "Tasks from the functional maps of apps and sites.", table="tasks",
-        columns=Tasks, code_version=task_pool.CODE_VERSION, needs=("browser",), job="refresh_sources",
-    )  # fmt: skip
-    yield stage(
-        "task_pool/dynamic", ("task_pool/static", "hygiene/contamination", *gold), over_gold(_dynamic_tasks),
-        "Tasks inferred from gold episodes; kept if no task of the pool is too similar.", table="tasks",
-        columns=Tasks, code_version=task_pool.CODE_VERSION,
-    )  # fmt: skip
-    yield stage(
-        "task_pool/shards", ("task_pool/static", "task_pool/dynamic", generation.POOL), _task_shards,
-        "The pool by strata of expected steps, ready for sampling in proportion.", table="tasks", columns=Tasks,
+        "task_pool/static",
+        (),
+        _static_tasks,
+        "Tasks from the functional maps of apps and sites.",
+        table="tasks",
+        columns=Tasks,
         code_version=task_pool.CODE_VERSION,
-    )  # fmt: skip
+        needs=("browser",),
+        job="refresh_sources",
+    )
+    yield stage(
+        "task_pool/dynamic",
+        ("task_pool/static", "hygiene/contamination", *gold),
+        over_gold(_dynamic_tasks),
+        "Tasks inferred from gold episodes; kept if no task of the pool is too similar.",
+        table="tasks",
+        columns=Tasks,
+        code_version=task_pool.CODE_VERSION,
+    )
+    yield stage(
+        "task_pool/shards",
+        ("task_pool/static", "task_pool/dynamic", generation.POOL),
+        _task_shards,
+        "The pool by strata of expected steps, ready for sampling in proportion.",
+        table="tasks",
+        columns=Tasks,
+        code_version=task_pool.CODE_VERSION,
+    )
 
 
 def _card(name: str) -> Callable[[Work], Manifest]:

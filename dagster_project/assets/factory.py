@@ -64,12 +64,14 @@ def external(reasons: Mapping[str, str], deployment: Deployment) -> list[dg.Asse
     """Sources that feed nothing here, with the reason: visible, outside the fan-in."""
     return [
         dg.AssetSpec(
-            asset_key(f"raw/{name}"), group_name="raw", tags={"source": name, "enabled": "false"},
+            asset_key(f"raw/{name}"),
+            group_name="raw",
+            tags={"source": name, "enabled": "false"},
             owners=list(deployment.source(name).owners or deployment.owners),
             description=why,
         )
         for name, why in reasons.items()
-    ]  # fmt: skip
+    ]
 
 
 def _asset(

@@ -29,33 +29,83 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
     """Four stages a round, then `gold/generated` and `task_pool/generated` over all rounds."""
     catalogue, bank, trajectories, verified = ROUND_STAGES
     told = [
-        (catalogue, (), _catalogue, "catalogue", CatalogueRows,
-         "What targets can do, as far as functional maps, screens and verified runs of earlier rounds say: counts, "
-         "coverage, why tasks failed."),
-        (bank, (catalogue,), _bank, "tasks", Tasks,
-         "New tasks as executable contracts, like no task of the bank; the stratum mix is the same in every round."),
-        (trajectories, (bank,), _trajectories, "trajectory_runs", TrajectoryRuns,
-         "What the policy made of the tasks, on leased devices; a crash costs the step in flight."),
-        (verified, (bank, trajectories), _verified, "trajectories", Trajectories,
-         "Verdicts by rules, the world's own rule and several annotators; the yield, and the world's truth beside it."),
-    ]  # fmt: skip
+        (
+            catalogue,
+            (),
+            _catalogue,
+            "catalogue",
+            CatalogueRows,
+            "What targets can do, as far as functional maps, screens and verified runs of earlier rounds say: counts, "
+            "coverage, why tasks failed.",
+        ),
+        (
+            bank,
+            (catalogue,),
+            _bank,
+            "tasks",
+            Tasks,
+            "New tasks as executable contracts, like no task of the bank; the stratum mix is the same in every round.",
+        ),
+        (
+            trajectories,
+            (bank,),
+            _trajectories,
+            "trajectory_runs",
+            TrajectoryRuns,
+            "What the policy made of the tasks, on leased devices; a crash costs the step in flight.",
+        ),
+        (
+            verified,
+            (bank, trajectories),
+            _verified,
+            "trajectories",
+            Trajectories,
+            "Verdicts by rules, the world's own rule and several annotators; the yield, and the world's truth "
+            "beside it.",
+        ),
+    ]
     for key, deps, run, table, columns, description in told:
         yield Stage(
-            key=key, deps=deps, job="generate_round", run=run, description=description, kinds=("parquet",),
-            code_version=VERSION, table=table, columns=columns, owners=deployment.owners, by_round=True,
-            external=key == trajectories, pool="devices" if key == trajectories else None,
+            key=key,
+            deps=deps,
+            job="generate_round",
+            run=run,
+            description=description,
+            kinds=("parquet",),
+            code_version=VERSION,
+            table=table,
+            columns=columns,
+            owners=deployment.owners,
+            by_round=True,
+            external=key == trajectories,
+            pool="devices" if key == trajectories else None,
             needs=("ground",) if key == trajectories else (),
-        )  # fmt: skip
+        )
     yield Stage(
-        key=GOLD, deps=(verified,), job="collect_rounds", run=_gold, kinds=("parquet",), code_version=VERSION,
-        table="samples", columns=Samples, owners=deployment.owners, tags={"source": SOURCE},
+        key=GOLD,
+        deps=(verified,),
+        job="collect_rounds",
+        run=_gold,
+        kinds=("parquet",),
+        code_version=VERSION,
+        table="samples",
+        columns=Samples,
+        owners=deployment.owners,
+        tags={"source": SOURCE},
         description="Verified trajectories of all rounds as a source of the corpus, and the samples derived from them.",
-    )  # fmt: skip
+    )
     yield Stage(
-        key=POOL, deps=(verified,), job="collect_rounds", run=_pool, kinds=("parquet",), code_version=VERSION,
-        table="tasks", columns=Tasks, owners=deployment.owners,
+        key=POOL,
+        deps=(verified,),
+        job="collect_rounds",
+        run=_pool,
+        kinds=("parquet",),
+        code_version=VERSION,
+        table="tasks",
+        columns=Tasks,
+        owners=deployment.owners,
         description="Tasks that a verified trajectory has done, with the steps that the shortest one took.",
-    )  # fmt: skip
+    )
 
 
 def loop_config(settings: Mapping[str, Any]) -> LoopConfig:

@@ -23,12 +23,17 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         if deployment.native_folder(name) is None:
             continue
         yield Stage(
-            key=f"raw/{name}", deps=(), job="refresh_sources", run=functools.partial(sources.raw, name),
-            kinds=("file",), needs=("files",),
-            code_version=sources.RAW_VERSION, tags={"evaluation": "true"},
+            key=f"raw/{name}",
+            deps=(),
+            job="refresh_sources",
+            run=functools.partial(sources.raw, name),
+            kinds=("file",),
+            needs=("files",),
+            code_version=sources.RAW_VERSION,
+            tags={"evaluation": "true"},
             owners=deployment.source(name).owners or deployment.owners,
             description=f"{suite.card.title}: evaluation data, never trained on.\n\n{suite.card.origin}",
-        )  # fmt: skip
+        )
         yield _prints(name, f"raw/{name}", functools.partial(_suite, name), deployment)
     for name in split_sources(names):
         split = fingerprints.split_name(name)
@@ -37,11 +42,18 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
 
 def _prints(name: str, dep: str, run: functools.partial[Manifest], deployment: Deployment) -> Stage:
     return Stage(
-        key=fingerprints.asset_of(name), deps=(dep,), job="refresh_sources", run=run, kinds=("parquet",), table="items",
-        columns=fingerprints.Items, code_version=fingerprints.CODE_VERSION, owners=deployment.owners,
+        key=fingerprints.asset_of(name),
+        deps=(dep,),
+        job="refresh_sources",
+        run=run,
+        kinds=("parquet",),
+        table="items",
+        columns=fingerprints.Items,
+        code_version=fingerprints.CODE_VERSION,
+        owners=deployment.owners,
         tags={"evaluation": "true"},
         description="Hashes and words by which training data is held against this evaluation data; no row to train on.",
-    )  # fmt: skip
+    )
 
 
 def split_sources(names: Sequence[str]) -> list[str]:
@@ -64,37 +76,61 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     gold = tuple(f"gold/{name}" for name in names)
     evaluations = tuple(stage.key for stage in prints(deployment, names) if stage.group == "fingerprints")
     yield Stage(
-        key=contamination.ASSET, deps=(*gold, *evaluations), job="build_corpus", kinds=("parquet", "faiss"),
+        key=contamination.ASSET,
+        deps=(*gold, *evaluations),
+        job="build_corpus",
+        kinds=("parquet", "faiss"),
         run=lambda work: contamination.find_contamination(work.store, with_gold(work, names), _suites()),
-        code_version=contamination.CODE_VERSION, table="hits", columns=contamination.Hits, owners=deployment.owners,
+        code_version=contamination.CODE_VERSION,
+        table="hits",
+        columns=contamination.Hits,
+        owners=deployment.owners,
         description="Training items that evaluation data holds too, by picture and by words; they go to quarantine, "
         "each beside what it equals.",
-    )  # fmt: skip
+    )
     yield Stage(
-        key=screen_owners.ASSET, deps=gold, job="build_corpus", kinds=("parquet",),
+        key=screen_owners.ASSET,
+        deps=gold,
+        job="build_corpus",
+        kinds=("parquet",),
         run=lambda work: screen_owners.find_screen_owners(work.store, with_gold(work, names)),
-        code_version=screen_owners.CODE_VERSION, table="copies", columns=screen_owners.Copies, owners=deployment.owners,
+        code_version=screen_owners.CODE_VERSION,
+        table="copies",
+        columns=screen_owners.Copies,
+        owners=deployment.owners,
         description="Screens and recordings that several sources share, and the one source each belongs to.",
-    )  # fmt: skip
+    )
     yield Stage(
-        key=dedup.ASSET, deps=(*gold, screen_owners.ASSET), job="build_corpus", kinds=("parquet", "faiss"),
+        key=dedup.ASSET,
+        deps=(*gold, screen_owners.ASSET),
+        job="build_corpus",
+        kinds=("parquet", "faiss"),
         run=lambda work: dedup.find_duplicates(work.store, with_gold(work, names)),
-        code_version=dedup.CODE_VERSION, table="pairs", columns=Pairs, owners=deployment.owners,
+        code_version=dedup.CODE_VERSION,
+        table="pairs",
+        columns=Pairs,
+        owners=deployment.owners,
         description="Items that say the same about the same thing, by cosine similarity; `keep` is recomputed from the "
         "pairs, so a withdrawn source revives what it had displaced.",
-    )  # fmt: skip
+    )
 
 
 def scan(deployment: Deployment, names: Sequence[str]) -> Stage:
     """The blocking look at the packed shards."""
     evaluations = tuple(stage.key for stage in prints(deployment, names) if stage.group == "fingerprints")
     return Stage(
-        key=shard_scan.ASSET, deps=(SHARDS, *evaluations), job="build_corpus", kinds=("parquet",),
-        run=lambda work: shard_scan.scan_shards(work.store, _suites()), code_version=shard_scan.CODE_VERSION,
-        table="leaks", columns=shard_scan.Leaks, owners=deployment.owners,
+        key=shard_scan.ASSET,
+        deps=(SHARDS, *evaluations),
+        job="build_corpus",
+        kinds=("parquet",),
+        run=lambda work: shard_scan.scan_shards(work.store, _suites()),
+        code_version=shard_scan.CODE_VERSION,
+        table="leaks",
+        columns=shard_scan.Leaks,
+        owners=deployment.owners,
         description="The shards read as a trainer reads them: nothing of an evaluation suite may stand in them, "
         "whatever was removed before. The mixture refuses shards that haven't passed.",
-    )  # fmt: skip
+    )
 
 
 def with_gold(work: Work, names: Sequence[str]) -> list[str]:

@@ -16,27 +16,47 @@ OWNERS = ("team:quality",)
 def stages() -> Iterator[Stage]:
     """The bench, the nano judge, and the figures of the judges that ask no model."""
     yield Stage(
-        key=judge_stages.BENCH, deps=(), job="build_corpus", run=_bench, kinds=("parquet",),
-        code_version=str(BUILD_VERSION), external=True, owners=OWNERS, pool="bench",
+        key=judge_stages.BENCH,
+        deps=(),
+        job="build_corpus",
+        run=_bench,
+        kinds=("parquet",),
+        code_version=str(BUILD_VERSION),
+        external=True,
+        owners=OWNERS,
+        pool="bench",
         needs=("browser",),
         description="Sound traces and screens from real Chromium with confirmed defects planted in copies, hard "
         "negatives, and natural errors: the ground truth for judges.",
-    )  # fmt: skip
+    )
     yield Stage(
-        key=judge_stages.NANO, deps=(judge_stages.BENCH,), job="train", run=_nano, kinds=("pytorch",),
-        code_version=judge_stages.NANO_VERSION, external=True, owners=OWNERS, pool="bench",
+        key=judge_stages.NANO,
+        deps=(judge_stages.BENCH,),
+        job="train",
+        run=_nano,
+        kinds=("pytorch",),
+        code_version=judge_stages.NANO_VERSION,
+        external=True,
+        owners=OWNERS,
+        pool="bench",
         description="A judge that works offline: small heads on pixels, UI tree and sentence embeddings, trained on "
         "what of the bench isn't held out.",
-    )  # fmt: skip
+    )
     for name in judge_stages.MEASURED:
         deps = (judge_stages.BENCH, *((judge_stages.NANO,) if name == "nano" else ()))
         yield Stage(
-            key=f"evaluations/judge_{name}", deps=deps, job="train", run=functools.partial(_measured, name),
-            kinds=("pytorch",) if name == "nano" else ("python",), code_version="1", external=True, owners=OWNERS,
+            key=f"evaluations/judge_{name}",
+            deps=deps,
+            job="train",
+            run=functools.partial(_measured, name),
+            kinds=("pytorch",) if name == "nano" else ("python",),
+            code_version="1",
+            external=True,
+            owners=OWNERS,
             pool="bench",
             description=f"The {name} judge on held-out page families, operators and magnitudes: AUROC and recall per "
             "defect, calibration, agreement on the bands; with and without a UI tree.",
-        )  # fmt: skip
+        )
 
 
 def _bench(work: Work) -> Manifest:

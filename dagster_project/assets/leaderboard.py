@@ -14,11 +14,18 @@ def stages(suites: Sequence[str]) -> Iterator[Stage]:
     """The one stage, after every evaluation and every suite (asset keys); it takes those that there are."""
     evaluations = (asset_of(name) for name in STAGES if name.startswith("evaluations/"))
     yield Stage(
-        key=ASSET, deps=(*evaluations, *suites), job="train", run=_run, kinds=("parquet",),
-        code_version=CODE_VERSION, table="rows", columns=Standings, owners=("team:training",),
+        key=ASSET,
+        deps=(*evaluations, *suites),
+        job="train",
+        run=_run,
+        kinds=("parquet",),
+        code_version=CODE_VERSION,
+        table="rows",
+        columns=Standings,
+        owners=("team:training",),
         description="Every checkpoint on every suite with its interval and the best control, the newest evaluations "
         "and all before them. suites/* and `vesper eval CKPT --suite NAME --record` add to it.",
-    )  # fmt: skip
+    )
 
 
 def _run(work: Work) -> Manifest:

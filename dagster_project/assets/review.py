@@ -16,24 +16,35 @@ from schemas.ids import digest
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     """The queue over the gold of `names`."""
     yield Stage(
-        key=queue.ASSET, deps=tuple(f"gold/{name}" for name in names), job="build_corpus",
-        run=lambda work: queue.build_queue(work.store, with_gold(work, names)), kinds=("parquet",),
-        code_version=queue.CODE_VERSION, table="queue", columns=queue.Queue, owners=deployment.owners,
+        key=queue.ASSET,
+        deps=tuple(f"gold/{name}" for name in names),
+        job="build_corpus",
+        run=lambda work: queue.build_queue(work.store, with_gold(work, names)),
+        kinds=("parquet",),
+        code_version=queue.CODE_VERSION,
+        table="queue",
+        columns=queue.Queue,
+        owners=deployment.owners,
         description="Items for people to verify, drawn where the judge is least sure and at random, every stratum in "
         "turn. `vesper review serve` shows them; `vesper review promote` makes the answers feedback/human_verdicts.",
-    )  # fmt: skip
+    )
 
 
 def refusals(deployment: Deployment, names: Sequence[str]) -> Stage:
     """What people refused of the gold of `names`: it is kept from the shards."""
     return Stage(
-        key=refused.ASSET, deps=tuple(f"gold/{name}" for name in names), job="build_corpus",
-        run=lambda work: refused.find_refused(work.store, with_gold(work, names)), kinds=("parquet",),
-        code_version=refused.CODE_VERSION, table="quarantine", columns=refused.Quarantine,
+        key=refused.ASSET,
+        deps=tuple(f"gold/{name}" for name in names),
+        job="build_corpus",
+        run=lambda work: refused.find_refused(work.store, with_gold(work, names)),
+        kinds=("parquet",),
+        code_version=refused.CODE_VERSION,
+        table="quarantine",
+        columns=refused.Quarantine,
         owners=deployment.owners,
         description="What people agreed isn't right as it stands (feedback/human_verdicts, pinned by its digest): it "
         "doesn't train until it was repaired.",
-    )  # fmt: skip
+    )
 
 
 def answers_mark(home: Path) -> str:

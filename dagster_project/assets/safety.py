@@ -15,12 +15,18 @@ def stage(deployment: Deployment, names: Sequence[str]) -> Stage:
     """`hygiene/safety` over the unified tables of `names`; sources that aren't unified yet are passed over. It depends
     on gold, so that the licence report counts what was kept."""
     return Stage(
-        key=safety.ASSET, deps=tuple(f"gold/{name}" for name in names), job="build_corpus", kinds=("parquet",),
-        run=lambda work: _scan(work, names), code_version=safety.CODE_VERSION, table="findings",
-        columns=safety.Findings, owners=deployment.owners,
+        key=safety.ASSET,
+        deps=tuple(f"gold/{name}" for name in names),
+        job="build_corpus",
+        kinds=("parquet",),
+        run=lambda work: _scan(work, names),
+        code_version=safety.CODE_VERSION,
+        table="findings",
+        columns=safety.Findings,
+        owners=deployment.owners,
         description="Screens with a planted trigger (blocking), personal data and credentials in what was asked and "
         "typed, shown by their shape only, and the licence report.",
-    )  # fmt: skip
+    )
 
 
 def _scan(work: Work, names: Sequence[str]) -> Manifest:

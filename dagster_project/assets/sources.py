@@ -61,11 +61,17 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
     names = enabled(deployment)
     for companion in sorted({c for name in names for c in known[name].descriptor.companions}):
         yield Stage(
-            key=f"raw/{companion}", deps=(), job="refresh_sources", run=functools.partial(raw, companion),
+            key=f"raw/{companion}",
+            deps=(),
+            job="refresh_sources",
+            run=functools.partial(raw, companion),
             description=f"Native files of {companion}, which other sources' records point to.",
-            kinds=("file",), code_version=RAW_VERSION, tags={"companion": "true"}, needs=("files",),
+            kinds=("file",),
+            code_version=RAW_VERSION,
+            tags={"companion": "true"},
+            needs=("files",),
             owners=deployment.source(companion).owners or deployment.owners,
-        )  # fmt: skip
+        )
     for name in names:
         yield from _chain(known[name].descriptor, known[name].version, deployment)
 
@@ -82,32 +88,56 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     native = (f"raw/{card.id}", *(f"raw/{name}" for name in card.companions))
     step_source = "navigation" in card.objectives
     yield Stage(
-        key=f"raw/{card.id}", deps=(),
-        run=functools.partial(raw, card.id), kinds=("file",), code_version=RAW_VERSION, needs=("files",),
-        description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}", **common,
-    )  # fmt: skip
+        key=f"raw/{card.id}",
+        deps=(),
+        run=functools.partial(raw, card.id),
+        kinds=("file",),
+        code_version=RAW_VERSION,
+        needs=("files",),
+        description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}",
+        **common,
+    )
     yield Stage(
-        key=f"unified/{card.id}", deps=native, run=functools.partial(_unified, card), kinds=("parquet", "beam"),
-        code_version=f"{unify.CODE_VERSION}.{version}", table="steps" if step_source else "samples",
-        columns=Steps if step_source else Samples, needs=("beam",),
+        key=f"unified/{card.id}",
+        deps=native,
+        run=functools.partial(_unified, card),
+        kinds=("parquet", "beam"),
+        code_version=f"{unify.CODE_VERSION}.{version}",
+        table="steps" if step_source else "samples",
+        columns=Steps if step_source else Samples,
+        needs=("beam",),
         description=f"{card.title} in the unified action space; what can't be mapped is quarantined with reasons.\n\n"
-        f"Native frame: {card.frame}", **common,
-    )  # fmt: skip
+        f"Native frame: {card.frame}",
+        **common,
+    )
     yield Stage(
-        key=f"verdicts/{card.id}", deps=(f"unified/{card.id}",), run=functools.partial(_verdicts, card.id),
-        kinds=("parquet",), code_version=verdicts.CODE_VERSION, table="verdicts", columns=Verdicts, pool="judge",
+        key=f"verdicts/{card.id}",
+        deps=(f"unified/{card.id}",),
+        run=functools.partial(_verdicts, card.id),
+        kinds=("parquet",),
+        code_version=verdicts.CODE_VERSION,
+        table="verdicts",
+        columns=Verdicts,
+        pool="judge",
         needs=("judge",),
         description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
-        "episode, 0 to 10.", **common,
-    )  # fmt: skip
+        "episode, 0 to 10.",
+        **common,
+    )
     yield Stage(
-        key=f"gold/{card.id}", deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
+        key=f"gold/{card.id}",
+        deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
         run=functools.partial(_gold, card.id),
-        kinds=("parquet",), code_version=gold.CODE_VERSION, table="samples", columns=Samples, pool="judge",
+        kinds=("parquet",),
+        code_version=gold.CODE_VERSION,
+        table="samples",
+        columns=Samples,
+        pool="judge",
         needs=("judge",),
         description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "
-        "samples derived from it.", **common,
-    )  # fmt: skip
+        "samples derived from it.",
+        **common,
+    )
 
 
 def slug(text: str) -> str:
@@ -160,8 +190,9 @@ def raw(name: str, work: Work) -> Manifest:
     if (followed := follow(work.deployment, name)) is not None:
         from pipelines.raw.pull import pull_source
 
-        told = pull_source(followed.download, followed.folder, revision=followed.revision, update=True,
-                           endpoint=followed.endpoint)  # fmt: skip
+        told = pull_source(
+            followed.download, followed.folder, revision=followed.revision, update=True, endpoint=followed.endpoint
+        )
         work.on_event({"event": "pulled", "told": told})
     folder = work.deployment.native_folder(name)
     if folder is not None:
@@ -205,9 +236,13 @@ def judge_config(work: Work) -> JudgeConfig:
     settings = work.judge
     nano = work.store.current("checkpoints/nano_judge")
     config = JudgeConfig(
-        settings.name, settings.base_url, settings.model, cache=work.store.home / "cache" / "judge",
-        nano=None if nano is None else nano.file("nano.json").parent, read=work.deployment.judge.read,
-    )  # fmt: skip
+        settings.name,
+        settings.base_url,
+        settings.model,
+        cache=work.store.home / "cache" / "judge",
+        nano=None if nano is None else nano.file("nano.json").parent,
+        read=work.deployment.judge.read,
+    )
     return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
 
 

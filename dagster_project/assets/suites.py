@@ -34,13 +34,20 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
     for name in names(deployment):
         one = SUITES[name]
         yield Stage(
-            key=asset_of(name), deps=inputs_of(name), job="evaluate_suites", run=functools.partial(_run, name),
-            kinds=("pytorch",), code_version=CODE_VERSION, external=True, owners=("team:training",), pool="trainer",
+            key=asset_of(name),
+            deps=inputs_of(name),
+            job="evaluate_suites",
+            run=functools.partial(_run, name),
+            kinds=("pytorch",),
+            code_version=CODE_VERSION,
+            external=True,
+            owners=("team:training",),
+            pool="trainer",
             needs=("trainer", "browser") if one.kind == "worlds" else ("trainer",),
             description=f"checkpoints/unified on {one.title}, as `vesper eval --suite {name}` measures it, with its "
             "interval and controls. It enters the standings, and the steering of rounds. Started by the job "
             "evaluate_suites, or by the sensor suites_after_training where that is switched on.",
-        )  # fmt: skip
+        )
 
 
 def _run(name: str, work: Work) -> Manifest:

@@ -39,19 +39,36 @@ def stages() -> Iterator[Stage]:
             "element and the swapped screens."
         )
         yield Stage(
-            key=asset, deps=_deps(name), job="train", run=functools.partial(_run, name), description=description,
-            kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"), code_version=CODE_VERSION, external=True,
-            owners=("team:training",), table="records" if evaluation else None,
-            columns=Records if evaluation else None, pool="trainer",
-            needs=("trainer", "devices") if name in ONLINE else ("trainer",), ranks=functools.partial(_ranks, name),
-        )  # fmt: skip
+            key=asset,
+            deps=_deps(name),
+            job="train",
+            run=functools.partial(_run, name),
+            description=description,
+            kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"),
+            code_version=CODE_VERSION,
+            external=True,
+            owners=("team:training",),
+            table="records" if evaluation else None,
+            columns=Records if evaluation else None,
+            pool="trainer",
+            needs=("trainer", "devices") if name in ONLINE else ("trainer",),
+            ranks=functools.partial(_ranks, name),
+        )
     yield Stage(
-        key=staircase.ASSET, deps=(), job="train", run=_staircase, kinds=("pytorch",), external=True,
-        code_version=staircase.CODE_VERSION, owners=("team:training",), pool="bench", needs=("trainer", "browser"),
+        key=staircase.ASSET,
+        deps=(),
+        job="train",
+        run=_staircase,
+        kinds=("pytorch",),
+        external=True,
+        code_version=staircase.CODE_VERSION,
+        owners=("team:training",),
+        pool="bench",
+        needs=("trainer", "browser"),
         description="Random, base, mid-training, offline RL, online RL and merge, tried on whole held-out episodes of "
         "MiniWoB++ and web sites, from the base that can see; by default in its short form, which shows that every "
         "part works and not how high it goes.",
-    )  # fmt: skip
+    )
 
 
 def trainer_config() -> dict[str, Any]:
@@ -102,9 +119,13 @@ def _run(name: str, work: Work) -> Manifest:
     from trainer.stages import run_stage
 
     return run_stage(
-        name, work.store.home, trainer_config(), lambda event: work.on_event(event), progress=work.progress,
+        name,
+        work.store.home,
+        trainer_config(),
+        lambda event: work.on_event(event),
+        progress=work.progress,
         judge=client_options(work.deployment.judge),
-    )  # fmt: skip
+    )
 
 
 def _staircase(work: Work) -> Manifest:

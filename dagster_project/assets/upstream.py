@@ -42,13 +42,20 @@ def assets(stages: Mapping[str, Stage], settings: Deployment) -> list[Any]:
     owners = {name: list(stages[f"raw/{name}"].owners) for name in names_of(stages)}
 
     @dg.multi_observable_source_asset(
-        name="upstream_revisions", can_subset=True,
+        name="upstream_revisions",
+        can_subset=True,
         specs=[
-            dg.AssetSpec(key_of(name), group_name=GROUP, owners=owners[name], skippable=True, tags={"source": name},
-                         description=f"What raw/{name} comes from: {told(settings, name)}.")
+            dg.AssetSpec(
+                key_of(name),
+                group_name=GROUP,
+                owners=owners[name],
+                skippable=True,
+                tags={"source": name},
+                description=f"What raw/{name} comes from: {told(settings, name)}.",
+            )
             for name in names_of(stages)
         ],
-    )  # fmt: skip
+    )
     def observe(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[dg.ObserveResult]:
         work = Work(store.open(), deployment.load())
         names = sorted(key.path[-1] for key in context.selected_asset_keys)
@@ -58,8 +65,9 @@ def assets(stages: Mapping[str, Stage], settings: Deployment) -> list[Any]:
                     context.log.warning(f"{GROUP}/{seen.name}: {seen.problem}")
                 version = seen.version or _last(context.instance, key_of(seen.name))
                 metadata = {"origin": seen.origin, **({"problem": seen.problem} if seen.problem else {})}
-                yield dg.ObserveResult(asset_key=key_of(seen.name), data_version=dg.DataVersion(version),
-                                       metadata=metadata)  # fmt: skip
+                yield dg.ObserveResult(
+                    asset_key=key_of(seen.name), data_version=dg.DataVersion(version), metadata=metadata
+                )
 
     return [observe]
 
@@ -82,8 +90,9 @@ def look(work: Work, name: str) -> Seen:
     origin = told(work.deployment, name)
     try:
         if (followed := follow(work.deployment, name)) is not None:
-            return Seen(name, upstream.hub_version(followed.download, followed.revision, endpoint=followed.endpoint),
-                        origin)  # fmt: skip
+            return Seen(
+                name, upstream.hub_version(followed.download, followed.revision, endpoint=followed.endpoint), origin
+            )
         if work.deployment.native_folder(name) is None and work.deployment.embedded:
             return Seen(name, embedded_version(work.deployment), origin)
         found = upstream.files_version(work.store.home, name, raw_folder(work, name))

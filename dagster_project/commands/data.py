@@ -19,20 +19,28 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"example: {EXAMPLES[command]}"
     fill: dict[str, Callable[[argparse.ArgumentParser], None]] = {
-        "unify": _unify_arguments, "dedup": _dedup_arguments, "shard": _shard_arguments,
-    }  # fmt: skip
+        "unify": _unify_arguments,
+        "dedup": _dedup_arguments,
+        "shard": _shard_arguments,
+    }
     fill[command](parser)
 
 
 def _unify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="ID", help="a source of `vesper sources list`")
-    parser.add_argument("--raw", type=Path, required=True,
-                        help="folder of native files, or a .zip or .tar(.gz) of them")  # fmt: skip
+    parser.add_argument(
+        "--raw", type=Path, required=True, help="folder of native files, or a .zip or .tar(.gz) of them"
+    )
     parser.add_argument(
         "--out", type=Path, required=True, help="steps*.parquet, samples*.parquet, screens/, report.json"
     )
-    parser.add_argument("--companion", action="append", default=[], metavar="ID=PATH",
-                        help="folder or archive of a companion, such as rico=~/data/rico")  # fmt: skip
+    parser.add_argument(
+        "--companion",
+        action="append",
+        default=[],
+        metavar="ID=PATH",
+        help="folder or archive of a companion, such as rico=~/data/rico",
+    )
     parser.add_argument("--runner", help="a Beam runner (default: FnApiRunner, in this process)")
     parser.add_argument(
         "--beam-option", action="append", default=[], metavar="--FLAG=VALUE", help="more flags for Beam"
@@ -53,8 +61,12 @@ def _dedup_arguments(parser: argparse.ArgumentParser) -> None:
 def _shard_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", type=Path, help="what `vesper refine` (or unify) wrote")
     parser.add_argument("--out", type=Path, required=True, help="shards, their index, report.json")
-    parser.add_argument("--split", action="append", choices=("train", "validation", "test"),
-                        help="may be given more than once (default: train)")  # fmt: skip
+    parser.add_argument(
+        "--split",
+        action="append",
+        choices=("train", "validation", "test"),
+        help="may be given more than once (default: train)",
+    )
     parser.set_defaults(run=shard)
 
 
@@ -79,8 +91,10 @@ def unify(options: argparse.Namespace) -> int:
     report = unify_directory(options.source, raw, options.out, beam_options=flags)
     items = report["items"]
     unit = items["unit"].partition(":")[0]
-    print(f"{options.source}: {items['in']} in, {items['mapped']} mapped, {items['quarantined']} quarantined "
-          f"(counted: {unit}); report in {options.out / 'report.json'}")  # fmt: skip
+    print(
+        f"{options.source}: {items['in']} in, {items['mapped']} mapped, {items['quarantined']} quarantined "
+        f"(counted: {unit}); report in {options.out / 'report.json'}"
+    )
     failed = [name for name, passed in report["checks"].items() if not passed]
     current = Store(options.out / ".store").current(f"unified/{options.source}")
     if current is None or current.data_version != report["data_version"]:  # only what passed becomes current

@@ -45,10 +45,19 @@ def _gateway(actions: Any) -> None:
     both.add_argument("--node-port", type=int, default=NODE_PORT, help=f"default {NODE_PORT}")
     both.set_defaults(run=serve)
     for name, told, run in (("authority", "the lease authority alone", authority), ("node", "one gateway node", node)):
-        sub = actions.add_parser(name, help=told, description=f"{told[0].upper()}{told[1:]}; `secret` and keys may "
-                                 f"stand in ${SECRET} and ${KEY} instead of the file.")  # fmt: skip
-        sub.add_argument("--config", type=Path, required=True, metavar="FILE",
-                         help="JSON: the fields of AuthorityConfig or NodeConfig (docs/devices.md)")  # fmt: skip
+        sub = actions.add_parser(
+            name,
+            help=told,
+            description=f"{told[0].upper()}{told[1:]}; `secret` and keys may "
+            f"stand in ${SECRET} and ${KEY} instead of the file.",
+        )
+        sub.add_argument(
+            "--config",
+            type=Path,
+            required=True,
+            metavar="FILE",
+            help="JSON: the fields of AuthorityConfig or NodeConfig (docs/devices.md)",
+        )
         sub.set_defaults(run=run)
 
 
@@ -90,8 +99,12 @@ def serve(options: argparse.Namespace) -> int:
     folder, kept = _home(), _own()
     authority_file = folder / "authority.json"
     keys = [{"name": name, "key": kept[name], "roles": [name]} for name in ("client", "node", "admin")]
-    plain = {"database": str(folder / "leases.sqlite"), "secret": kept["secret"], "keys": keys,
-             "port": options.authority_port}  # fmt: skip
+    plain = {
+        "database": str(folder / "leases.sqlite"),
+        "secret": kept["secret"],
+        "keys": keys,
+        "port": options.authority_port,
+    }
     _write_private(authority_file, plain)
     words = [sys.executable, "-m", "dagster_project.cli", "gateway", "authority", "--config", str(authority_file)]
     child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
@@ -103,8 +116,17 @@ def serve(options: argparse.Namespace) -> int:
         print(said, flush=True)
         url = said.rpartition(" ")[2]
         _write_private(folder / "address.json", {"url": url})
-        serve_node(node_config({"id": "local", "authority_url": url, "api_key": kept["node"],
-                                "secret": kept["secret"], "port": options.node_port}))  # fmt: skip
+        serve_node(
+            node_config(
+                {
+                    "id": "local",
+                    "authority_url": url,
+                    "api_key": kept["node"],
+                    "secret": kept["secret"],
+                    "port": options.node_port,
+                }
+            )
+        )
     finally:
         child.terminate()
         child.wait(10)
@@ -213,8 +235,14 @@ def add(options: argparse.Namespace) -> int:
         driver = json.loads(options.options)
     except ValueError as error:
         raise ValueError(f"--options: expected JSON, found {options.options[:80]!r}") from error
-    body = {"id": options.id, "protocol": options.protocol, "host": host, "port": int(port),
-            "labels": options.label, "options": driver}  # fmt: skip
+    body = {
+        "id": options.id,
+        "protocol": options.protocol,
+        "host": host,
+        "port": int(port),
+        "labels": options.label,
+        "options": driver,
+    }
     _call(options, "admin", "POST", "/v1/devices", body)
     print(f"{options.id} is registered")
     return 0

@@ -24,10 +24,11 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     )
     for name, told in (("A", "before"), ("B", "after")):
         parser.add_argument(
-            name.lower(), metavar=name,
+            name.lower(),
+            metavar=name,
             help=f"{told}: a version (ASSET@VERSION, its first digits suffice) of shards, a mixture, a gold, unified "
             "or raw asset; or a checkpoint, for what it trained on",
-        )  # fmt: skip
+        )
     add_store(parser)
     parser.add_argument("--json", action="store_true", help="counts, reasons and examples as JSON")
     parser.add_argument("--items", type=Path, metavar="FILE", help="write every item with its reason, as NDJSON")

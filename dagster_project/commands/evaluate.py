@@ -51,16 +51,34 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     add("--before", type=Path, metavar="CKPT", help="latent: the checkpoint that this one was trained from")
     add("--base-url", default="", metavar="URL", help="a server of the OpenAI protocol instead of a checkpoint")
     add("--model", default="", metavar="NAME", help="the served model's name")
-    add("--words", choices=("told", "trained"), default="told", help="how a served model is asked: told what is "
-        "wanted, or in the words of this project's training (told)")  # fmt: skip
-    add("--history", choices=HISTORY_FORMS, default="action", help="worlds: how a served model is shown its past "
+    add(
+        "--words",
+        choices=("told", "trained"),
+        default="told",
+        help="how a served model is asked: told what is wanted, or in the words of this project's training (told)",
+    )
+    add(
+        "--history",
+        choices=HISTORY_FORMS,
+        default="action",
+        help="worlds: how a served model is shown its past "
         "turns; with --words trained as `history` in its checkpoint's preset.json (action, also where none stands "
-        "there)")  # fmt: skip
-    add("--thinking", action="store_true", help="ask a served model for thoughts; with --words trained in worlds "
-        "alone, where its checkpoint's preset.json says so")  # fmt: skip
-    add("--max-new-tokens", type=int, metavar="N", help="of a reply at most: more for a served model that thinks at "
+        "there)",
+    )
+    add(
+        "--thinking",
+        action="store_true",
+        help="ask a served model for thoughts; with --words trained in worlds "
+        "alone, where its checkpoint's preset.json says so",
+    )
+    add(
+        "--max-new-tokens",
+        type=int,
+        metavar="N",
+        help="of a reply at most: more for a served model that thinks at "
         "length, or it is cut and scored 0 (a checkpoint: as its preset says, 16 for a point; a served model: 512; "
-        "with --words trained 112 or, --thinking, 1024, and 16 for a point)")  # fmt: skip
+        "with --words trained 112 or, --thinking, 1024, and 16 for a point)",
+    )
     add("--device", default="cpu", help="where the checkpoint runs (cpu)")
     add("--adb", default="adb", metavar="PATH", help="android_world: the adb program")
     add("--console-port", type=int, default=5554, help="android_world: the emulator's console port (5554)")
@@ -73,15 +91,38 @@ def evaluate(options: argparse.Namespace) -> int:
     from trainer.suites.run import Subject, SuiteOptions, run_suite
 
     known = suite(options.suite)
-    subject = Subject(options.checkpoint, options.base_url, options.model, options.words, options.device,
-                      options.history, options.thinking)  # fmt: skip
+    subject = Subject(
+        options.checkpoint,
+        options.base_url,
+        options.model,
+        options.words,
+        options.device,
+        options.history,
+        options.thinking,
+    )
     store = _store(options.data, needed=options.record or known.kind in ("heldout", "latent"))
     raw = options.raw or (_native_folder(known.raw) if known.kind == "grounding" else None)
-    report = run_suite(options.suite, subject, SuiteOptions(
-        store, raw, options.limit, options.seed, options.attempts,
-        options.temperature, options.workers, options.style, tuple(options.only), options.before, options.state,
-        options.max_new_tokens, options.adb, options.console_port, sys.stderr.isatty(),
-    ))  # fmt: skip
+    report = run_suite(
+        options.suite,
+        subject,
+        SuiteOptions(
+            store,
+            raw,
+            options.limit,
+            options.seed,
+            options.attempts,
+            options.temperature,
+            options.workers,
+            options.style,
+            tuple(options.only),
+            options.before,
+            options.state,
+            options.max_new_tokens,
+            options.adb,
+            options.console_port,
+            sys.stderr.isatty(),
+        ),
+    )
     for line in lines(report):
         print(line)
     if options.out:

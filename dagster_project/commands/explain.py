@@ -17,10 +17,11 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "  vesper explain screenqa/answers_and_bboxes/train.json#'row 16'\n  vesper explain sample:... --native --json"
     )
     parser.add_argument(
-        "item", metavar="ITEM_ID",
+        "item",
+        metavar="ITEM_ID",
         help="step:SOURCE/EPISODE/NUMBER, episode:SOURCE/EPISODE, sample:ID, or the bare id of a sample, an episode, a "
         "trajectory or a native record; SOURCE/FILE#PLACE of what was quarantined",
-    )  # fmt: skip
+    )
     add_store(parser)
     parser.add_argument("--native", action="store_true", help="read its record back from the native files")
     parser.add_argument("--json", action="store_true", help="everything as JSON")

@@ -19,11 +19,16 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n  vesper gc --keep 3\n  vesper gc --keep 3 --delete\n  vesper gc --keep 1 --min-age 7d --json"
     )
-    parser.add_argument("--keep", type=int, required=True, metavar="N",
-                        help="versions of each asset that stay, besides all that these and the current were made from"
-                        )  # fmt: skip
-    parser.add_argument("--min-age", type=_seconds, default=86400.0, metavar="AGE",
-                        help="younger files stay: 30m, 24h (default), 7d")  # fmt: skip
+    parser.add_argument(
+        "--keep",
+        type=int,
+        required=True,
+        metavar="N",
+        help="versions of each asset that stay, besides all that these and the current were made from",
+    )
+    parser.add_argument(
+        "--min-age", type=_seconds, default=86400.0, metavar="AGE", help="younger files stay: 30m, 24h (default), 7d"
+    )
     parser.add_argument("--delete", action="store_true", help="delete; without it nothing is changed")
     parser.add_argument("--json", action="store_true", help="the plan as JSON")
     add_store(parser)
@@ -59,12 +64,16 @@ def run(options: argparse.Namespace) -> int:
 def _print(plan: Plan) -> None:
     print(f"{'asset':<44} {'versions':>8} {'go':>4} {'bytes stay':>16} {'bytes go':>16}")
     for asset in sorted(plan.assets, key=lambda one: (-one.bytes, one.key)):
-        print(f"{asset.key:<44} {len(asset.kept) + len(asset.dropped):>8} {len(asset.dropped):>4} "
-              f"{asset.bytes_kept:>16,} {asset.bytes:>16,}{_held(asset)}")  # fmt: skip
+        print(
+            f"{asset.key:<44} {len(asset.kept) + len(asset.dropped):>8} {len(asset.dropped):>4} "
+            f"{asset.bytes_kept:>16,} {asset.bytes:>16,}{_held(asset)}"
+        )
     going = sum(size for _, size in plan.screens)
     note = f"  left alone: {plan.screens_held}" if plan.screens_held else ""
-    print(f"{'screens':<44} {plan.screens_kept + len(plan.screens):>8} {len(plan.screens):>4} "
-          f"{plan.screens_bytes_kept:>16,} {going:>16,}{note}")  # fmt: skip
+    print(
+        f"{'screens':<44} {plan.screens_kept + len(plan.screens):>8} {len(plan.screens):>4} "
+        f"{plan.screens_bytes_kept:>16,} {going:>16,}{note}"
+    )
 
 
 def _held(asset: AssetPlan) -> str:
@@ -73,10 +82,21 @@ def _held(asset: AssetPlan) -> str:
 
 def _plain(plan: Plan, deleted: bool) -> dict[str, Any]:
     assets = {
-        one.key: {"kept": one.kept, "dropped": one.dropped, "files": len(one.files), "bytes": one.bytes,
-                  "bytes_kept": one.bytes_kept, "held": one.held}
+        one.key: {
+            "kept": one.kept,
+            "dropped": one.dropped,
+            "files": len(one.files),
+            "bytes": one.bytes,
+            "bytes_kept": one.bytes_kept,
+            "held": one.held,
+        }
         for one in plan.assets
-    }  # fmt: skip
-    screens = {"dropped": len(plan.screens), "bytes": sum(size for _, size in plan.screens),
-               "kept": plan.screens_kept, "bytes_kept": plan.screens_bytes_kept, "held": plan.screens_held}  # fmt: skip
+    }
+    screens = {
+        "dropped": len(plan.screens),
+        "bytes": sum(size for _, size in plan.screens),
+        "kept": plan.screens_kept,
+        "bytes_kept": plan.screens_bytes_kept,
+        "held": plan.screens_held,
+    }
     return {"deleted": deleted, "files": plan.files, "bytes": plan.bytes, "assets": assets, "screens": screens}

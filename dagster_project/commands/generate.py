@@ -30,57 +30,95 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     home = named_home()
     parser.epilog = f"example: {EXAMPLE}"
     parser.add_argument("--out", type=Path, default=home, help="the store ($VESPER_HOME); its rounds go on from there")
-    parser.add_argument("--rounds", type=int, default=1,
-                        help="rounds to add (1); those killed or failing their checks go on first")  # fmt: skip
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="rounds to add (1); those killed or failing their checks go on first"
+    )
     parser.add_argument("--ground", choices=sorted(GROUNDS), default="fsm", help="where tasks are proposed (fsm)")
     parser.add_argument("--targets", type=int, default=12, help="sites or apps (12)")
     parser.add_argument("--tasks", type=int, default=24, help="tasks a round (24)")
     parser.add_argument("--seed", type=int, default=0, help="of proposals and executions (0)")
-    parser.add_argument("--mix", type=float, nargs=3, metavar=("EASY", "MEDIUM", "HARD"), default=(0.5, 0.3, 0.2),
-                        help="shares of the strata, the same in every round (0.5 0.3 0.2)")  # fmt: skip
+    parser.add_argument(
+        "--mix",
+        type=float,
+        nargs=3,
+        metavar=("EASY", "MEDIUM", "HARD"),
+        default=(0.5, 0.3, 0.2),
+        help="shares of the strata, the same in every round (0.5 0.3 0.2)",
+    )
     parser.add_argument("--epsilon", type=float, default=0.9, help="most similar two tasks may be, by cosine (0.9)")
     parser.add_argument("--no-feedback", action="store_true", help="every round proposes as the first one does")
     parser.add_argument("--workers", type=int, default=2, help="executions at a time (2)")
     parser.add_argument(
-        "--device", action="append", metavar="local|URL",
+        "--device",
+        action="append",
+        metavar="local|URL",
         help="local worlds, or devices leased from a gateway's authority at URL (key in VESPER_GATEWAY_KEY); given "
         "again: a task goes to the first that has its world ($VESPER_DEVICES, else local)",
-    )  # fmt: skip
-    parser.add_argument("--site-url", help="with a gateway: where its browsers find the sites' page "
-                        "($VESPER_SITE_URL)")  # fmt: skip
+    )
+    parser.add_argument("--site-url", help="with a gateway: where its browsers find the sites' page ($VESPER_SITE_URL)")
     parser.add_argument("--policy", choices=POLICIES, default="scripted", help="who acts (scripted)")
     parser.add_argument("--error-rate", type=float, default=0.02, help="of the scripted policy, a turn (0.02)")
     parser.add_argument("--base-url", help="of an OpenAI-protocol server, for all that says model here, and --propose")
     parser.add_argument("--model", help="the model's name on that server")
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint folder, for --policy checkpoint")
-    parser.add_argument("--propose", action="store_true", help="let the model at --base-url propose tasks as well; "
-                        "the scripted policy can't do them")  # fmt: skip
-    parser.add_argument("--writer", choices=("embedded", "model"), default="embedded",
-                        help="who words what recorded walks achieved (embedded)")  # fmt: skip
-    parser.add_argument("--actions", type=int, default=1, metavar="K",
-                        help="actions that the policy proposes a turn, of which --chooser takes one (1)")  # fmt: skip
     parser.add_argument(
-        "--chooser", choices=("rules", "model"), default="rules",
+        "--propose",
+        action="store_true",
+        help="let the model at --base-url propose tasks as well; the scripted policy can't do them",
+    )
+    parser.add_argument(
+        "--writer",
+        choices=("embedded", "model"),
+        default="embedded",
+        help="who words what recorded walks achieved (embedded)",
+    )
+    parser.add_argument(
+        "--actions",
+        type=int,
+        default=1,
+        metavar="K",
+        help="actions that the policy proposes a turn, of which --chooser takes one (1)",
+    )
+    parser.add_argument(
+        "--chooser",
+        choices=("rules", "model"),
+        default="rules",
         help="who takes one: the majority that hits something, or the model at --base-url (rules)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--demonstrations", type=int, default=0, metavar="K",
+        "--demonstrations",
+        type=int,
+        default=0,
+        metavar="K",
         help="verified trajectories of earlier rounds that the policy is shown beside its goal (0)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--hostile", type=float, default=0.0, metavar="SHARE",
+        "--hostile",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
         help="share of the executions whose screens hold what others planted; who obeys it fails (0)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--faults", type=float, default=0.0, metavar="SHARE",
+        "--faults",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
         help="share at which each fault happens: dead control, click on the neighbour, lost letter, stale screen (0)",
-    )  # fmt: skip
-    parser.add_argument("--late", type=float, default=0.0, metavar="SHARE",
-                        help="share of the actions after which the screen before shows for a while (0)")  # fmt: skip
+    )
     parser.add_argument(
-        "--journal", type=Path, metavar="FILE",
+        "--late",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of the actions after which the screen before shows for a while (0)",
+    )
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        metavar="FILE",
         help="only show the attempts of a journal (generation/journals of the store), also of one in use",
-    )  # fmt: skip
+    )
     parser.set_defaults(run=generate)
 
 
@@ -99,11 +137,19 @@ def generate(options: argparse.Namespace) -> int:
     if options.demonstrations < 0:
         raise ValueError(f"--demonstrations: expected 0 or more, found {options.demonstrations}")
     config = LoopConfig(
-        ground=options.ground, targets=options.targets, tasks=options.tasks, seed=options.seed,
-        policy=options.policy, error_rate=options.error_rate, feedback=not options.no_feedback,
-        mix=tuple(options.mix), epsilon=options.epsilon, hostile=options.hostile,
-        faults=options.faults, late=options.late,
-    )  # fmt: skip
+        ground=options.ground,
+        targets=options.targets,
+        tasks=options.tasks,
+        seed=options.seed,
+        policy=options.policy,
+        error_rate=options.error_rate,
+        feedback=not options.no_feedback,
+        mix=tuple(options.mix),
+        epsilon=options.epsilon,
+        hostile=options.hostile,
+        faults=options.faults,
+        late=options.late,
+    )
     store = Store(options.out)
     print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)
     with _parts(options, store) as (parts, policies):
@@ -145,8 +191,10 @@ def _show(path: Path) -> int:
         ended = one.trajectory.ended if one.trajectory is not None else "open"
         before = f", lost {one.reopened} times before" if one.reopened else ""
         broken = f"  last failure: {one.broken[-1]}" if one.broken else ""
-        print(f"{name}  {one.policy} on {one.device or 'no device'}: {len(one.turns)} turns, {ended}, resumed "
-              f"{one.resumed}, anew {one.anew}{before}{broken}")  # fmt: skip
+        print(
+            f"{name}  {one.policy} on {one.device or 'no device'}: {len(one.turns)} turns, {ended}, resumed "
+            f"{one.resumed}, anew {one.anew}{before}{broken}"
+        )
     print(f"{len(attempts)} attempts, {sum(one.trajectory is not None for one in attempts.values())} ended")
     return 0
 

@@ -52,11 +52,17 @@ def web(options: argparse.Namespace) -> int:
     from generators.harvesters.web_run import WebHarvest, harvest_web
 
     found = harvest_web(
-        options.pages, options.out,
-        WebHarvest(options.windows, tuple(options.size or [(1280, 800)]), options.limit, not options.no_check,
-                   options.page_seconds),
+        options.pages,
+        options.out,
+        WebHarvest(
+            options.windows,
+            tuple(options.size or [(1280, 800)]),
+            options.limit,
+            not options.no_check,
+            options.page_seconds,
+        ),
         say=(lambda line: None) if options.quiet else print,
-    )  # fmt: skip
+    )
     share = f", {found.confirmed_share:.2%} of {found.checked} confirmed by a click" if found.checked else ""
     print(
         f"{found.distinct} elements on {found.screens} screens of {found.pages} pages, {found.expressions} "
@@ -76,8 +82,13 @@ def desktop(options: argparse.Namespace) -> int:
     """Harvest desktop programs. Exit code 1 if not one element was found."""
     from generators.harvesters.desktop import harvest_desktop
 
-    found = harvest_desktop(options.out, options.program or (), options.screens, options.size,
-                            say=(lambda line: None) if options.quiet else print)  # fmt: skip
+    found = harvest_desktop(
+        options.out,
+        options.program or (),
+        options.screens,
+        options.size,
+        say=(lambda line: None) if options.quiet else print,
+    )
     print(
         f"{found.distinct} elements on {found.screens} screens, {found.confirmed_share:.2%} confirmed "
         f"({found.by_focus} by focus, {found.by_hit} by hit), {found.unconfirmed} dropped; {found.seconds:.0f} s; "

@@ -21,8 +21,10 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"example: {EXAMPLES[command]}"
     fill: dict[str, Callable[[argparse.ArgumentParser], None]] = {
-        "judge": _judge_arguments, "judge train": _train_arguments, "refine": _refine_arguments,
-    }  # fmt: skip
+        "judge": _judge_arguments,
+        "judge train": _train_arguments,
+        "refine": _refine_arguments,
+    }
     fill[command](parser)
 
 

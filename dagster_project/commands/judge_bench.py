@@ -28,22 +28,40 @@ SCREENS_OF, COPIES_OF = 160 / 300, 60 / 300
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"example: {EXAMPLE}"
-    parser.add_argument("--bench", type=Path, metavar="DIR",
-                        help="a bench (default: $VESPER_HOME/bench/judge, built there first if need be)")  # fmt: skip
+    parser.add_argument(
+        "--bench",
+        type=Path,
+        metavar="DIR",
+        help="a bench (default: $VESPER_HOME/bench/judge, built there first if need be)",
+    )
     add_judge_options(parser, several=True)
-    parser.add_argument("--split", choices=SPLITS, default="held_out",
-                        help="the items figures are about (held_out); cuts always come from the seen ones")  # fmt: skip
-    parser.add_argument("--elements", choices=tuple(ELEMENTS), default="both",
-                        help="let the judge see the UI tree: yes, no, or one column for each (both)")  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="DIR",
-                        help="report.txt, report.json, costs.json, reliability.png, recall.png")  # fmt: skip
-    parser.add_argument("--native", type=Path, metavar="DIR",
-                        help="what `vesper unify agentnet` wrote: compare with the scores that it ships")  # fmt: skip
+    parser.add_argument(
+        "--split",
+        choices=SPLITS,
+        default="held_out",
+        help="the items figures are about (held_out); cuts always come from the seen ones",
+    )
+    parser.add_argument(
+        "--elements",
+        choices=tuple(ELEMENTS),
+        default="both",
+        help="let the judge see the UI tree: yes, no, or one column for each (both)",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="report.txt, report.json, costs.json, reliability.png, recall.png"
+    )
+    parser.add_argument(
+        "--native",
+        type=Path,
+        metavar="DIR",
+        help="what `vesper unify agentnet` wrote: compare with the scores that it ships",
+    )
     parser.add_argument("--seed", type=int, help="of the bench that is built (0), and of the intervals")
     parser.add_argument("--size", type=int, metavar="N", help=f"sound traces of the bench that is built ({SIZE})")
     parser.add_argument("--pages", type=Path, metavar="DIR", help="html pages that others wrote, for the bench built")
-    parser.add_argument("--price", type=float, nargs=2, metavar=("PROMPT", "COMPLETION"),
-                        help="money per million tokens")  # fmt: skip
+    parser.add_argument(
+        "--price", type=float, nargs=2, metavar=("PROMPT", "COMPLETION"), help="money per million tokens"
+    )
     parser.set_defaults(run=bench)
 
 

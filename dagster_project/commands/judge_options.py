@@ -12,25 +12,51 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
     from quality.judges.registry import JUDGES
 
     if several:
-        parser.add_argument("--judge", action="append", choices=tuple(JUDGES),
-                            help="may be given more than once, to stand side by side (default: rules)")  # fmt: skip
+        parser.add_argument(
+            "--judge",
+            action="append",
+            choices=tuple(JUDGES),
+            help="may be given more than once, to stand side by side (default: rules)",
+        )
     else:
-        parser.add_argument("--judge", choices=tuple(JUDGES), default="rules",
-                            help="rules (default) and nano ask no server")  # fmt: skip
+        parser.add_argument(
+            "--judge", choices=tuple(JUDGES), default="rules", help="rules (default) and nano ask no server"
+        )
     parser.add_argument("--base-url", metavar="URL", help="of a server that speaks the OpenAI protocol")
     parser.add_argument("--model", metavar="NAME", help="the model to ask there")
     parser.add_argument("--second-model", metavar="NAME", help="for second opinions (cascade), or as a member `second`")
-    parser.add_argument("--member", action="append", default=[], metavar="JUDGE",
-                        help="of an ensemble; give it for each (default: rules, openai)")  # fmt: skip
-    parser.add_argument("--weight", action="append", type=float, default=[], metavar="W",
-                        help="of an ensemble's member, in their order; `vesper judge bench` of several judges names "
-                        "fitting ones (default: all the same)")  # fmt: skip
-    parser.add_argument("--ask-again", type=int, default=0, metavar="N",
-                        help="raise it to ask once more what the model couldn't answer (0)")  # fmt: skip
-    parser.add_argument("--read", action="store_true",
-                        help="let Tesseract read the screens whose source lists no elements")  # fmt: skip
-    parser.add_argument("--nano", type=Path, metavar="DIR",
-                        help="a judge that `vesper judge train` wrote (default: the one in $VESPER_HOME)")  # fmt: skip
+    parser.add_argument(
+        "--member",
+        action="append",
+        default=[],
+        metavar="JUDGE",
+        help="of an ensemble; give it for each (default: rules, openai)",
+    )
+    parser.add_argument(
+        "--weight",
+        action="append",
+        type=float,
+        default=[],
+        metavar="W",
+        help="of an ensemble's member, in their order; `vesper judge bench` of several judges names "
+        "fitting ones (default: all the same)",
+    )
+    parser.add_argument(
+        "--ask-again",
+        type=int,
+        default=0,
+        metavar="N",
+        help="raise it to ask once more what the model couldn't answer (0)",
+    )
+    parser.add_argument(
+        "--read", action="store_true", help="let Tesseract read the screens whose source lists no elements"
+    )
+    parser.add_argument(
+        "--nano",
+        type=Path,
+        metavar="DIR",
+        help="a judge that `vesper judge train` wrote (default: the one in $VESPER_HOME)",
+    )
 
 
 def judge_config(options: argparse.Namespace, cache: Path | None, name: str | None = None, **client: Any) -> Any:
@@ -41,10 +67,17 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
     client |= {"ask_again": options.ask_again} if options.ask_again else {}
     members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}
     return JudgeConfig(
-        named, options.base_url, options.model, second_model=options.second_model, weights=tuple(options.weight),
+        named,
+        options.base_url,
+        options.model,
+        second_model=options.second_model,
+        weights=tuple(options.weight),
         cache=cache,
-        nano=options.nano or trained_judge(), read=options.read, client=client, **members,
-    )  # fmt: skip
+        nano=options.nano or trained_judge(),
+        read=options.read,
+        client=client,
+        **members,
+    )
 
 
 def trained_judge() -> Path | None:

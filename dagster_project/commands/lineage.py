@@ -25,18 +25,24 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "  vesper lineage --openlineage events.ndjson"
     )
     parser.add_argument(
-        "name", metavar="NAME", nargs="?",
+        "name",
+        metavar="NAME",
+        nargs="?",
         help="a checkpoint's name or folder, or any asset key, with @VERSION for another than the current one; with "
         "--forward or --withdrawn also a dataset, a screen's sha256, task:ID, or an item (step:..., sample:...)",
-    )  # fmt: skip
+    )
     parser.add_argument("--forward", action="store_true", help="which checkpoints NAME touches, row by row")
     parser.add_argument("--withdrawn", action="store_true", help="what is stale without NAME, and the rebuild plan")
     add_store(parser)
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture of the graph")
-    parser.add_argument("--openlineage", type=Path, metavar="FILE",
-                        help="write OpenLineage run events as NDJSON, one a committed manifest (of NAME's ancestry, or "
-                        "of the whole store)")  # fmt: skip
+    parser.add_argument(
+        "--openlineage",
+        type=Path,
+        metavar="FILE",
+        help="write OpenLineage run events as NDJSON, one a committed manifest (of NAME's ancestry, or "
+        "of the whole store)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -86,10 +92,16 @@ def _back(manifests: Manifests, start: Start, found: Origins) -> Iterator[str]:
     yield found.asset
     columns = ("records", "items", "quarantined", "gold", "samples", "packed", "trained")
     rows = [
-        [d.name + ("" if d.current else " (not current)"), d.version, d.role, d.revision, d.licence,
-         *(d.rows.get(name) for name in columns)]
+        [
+            d.name + ("" if d.current else " (not current)"),
+            d.version,
+            d.role,
+            d.revision,
+            d.licence,
+            *(d.rows.get(name) for name in columns),
+        ]
         for d in found.datasets
-    ]  # fmt: skip
+    ]
     yield ""
     yield f"raw datasets: {len(rows)}"
     yield from table(("dataset", "version", "role", "revision", "licence", *columns), rows)

@@ -26,8 +26,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"examples:\n  {EXAMPLES[command]}"
     if command == "promote":
-        parser.add_argument("asset", metavar="ASSET[@VERSION]",
-                            help="an asset key; without a version: the newest")  # fmt: skip
+        parser.add_argument("asset", metavar="ASSET[@VERSION]", help="an asset key; without a version: the newest")
         parser.add_argument("--list", action="store_true", help="show all versions and the journal, change nothing")
         parser.add_argument("--json", action="store_true", help="the list as JSON")
     else:
@@ -74,16 +73,28 @@ def _show(store: Store, asset: str, as_json: bool) -> int:
     found, history = versions(store, asset), read_history(store.root(asset))
     if as_json:
         listed = [
-            {"version": one.manifest.version, "made": _time(one.made), "current": one.current,
-             "set_aside": one.set_aside, "checks_passed": one.manifest.checks_passed,
-             "bytes": one.bytes}
+            {
+                "version": one.manifest.version,
+                "made": _time(one.made),
+                "current": one.current,
+                "set_aside": one.set_aside,
+                "checks_passed": one.manifest.checks_passed,
+                "bytes": one.bytes,
+            }
             for one in found
-        ]  # fmt: skip
+        ]
         print(json.dumps({"asset": asset, "versions": listed, "history": list(map(asdict, history))}, indent=1))
         return 0
     for one in found:
-        notes = [word for word, holds in (("current", one.current), ("set aside", one.set_aside),
-                                          ("checks failed", not one.manifest.checks_passed)) if holds]  # fmt: skip
+        notes = [
+            word
+            for word, holds in (
+                ("current", one.current),
+                ("set aside", one.set_aside),
+                ("checks failed", not one.manifest.checks_passed),
+            )
+            if holds
+        ]
         print(f"{one.manifest.version}  {_time(one.made)}  {one.bytes:>12,} bytes  {', '.join(notes)}".rstrip())
     for change in history:
         forced = " (forced)" if change.forced else ""

@@ -16,8 +16,12 @@ TRACES, SCREENS, LOW = 240, 120, 0.303
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = f"example: {EXAMPLE}"
-    parser.add_argument("--corpus", type=Path, metavar="DIR",
-                        help="where the corpus is, or is built (default: $VESPER_HOME/bench/corpus)")  # fmt: skip
+    parser.add_argument(
+        "--corpus",
+        type=Path,
+        metavar="DIR",
+        help="where the corpus is, or is built (default: $VESPER_HOME/bench/corpus)",
+    )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="gold tables, report.json, verified.json"
     )
@@ -27,9 +31,10 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pages", type=Path, metavar="DIR", help="html pages that others wrote")
     parser.add_argument("--max-rounds", type=int, default=3, help="how often a repaired item is judged again (3)")
     parser.add_argument(
-        "--fit-claim", action="store_true",
+        "--fit-claim",
+        action="store_true",
         help="fit on this corpus what the nano judge may claim of its gold; kept beside the judge",
-    )  # fmt: skip
+    )
     add_judge_options(parser)
     parser.set_defaults(run=bench)
 

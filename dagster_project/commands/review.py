@@ -33,8 +33,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
     def action(name: str, told: str) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
-        sub.add_argument("--home", type=Path, default=named_home(),
-                         help="the store ($VESPER_HOME)")  # fmt: skip
+        sub.add_argument("--home", type=Path, default=named_home(), help="the store ($VESPER_HOME)")
         sub.set_defaults(run=globals()[name if name != "import" else "import_file"])
         return sub
 
@@ -45,8 +44,13 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         ("status", "print who answered what, and the agreement"),
     ):
         sub = action(name, told)
-        sub.add_argument("--from", dest="folder", type=Path, metavar="DIR",
-                         help="review what `vesper unify` or `vesper refine` wrote there, without a store")  # fmt: skip
+        sub.add_argument(
+            "--from",
+            dest="folder",
+            type=Path,
+            metavar="DIR",
+            help="review what `vesper unify` or `vesper refine` wrote there, without a store",
+        )
         sub.add_argument("--size", type=int, default=200, help="with --from: how many items are drawn (200)")
         sub.add_argument("--seed", type=int, default=0, help="with --from: of the draw (0)")
         if name in ("serve", "status"):
@@ -60,8 +64,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
             sub.add_argument("file", metavar="FILE", type=Path)
         if name == "export":
             sub.add_argument("--answers", action="store_true", help="with people's answers so far as annotations")
-            sub.add_argument("--pictures", choices=("none", "files", "data"), default="files",
-                             help="as files beside FILE (default), inside it as data URIs, or not at all")  # fmt: skip
+            sub.add_argument(
+                "--pictures",
+                choices=("none", "files", "data"),
+                default="files",
+                help="as files beside FILE (default), inside it as data URIs, or not at all",
+            )
     queue_parser = action("queue", "draw the queue of the store (the asset review/queue) without Dagster")
     queue_parser.add_argument("--size", type=int, default=200, help="how many items (200)")
     queue_parser.add_argument("--seed", type=int, default=0, help="of the draw (0)")
@@ -156,8 +164,10 @@ def export(options: argparse.Namespace) -> int:
 
     queue, answers = _opened(options)
     written = export_tasks(queue, answers.verdicts(), options.file, options.pictures, options.answers)
-    print(f"{written['tasks']} tasks, {written['annotations']} annotations in {options.file}; "
-          f"labelling interface in {written['interface']}")  # fmt: skip
+    print(
+        f"{written['tasks']} tasks, {written['annotations']} annotations in {options.file}; "
+        f"labelling interface in {written['interface']}"
+    )
     return 0
 
 
@@ -189,8 +199,10 @@ def queue(options: argparse.Namespace) -> int:
     if failed:
         raise StoreError(f"{failed[0].name}: found {failed[0].found}, expected {failed[0].expected}")
     counts = manifest.counts
-    print(f"queued {counts['queued']} of {counts['candidates']} from {len(counts['sources'])} sources, "
-          f"{counts['strata_drawn']} of {counts['strata']} strata; version {manifest.version}")  # fmt: skip
+    print(
+        f"queued {counts['queued']} of {counts['candidates']} from {len(counts['sources'])} sources, "
+        f"{counts['strata_drawn']} of {counts['strata']} strata; version {manifest.version}"
+    )
     return 0
 
 
@@ -202,7 +214,9 @@ def promote(options: argparse.Namespace) -> int:
     store = _store(options)
     judge = build_judge(judge_config(options, store.home / "cache" / "judge"))
     made = promote_store(store, judge, options.annotators)
-    print(f"{made['items']} items, {made['agreed']} settled, kappa "
-          f"{'undefined' if made['agreement']['kappa'] is None else format(made['agreement']['kappa'], '.3f')}; "
-          f"feedback/human_verdicts is {made['digest'][:16]}")  # fmt: skip
+    print(
+        f"{made['items']} items, {made['agreed']} settled, kappa "
+        f"{'undefined' if made['agreement']['kappa'] is None else format(made['agreement']['kappa'], '.3f')}; "
+        f"feedback/human_verdicts is {made['digest'][:16]}"
+    )
     return 0

@@ -14,9 +14,11 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, help="findings.parquet, triggers.parquet, report.json (default: DIR with -scan after it)"
     )
     parser.add_argument(
-        "--policy", choices=("report", "quarantine"), default="report",
+        "--policy",
+        choices=("report", "quarantine"),
+        default="report",
         help="personal data: only report it (default), or list the items to take out",
-    )  # fmt: skip
+    )
     parser.set_defaults(run=scan)
 
 

@@ -28,22 +28,31 @@ def _overview(cards: Sequence[Descriptor]) -> Iterator[str]:
     yield from _table(
         ("source", "platforms", "objectives", "licence", "size", "kept", "lossy", "dropped"),
         [
-            (f"[{markdown_text(card.id)}](#{card.id})",
-             *map(markdown_text, (", ".join(card.platforms), ", ".join(card.objectives), card.licence, card.size)),
-             *(str(sum(loss.status == status for loss in card.loss)) for status in STATUSES))
+            (
+                f"[{markdown_text(card.id)}](#{card.id})",
+                *map(markdown_text, (", ".join(card.platforms), ", ".join(card.objectives), card.licence, card.size)),
+                *(str(sum(loss.status == status for loss in card.loss)) for status in STATUSES),
+            )
             for card in cards
         ],
-    )  # fmt: skip
+    )
 
 
 def _card(card: Descriptor) -> Iterator[str]:
     yield from ("", f"## {markdown_text(card.id)}", "")
     facts = {
-        "Title": card.title, "Origin": card.origin, "Licence": card.licence, "Size": card.size,
-        "Language": card.language, "Native frame": card.frame, "A record is": card.record_unit,
-        "What is counted": card.item_unit, "Companions": ", ".join(card.companions), "Citation": card.citation,
+        "Title": card.title,
+        "Origin": card.origin,
+        "Licence": card.licence,
+        "Size": card.size,
+        "Language": card.language,
+        "Native frame": card.frame,
+        "A record is": card.record_unit,
+        "What is counted": card.item_unit,
+        "Companions": ", ".join(card.companions),
+        "Citation": card.citation,
         "Known problems": "; ".join(card.known_problems),
-    }  # fmt: skip
+    }
     yield from (f"- {name}: {markdown_text(value)}" for name, value in facts.items() if value)
     yield ""
     rows = [tuple(map(markdown_text, (loss.native, loss.unified, loss.status, loss.note))) for loss in card.loss]

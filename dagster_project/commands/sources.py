@@ -19,10 +19,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = "examples:\n  vesper sources list --json\n  " + PULL
     actions = parser.add_subparsers(dest="action", metavar="list|pull", required=True)
     listing = actions.add_parser(
-        "list", help="all sources, one a line", epilog="example: vesper sources list --json",
+        "list",
+        help="all sources, one a line",
+        epilog="example: vesper sources list --json",
         description="All sources. STATE is what becomes of a source here: native (its files are here), embedded "
         "(Vesper makes some), waiting (for files), licence (the deployment's policy doesn't allow it), off.",
-    )  # fmt: skip
+    )
     form = listing.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="whole descriptors, loss tables included")
     form.add_argument("--markdown", action="store_true", help="the page docs/sources.md")
@@ -30,9 +32,11 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     pulling = actions.add_parser("pull", help="bring native files here", epilog=f"example: {PULL}")
     pulling.add_argument("source", metavar="ID", nargs="+", help="a source, or a companion such as rico")
     pulling.add_argument(
-        "--from", dest="origin", metavar="URL",
+        "--from",
+        dest="origin",
+        metavar="URL",
         help="a folder or fsspec URL (hf://datasets/OWNER/NAME, gs://…); {id}: the source (default: its descriptor's)",
-    )  # fmt: skip
+    )
     pulling.add_argument("--to", type=Path, help="raw root; files go to TO/ID (default: the deployment's raw_root)")
     pulling.add_argument("--revision", help="branch, tag or commit (default: the deployment's, else what was pulled)")
     pulling.add_argument("--update", action="store_true", help="move on to the newest revision")

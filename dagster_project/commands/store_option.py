@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add `--data`: the store that a command works on."""
-    parser.add_argument("--data", type=Path, default=named_home(),
-                        help="the store ($VESPER_HOME)")  # fmt: skip
+    parser.add_argument("--data", type=Path, default=named_home(), help="the store ($VESPER_HOME)")
 
 
 def open_store(home: Path) -> Store:

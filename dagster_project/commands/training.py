@@ -70,9 +70,12 @@ def train(options: argparse.Namespace) -> int:
         raise ValueError(f"--out {options.out} already holds a checkpoint; give a new folder")
     config.setdefault("preset", options.preset)
     manifest = run_stage(
-        options.stage, _store_home(options.data), config, progress=sys.stderr.isatty(),
+        options.stage,
+        _store_home(options.data),
+        config,
+        progress=sys.stderr.isatty(),
         judge=client_options(deployment.load().judge),
-    )  # fmt: skip
+    )
     if options.out:
         shutil.copytree(checkpoint_folder(manifest), options.out, dirs_exist_ok=True)
     print(f"{manifest.asset} {manifest.version}: {_figures(manifest.counts)}")
@@ -91,12 +94,19 @@ def merge(options: argparse.Namespace) -> int:
 
     density: Any = options.density or [1.0]
     report = merge_checkpoints(
-        options.method, options.base, options.model, options.out,
-        density=density[0] if len(density) == 1 else density, weights=options.weight, lam=options.lam,
-    )  # fmt: skip
+        options.method,
+        options.base,
+        options.model,
+        options.out,
+        density=density[0] if len(density) == 1 else density,
+        weights=options.weight,
+        lam=options.lam,
+    )
     total = report.total
-    print(f"{len(report.tensors)} tensors merged into {options.out}: change {total.delta_norm:.4g}, "
-          f"conflicting signs {100 * total.conflicts:.1f} %")  # fmt: skip
+    print(
+        f"{len(report.tensors)} tensors merged into {options.out}: change {total.delta_norm:.4g}, "
+        f"conflicting signs {100 * total.conflicts:.1f} %"
+    )
     return 0
 
 

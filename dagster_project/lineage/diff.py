@@ -44,9 +44,19 @@ WORDS = {
     "trained": ("moved", "moved"),
 }
 """Kind of fate → how it is said of what left, and of what entered."""
-_CONTENT = {"steps": ["action_text", "instruction", "step_instruction", "split", "screenshot_sha256", "target_box",
-                      "thought", "conclusion"],
-            "samples": ["messages", "answer", "split", "images", "target_boxes", "objective"]}  # fmt: skip
+_CONTENT = {
+    "steps": [
+        "action_text",
+        "instruction",
+        "step_instruction",
+        "split",
+        "screenshot_sha256",
+        "target_box",
+        "thought",
+        "conclusion",
+    ],
+    "samples": ["messages", "answer", "split", "images", "target_boxes", "objective"],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +89,17 @@ class Diff:
             word = brief(change.detail) if change.reason not in ("duplicate", "was a duplicate") else ""
             found.setdefault((change.direction, change.reason, word, change.source), []).append(change)
         return [
-            {"direction": key[0], "reason": key[1], "words": key[2], "source": key[3], "items": len(changes),
-             "examples": [change.id for change in changes[:3]], "detail": changes[0].detail}
+            {
+                "direction": key[0],
+                "reason": key[1],
+                "words": key[2],
+                "source": key[3],
+                "items": len(changes),
+                "examples": [change.id for change in changes[:3]],
+                "detail": changes[0].detail,
+            }
             for key, changes in sorted(found.items(), key=lambda pair: (pair[0][0], -len(pair[1]), pair[0]))
-        ]  # fmt: skip
+        ]
 
     def plain(self) -> dict[str, Any]:
         """As JSON, without the single items."""

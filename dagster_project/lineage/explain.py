@@ -21,16 +21,42 @@ from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 
 VERDICT = [
-    "item_id", "round", "score", "alignment", "reachability", "disposition", "reason", "confidence", "judge", "model",
+    "item_id",
+    "round",
+    "score",
+    "alignment",
+    "reachability",
+    "disposition",
+    "reason",
+    "confidence",
+    "judge",
+    "model",
     "rubric_version",
-]  # fmt: skip
+]
 STEP = [
-    "source", "episode_id", "step_index", "split", "platform", "instruction", "action_text", "screenshot_sha256",
-    "native_action", "provenance",
-]  # fmt: skip
+    "source",
+    "episode_id",
+    "step_index",
+    "split",
+    "platform",
+    "instruction",
+    "action_text",
+    "screenshot_sha256",
+    "native_action",
+    "provenance",
+]
 SAMPLE = [
-    "sample_id", "source", "split", "platform", "objective", "images", "answer", "licence", "parents", "provenance",
-]  # fmt: skip
+    "sample_id",
+    "source",
+    "split",
+    "platform",
+    "objective",
+    "images",
+    "answer",
+    "licence",
+    "parents",
+    "provenance",
+]
 GENERATED = "generated"
 Answer = dict[str, Any]
 
@@ -59,10 +85,14 @@ def explain(manifests: Manifests, word: str, native: bool = False) -> Answer:
 def _quarantined(world: World, found: Identity) -> Answer:
     rows = [{**row, "native": plain_json(row["native"])} for row in found.rows]
     return {
-        "item": found.item_id, "kind": found.kind, "source": found.source,
+        "item": found.item_id,
+        "kind": found.kind,
+        "source": found.source,
         "native": [_raw_file(world, found.source, str(row["file"]), str(row["record"])) for row in found.rows],
-        "quarantine": rows, "checkpoints": [], "gold": {"fate": "quarantined"},
-    }  # fmt: skip
+        "quarantine": rows,
+        "checkpoints": [],
+        "gold": {"fate": "quarantined"},
+    }
 
 
 def _rows(world: World, found: Identity) -> dict[str, list[Row]]:
@@ -253,17 +283,25 @@ def _corpus(manifests: Manifests, world: World, found: Identity) -> Answer:
     training = (shards.asset, shards.version) if shards else None
     drawn = chosen(mixture, here) if mixture else {}
     packed = [
-        {"sample_id": p.sample_id, "shard": f"{p.shards[0]}/{_folder(manifests, p.shards, p.shard)}", "row": p.row,
-         "version": p.shards[1], "repeats": drawn.get(p.sample_id, 0) if p.shards == training else None}
-        for p in here if manifests.is_current(p.shards)
-    ]  # fmt: skip
+        {
+            "sample_id": p.sample_id,
+            "shard": f"{p.shards[0]}/{_folder(manifests, p.shards, p.shard)}",
+            "row": p.row,
+            "version": p.shards[1],
+            "repeats": drawn.get(p.sample_id, 0) if p.shards == training else None,
+        }
+        for p in here
+        if manifests.is_current(p.shards)
+    ]
     decided = fates(manifests, world, world, items)
     reached = forward(manifests, subject)
     return {
-        "samples": len(items), "shards": sorted(packed, key=lambda row: (row["shard"], row["row"])),
+        "samples": len(items),
+        "shards": sorted(packed, key=lambda row: (row["shard"], row["row"])),
         "fates": {name: _plain(fate) for name, fate in sorted(decided.items())},
-        "checkpoints": reached.plain()["checkpoints"], "evaluations": [t.asset for t in reached.evaluations],
-    }  # fmt: skip
+        "checkpoints": reached.plain()["checkpoints"],
+        "evaluations": [t.asset for t in reached.evaluations],
+    }
 
 
 def _plain(fate: Fate) -> Answer:

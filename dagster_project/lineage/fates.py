@@ -95,9 +95,14 @@ def _before_gold(world: World, own: World, source: str, items: list[Item], stop:
 
 
 def _fate(
-    item: Item, now: Mapping[str, str | None], golden: set[str], rejected: Mapping[str, str], waiting: set[str],
-    quarantine: Mapping[str, str], unmapped: bool,
-) -> Fate:  # fmt: skip
+    item: Item,
+    now: Mapping[str, str | None],
+    golden: set[str],
+    rejected: Mapping[str, str],
+    waiting: set[str],
+    quarantine: Mapping[str, str],
+    unmapped: bool,
+) -> Fate:
     """The first stage that an item's native rows didn't pass. `unmapped`: the source has no `unified`."""
     names = _names(item)
     there = [found for name in names if (found := now[name]) is not None]

@@ -74,24 +74,31 @@ def _facet(schema: str, **fields: Any) -> Event:
 def _job_type() -> Event:
     return _facet(
         f"{FACETS}/2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet",
-        processingType="BATCH", integration="VESPER", jobType="ASSET",
-    )  # fmt: skip
+        processingType="BATCH",
+        integration="VESPER",
+        jobType="ASSET",
+    )
 
 
 def _run_facets(manifest: Manifest) -> Event:
     engine = _facet(
         f"{FACETS}/1-1-1/ProcessingEngineRunFacet.json#/$defs/ProcessingEngineRunFacet",
-        name="vesper", version=_package_version(),
-    )  # fmt: skip
+        name="vesper",
+        version=_package_version(),
+    )
     own = _facet(
         f"{SPEC}#/$defs/RunFacet",
-        asset=manifest.asset, version=manifest.version, dataVersion=manifest.data_version,
-        codeVersion=manifest.code_version, configHash=manifest.config_hash, counts=manifest.counts,
+        asset=manifest.asset,
+        version=manifest.version,
+        dataVersion=manifest.data_version,
+        codeVersion=manifest.code_version,
+        configHash=manifest.config_hash,
+        counts=manifest.counts,
         checks=[
             {"name": c.name, "passed": c.passed, "blocking": c.blocking, "found": c.found, "expected": c.expected}
             for c in manifest.checks
         ],
-    )  # fmt: skip
+    )
     return {"processing_engine": engine, "vesper_manifest": own}
 
 
@@ -123,10 +130,15 @@ def _input(manifest: Manifest | None, asset: str, version: str) -> Event:
     dataset = _dataset(manifest, asset, version)
     if manifest is not None and manifest.checks:
         asserted = [
-            {"assertion": c.name, "success": c.passed, "expected": c.expected, "actual": c.found,
-             "severity": "error" if c.blocking else "warn"}
+            {
+                "assertion": c.name,
+                "success": c.passed,
+                "expected": c.expected,
+                "actual": c.found,
+                "severity": "error" if c.blocking else "warn",
+            }
             for c in manifest.checks
-        ]  # fmt: skip
+        ]
         dataset["inputFacets"] = {
             "dataQualityAssertions": _facet(
                 f"{FACETS}/1-1-0/DataQualityAssertionsDatasetFacet.json#/$defs/DataQualityAssertionsDatasetFacet",

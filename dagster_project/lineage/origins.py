@@ -129,9 +129,7 @@ def origins(manifests: Manifests, start: Start) -> Origins:
 
 
 def _brief(manifest: Manifest) -> dict[str, Any]:
-    return {
-        "data_version": manifest.data_version, "code_version": manifest.code_version, "inputs": manifest.inputs
-    }  # fmt: skip
+    return {"data_version": manifest.data_version, "code_version": manifest.code_version, "inputs": manifest.inputs}
 
 
 def _evaluation_only(manifests: Manifests, start: Start, there: Mapping[Node, Manifest]) -> set[Node]:
@@ -148,24 +146,39 @@ def _evaluation_only(manifests: Manifests, start: Start, there: Mapping[Node, Ma
 
 
 def _dataset(
-    manifests: Manifests, raw: Manifest, there: Mapping[Node, Manifest], packed: Counter[str] | None,
-    trained: Counter[str] | None, role: str,
-) -> Dataset:  # fmt: skip
+    manifests: Manifests,
+    raw: Manifest,
+    there: Mapping[Node, Manifest],
+    packed: Counter[str] | None,
+    trained: Counter[str] | None,
+    role: str,
+) -> Dataset:
     name = raw.asset.removeprefix("raw/")
     unified = _made_from(there, raw, f"unified/{name}")
     gold = _made_from(there, unified, f"gold/{name}") if unified else None
     rows: dict[str, int | None] = {
-        "records": _count(unified, "records_in"), "items": _count(unified, "items_in"),
-        "quarantined": _count(unified, "items_quarantined"), "gold": _count(gold, "gold"),
-        "samples": _count(gold, "samples"), "packed": _of(packed, name), "trained": _of(trained, name),
-    }  # fmt: skip
+        "records": _count(unified, "records_in"),
+        "items": _count(unified, "items_in"),
+        "quarantined": _count(unified, "items_quarantined"),
+        "gold": _count(gold, "gold"),
+        "samples": _count(gold, "samples"),
+        "packed": _of(packed, name),
+        "trained": _of(trained, name),
+    }
     if role == "data" and unified is None:
         role = "companion"
     return Dataset(
-        name=name, version=raw.version, data_version=raw.data_version, role=role, revision=revision_of(raw),
-        licence=dataset_licence(name), files=int(raw.counts.get("files", 0)), bytes=int(raw.counts.get("bytes", 0)),
-        current=manifests.is_current((raw.asset, raw.version)), rows=rows,
-    )  # fmt: skip
+        name=name,
+        version=raw.version,
+        data_version=raw.data_version,
+        role=role,
+        revision=revision_of(raw),
+        licence=dataset_licence(name),
+        files=int(raw.counts.get("files", 0)),
+        bytes=int(raw.counts.get("bytes", 0)),
+        current=manifests.is_current((raw.asset, raw.version)),
+        rows=rows,
+    )
 
 
 def _made_from(there: Mapping[Node, Manifest], parent: Manifest, asset: str) -> Manifest | None:
@@ -240,9 +253,14 @@ def _of(counted: Counter[str] | None, name: str) -> int | None:
 def _generated(gold: Manifest, trained: Counter[str] | None) -> Generated:
     counts = gold.counts
     return Generated(
-        gold.asset, gold.version, int(counts.get("rounds", 0)), int(counts.get("trajectories", 0)),
-        int(counts.get("verified", 0)), int(counts.get("samples", 0)), _of(trained, "generated"),
-    )  # fmt: skip
+        gold.asset,
+        gold.version,
+        int(counts.get("rounds", 0)),
+        int(counts.get("trajectories", 0)),
+        int(counts.get("verified", 0)),
+        int(counts.get("samples", 0)),
+        _of(trained, "generated"),
+    )
 
 
 def judges(manifests: Iterable[Manifest]) -> list[JudgeUse]:
@@ -292,6 +310,8 @@ def _code(start: Start, manifests: Iterable[Manifest]) -> dict[str, Any]:
 def _stage(asset: str) -> str:
     """The family of assets that one piece of code makes: `unified/aitw` → `unified`."""
     group, _, rest = asset.partition("/")
-    return group if group in ("raw", "unified", "verdicts", "gold", "cards", "fingerprints") else (
-        f"{group}/{rest.partition('/')[0]}" if group == "generation" else asset
-    )  # fmt: skip
+    return (
+        group
+        if group in ("raw", "unified", "verdicts", "gold", "cards", "fingerprints")
+        else (f"{group}/{rest.partition('/')[0]}" if group == "generation" else asset)
+    )

@@ -13,10 +13,18 @@ from dagster_project.lineage.tables import clean
 
 BOX_W, BOX_H, GAP_X, GAP_Y, TOP, LEFT = 208, 38, 56, 10, 64, 16
 COLOURS = {
-    "raw": "#cfe3ff", "unified": "#d7f0df", "verdicts": "#fff0c9", "gold": "#ffe1a6", "hygiene": "#f4d6e6",
-    "fingerprints": "#f4d6e6", "mid_training": "#dcd7f7", "checkpoints": "#ffcfc4", "evaluations": "#e3e3e3",
-    "generation": "#cdeff0", "task_pool": "#cdeff0",
-}  # fmt: skip
+    "raw": "#cfe3ff",
+    "unified": "#d7f0df",
+    "verdicts": "#fff0c9",
+    "gold": "#ffe1a6",
+    "hygiene": "#f4d6e6",
+    "fingerprints": "#f4d6e6",
+    "mid_training": "#dcd7f7",
+    "checkpoints": "#ffcfc4",
+    "evaluations": "#e3e3e3",
+    "generation": "#cdeff0",
+    "task_pool": "#cdeff0",
+}
 OTHER = "#eeeeee"
 
 
@@ -42,8 +50,9 @@ def draw(title: str, boxes: Sequence[Box], edges: Mapping[str, Iterable[str]]) -
     tallest = max((len(keys) for keys in columns), default=1)
     place = {
         key: (LEFT + column * (BOX_W + GAP_X), TOP + (2 * row + tallest - len(keys)) * (BOX_H + GAP_Y) // 2)
-        for column, keys in enumerate(columns) for row, key in enumerate(keys)
-    }  # fmt: skip
+        for column, keys in enumerate(columns)
+        for row, key in enumerate(keys)
+    }
     width = LEFT * 2 + len(columns) * (BOX_W + GAP_X) - GAP_X if columns else 400
     height = TOP + tallest * (BOX_H + GAP_Y) + 16
     lines = [

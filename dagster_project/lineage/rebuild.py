@@ -105,9 +105,16 @@ def _steps(manifests: Manifests, stale: Mapping[str, Node], stages: Mapping[str,
         key = stage_of(asset, stages)
         stage = stages.get(key)
         steps.append(
-            Step(len(steps) + 1, asset, stale[asset][1], key, stage.job if stage else "",
-                 bool(stage and stage.external), tuple(sorted(reads[asset])))
-        )  # fmt: skip
+            Step(
+                len(steps) + 1,
+                asset,
+                stale[asset][1],
+                key,
+                stage.job if stage else "",
+                bool(stage and stage.external),
+                tuple(sorted(reads[asset])),
+            )
+        )
         for other, deps in left.items():
             if asset in deps:
                 deps.remove(asset)
@@ -143,9 +150,10 @@ def _notes(manifests: Manifests, subject: Subject, rest: Mapping[str, Node], gon
         return []
     name = subject.name.removeprefix("raw/")
     users = sorted(
-        asset for asset, node in rest.items()
+        asset
+        for asset, node in rest.items()
         if asset.startswith("unified/") and (found := manifests.find(node)) and subject.name in found.inputs
-    )  # fmt: skip
+    )
     notes = []
     if users:
         notes.append(

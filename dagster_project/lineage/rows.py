@@ -65,8 +65,15 @@ class Tables:
         """The versions that hold one of these files."""
         return {(manifest.asset, manifest.version) for path in paths for manifest in self.holders[path]}
 
-    def listing(self, column: str, wanted: Collection[str], stems: Collection[str] | None = None, *,
-                key: str = "sample_id", prefix: bool = False) -> dict[str, Path]:  # fmt: skip
+    def listing(
+        self,
+        column: str,
+        wanted: Collection[str],
+        stems: Collection[str] | None = None,
+        *,
+        key: str = "sample_id",
+        prefix: bool = False,
+    ) -> dict[str, Path]:
         """Rows whose list `column` holds one of `wanted` (or a text that begins so) → {key of the row: its file}."""
         found: dict[str, Path] = {}
         values = pa.array(sorted(wanted), pa.string())

@@ -52,9 +52,15 @@ class Tokens:
         import jwt
 
         claims = {
-            "aud": AUDIENCE, "sub": access.device, "exp": access.expires_at, "fence": access.fence,
-            "protocol": access.protocol, "host": access.host, "port": access.port, "node": access.node,
-        }  # fmt: skip
+            "aud": AUDIENCE,
+            "sub": access.device,
+            "exp": access.expires_at,
+            "fence": access.fence,
+            "protocol": access.protocol,
+            "host": access.host,
+            "port": access.port,
+            "node": access.node,
+        }
         return jwt.encode(claims, self._key, ALGORITHM)
 
     def check(self, token: str | None, now: float) -> Access:
@@ -66,9 +72,12 @@ class Tokens:
             raise BadToken("token: missing; send Authorization: Bearer TOKEN")
         try:
             claims = jwt.decode(
-                token, self._key, algorithms=[ALGORITHM], audience=AUDIENCE,
+                token,
+                self._key,
+                algorithms=[ALGORITHM],
+                audience=AUDIENCE,
                 options={"require": ["aud", "sub", "exp"], "verify_exp": False, "verify_iat": False},
-            )  # fmt: skip
+            )
         except jwt.InvalidAudienceError:
             raise BadToken("token: made for another audience") from None
         except jwt.PyJWTError:

@@ -32,26 +32,74 @@ Size = Literal["tiny", "demo"]
 CODE_VERSION = "2"
 COUNTS: dict[str, dict[str, int]] = {
     "demo": {
-        "aitw": 48, "android_control": 48, "aitz": 32, "mind2web": 32, "agentnet": 32, "omniact": 130,
-        "miniwob_demos": 48, "rico": 210, "ui_refexp": 400, "screen_annotation": 210, "screenqa": 320,
+        "aitw": 48,
+        "android_control": 48,
+        "aitz": 32,
+        "mind2web": 32,
+        "agentnet": 32,
+        "omniact": 130,
+        "miniwob_demos": 48,
+        "rico": 210,
+        "ui_refexp": 400,
+        "screen_annotation": 210,
+        "screenqa": 320,
     },
     "tiny": {
-        "aitw": 4, "android_control": 4, "aitz": 3, "mind2web": 4, "agentnet": 4, "omniact": 12,
-        "miniwob_demos": 6, "rico": 12, "ui_refexp": 24, "screen_annotation": 12, "screenqa": 20,
+        "aitw": 4,
+        "android_control": 4,
+        "aitz": 3,
+        "mind2web": 4,
+        "agentnet": 4,
+        "omniact": 12,
+        "miniwob_demos": 6,
+        "rico": 12,
+        "ui_refexp": 24,
+        "screen_annotation": 12,
+        "screenqa": 20,
     },
-}  # fmt: skip
+}
 SOURCES = tuple(sorted(COUNTS["demo"]))
 # Families by source: what its action words can say. AITW and AITZ have no waiting, AndroidControl no enter key.
 PHONE = (
-    "mail.star", "todo.add", "settings.two", "shop.add", "contacts.call", "mail.delete", "news.two", "settings.slider",
-    "shop.search", "todo.tick", "mail.search", "contacts.favourite", "settings.choice", "shop.count", "mail.reply",
-    "todo.delete", "settings.switch", "shop.compare", "profile.fill", "news.save",
-    "mail.archive", "todo.filter", "shop.checkout",
-)  # fmt: skip
+    "mail.star",
+    "todo.add",
+    "settings.two",
+    "shop.add",
+    "contacts.call",
+    "mail.delete",
+    "news.two",
+    "settings.slider",
+    "shop.search",
+    "todo.tick",
+    "mail.search",
+    "contacts.favourite",
+    "settings.choice",
+    "shop.count",
+    "mail.reply",
+    "todo.delete",
+    "settings.switch",
+    "shop.compare",
+    "profile.fill",
+    "news.save",
+    "mail.archive",
+    "todo.filter",
+    "shop.checkout",
+)
 WEB = (
-    "profile.fill", "shop.add", "mail.search", "profile.fill", "shop.search", "todo.add", "mail.reply", "shop.checkout",
-    "news.two", "profile.fill", "shop.compare", "settings.choice", "todo.tick",
-)  # fmt: skip
+    "profile.fill",
+    "shop.add",
+    "mail.search",
+    "profile.fill",
+    "shop.search",
+    "todo.add",
+    "mail.reply",
+    "shop.checkout",
+    "news.two",
+    "profile.fill",
+    "shop.compare",
+    "settings.choice",
+    "todo.tick",
+)
 
 
 @dataclass(frozen=True)
@@ -74,9 +122,17 @@ class Made:
 
 
 # --- recorded episodes ------------------------------------------------------------------------------------------------
-def _episodes(source: str, platform: str, families: tuple[str, ...], config: RawConfig, first_seed: int,
-              keep: Callable[[Episode], Episode | None], uid: Callable[[int], str], by_name: bool = False,
-              **planting: Any) -> tuple[list[Episode], Made]:  # fmt: skip
+def _episodes(
+    source: str,
+    platform: str,
+    families: tuple[str, ...],
+    config: RawConfig,
+    first_seed: int,
+    keep: Callable[[Episode], Episode | None],
+    uid: Callable[[int], str],
+    by_name: bool = False,
+    **planting: Any,
+) -> tuple[list[Episode], Made]:
     """Record, name, split and damage the episodes of a navigation source."""
     from generators.environments.pages import open_pages
 
@@ -94,9 +150,12 @@ def _episodes(source: str, platform: str, families: tuple[str, ...], config: Raw
     damaged, truths = defects.plant(sound, config.rates, config.seed, uid_of=uid, **planting)
     steps = sum(len(e.steps) for e in damaged)
     counts = {
-        "episodes": len(damaged), "steps": steps, "oracle_runs": tally.tried,
-        "oracle_success": round(tally.success_rate, 4), "defects": len(truths),
-    }  # fmt: skip
+        "episodes": len(damaged),
+        "steps": steps,
+        "oracle_runs": tally.tried,
+        "oracle_success": round(tally.success_rate, 4),
+        "defects": len(truths),
+    }
     return damaged, Made(truths, counts)
 
 
@@ -160,8 +219,16 @@ def _miniwob(root: Path, config: RawConfig) -> Made:
     native.write(root, damaged)
     runs = len(demos) + failed
     states = sum(len(d.data["states"]) for d in damaged)
-    return Made(truths, {"episodes": len(demos), "states": states, "oracle_runs": runs,
-                         "oracle_success": round(len(demos) / runs, 4), "defects": len(truths)})  # fmt: skip
+    return Made(
+        truths,
+        {
+            "episodes": len(demos),
+            "states": states,
+            "oracle_runs": runs,
+            "oracle_success": round(len(demos) / runs, 4),
+            "defects": len(truths),
+        },
+    )
 
 
 # --- still screens ----------------------------------------------------------------------------------------------------
@@ -219,10 +286,18 @@ def _screenqa(root: Path, config: RawConfig) -> Made:
 
 
 MAKERS: dict[str, Callable[[Path, RawConfig], Made]] = {
-    "aitw": _aitw, "android_control": _android_control, "aitz": _aitz, "mind2web": _mind2web, "agentnet": _agentnet,
-    "miniwob_demos": _miniwob, "omniact": _omniact, "rico": _rico, "ui_refexp": _ui_refexp,
-    "screen_annotation": _screen_annotation, "screenqa": _screenqa,
-}  # fmt: skip
+    "aitw": _aitw,
+    "android_control": _android_control,
+    "aitz": _aitz,
+    "mind2web": _mind2web,
+    "agentnet": _agentnet,
+    "miniwob_demos": _miniwob,
+    "omniact": _omniact,
+    "rico": _rico,
+    "ui_refexp": _ui_refexp,
+    "screen_annotation": _screen_annotation,
+    "screenqa": _screenqa,
+}
 
 
 def make(root: Path, config: RawConfig) -> Made:
@@ -291,8 +366,13 @@ def _refuse_files_of_others(source: str, raw_dir: Path) -> None:
     if not strange:
         return
     beside = f"_receipts/{_receipt(raw_dir).name}"
-    why = (f"that {beside} doesn't name" if receipt is not None else f"and {beside} can't be read"
-           if _receipt(raw_dir).is_file() else f"but there is no {beside}")  # fmt: skip
+    why = (
+        f"that {beside} doesn't name"
+        if receipt is not None
+        else f"and {beside} can't be read"
+        if _receipt(raw_dir).is_file()
+        else f"but there is no {beside}"
+    )
     raise ValueError(
         f"raw/{source}: {raw_dir.name}/ holds {len(strange)} files {why}, such as {strange[0]!r:.120}: nothing tells "
         "that the generator wrote them. If they are yours, move them elsewhere or register them as they are; if the "

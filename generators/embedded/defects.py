@@ -60,9 +60,13 @@ class Truth:
     def line(self) -> dict[str, Any]:
         unit = "record" if self.item is None else "item"
         return {
-            "unit": unit, "record": self.record, "item": self.item, "defect": self.defect,
-            "low_fidelity": self.low_fidelity, "original": self.original,
-        }  # fmt: skip
+            "unit": unit,
+            "record": self.record,
+            "item": self.item,
+            "defect": self.defect,
+            "low_fidelity": self.low_fidelity,
+            "original": self.original,
+        }
 
 
 def write_truth(path: Path, truths: Sequence[Truth]) -> None:
@@ -88,9 +92,14 @@ class Marked:
 def act_json(act: Act) -> dict[str, Any]:
     """The true action, with what a repair is judged by."""
     return {
-        "kind": act.kind, "point": act.point, "end": act.end, "text": act.text, "direction": act.direction,
-        "box": act.box, "name": act.name,
-    }  # fmt: skip
+        "kind": act.kind,
+        "point": act.point,
+        "end": act.end,
+        "text": act.text,
+        "direction": act.direction,
+        "box": act.box,
+        "name": act.name,
+    }
 
 
 # --- single defects: each returns the damaged step, or None where it doesn't apply ------------------------------------
@@ -100,9 +109,11 @@ def shift_point(point: Point, box: Sequence[float], size: tuple[int, int], rng: 
     width, height = right - left, bottom - top
     far = rng.uniform(0.5, 2.0)
     options = [
-        (point[0], round(bottom + far * height)), (point[0], round(top - far * height)),
-        (round(right + far * width), point[1]), (round(left - far * width), point[1]),
-    ]  # fmt: skip
+        (point[0], round(bottom + far * height)),
+        (point[0], round(top - far * height)),
+        (round(right + far * width), point[1]),
+        (round(left - far * width), point[1]),
+    ]
     options = [p for p in options if 0 <= p[0] < size[0] and 0 <= p[1] < size[1]]
     return rng.choice(options) if options else None
 
@@ -256,9 +267,14 @@ def _whole(kind: str, marked: Marked, rng: Random) -> bool:
 
 
 def plant(
-    episodes: Sequence[Episode], rates: DefectRates, seed: int, *, kinds: Sequence[str] = LOW_ITEM,
-    done_is_item: bool = True, uid_of: Callable[[int], str] = str,
-) -> tuple[list[Episode], list[Truth]]:  # fmt: skip
+    episodes: Sequence[Episode],
+    rates: DefectRates,
+    seed: int,
+    *,
+    kinds: Sequence[str] = LOW_ITEM,
+    done_is_item: bool = True,
+    uid_of: Callable[[int], str] = str,
+) -> tuple[list[Episode], list[Truth]]:
     """Damaged episodes (copies stand after the rest) and the truth about them, a pure function of the arguments.
 
     `kinds` names what low-fidelity items the source's native form can carry; `done_is_item` says whether its closing

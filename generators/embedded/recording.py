@@ -19,9 +19,22 @@ from generators.environments.pages.tasks import TITLES, Task, app_of, holds, mak
 Point = tuple[int, int]
 Box = tuple[float, float, float, float]
 Kind = Literal[
-    "tap", "type", "swipe", "wheel", "drag", "back", "home", "enter", "wait", "open_app", "select", "hotkey", "done",
-    "impossible", "unknown",
-]  # fmt: skip
+    "tap",
+    "type",
+    "swipe",
+    "wheel",
+    "drag",
+    "back",
+    "home",
+    "enter",
+    "wait",
+    "open_app",
+    "select",
+    "hotkey",
+    "done",
+    "impossible",
+    "unknown",
+]
 
 
 @dataclass(frozen=True)
@@ -329,9 +342,15 @@ def record_one(world: OwnPages, family: str, seed: int, plan: Plan) -> Episode:
         raise OracleError(f"{family}: seed {seed}: the final state doesn't hold {task.checks}")
     size = world.viewport
     return Episode(
-        uid=str(seed), task=task, goal=task.goal, width=size.width, height=size.height,
-        app=app, steps=tuple(recorder.steps), seed=seed,
-    )  # fmt: skip
+        uid=str(seed),
+        task=task,
+        goal=task.goal,
+        width=size.width,
+        height=size.height,
+        app=app,
+        steps=tuple(recorder.steps),
+        seed=seed,
+    )
 
 
 def record(world: OwnPages, plan: Plan, tally: Tally | None = None) -> list[Episode]:

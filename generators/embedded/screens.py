@@ -77,9 +77,10 @@ def nameable(screen: StillScreen) -> list[tuple[int, Element]]:
         if e.clickable:
             names[e.name.lower()] = names.get(e.name.lower(), 0) + 1
     return [
-        (i, e) for i, e in enumerate(screen.elements)
+        (i, e)
+        for i, e in enumerate(screen.elements)
         if e.clickable and not e.system and e.name and names[e.name.lower()] == 1
-    ]  # fmt: skip
+    ]
 
 
 EXPRESSIONS = {

@@ -53,10 +53,13 @@ def _webapp_state(evaluator: Evaluator, state: State, answer: str) -> bool:
 
 
 RULES: dict[str, Callable[[Evaluator, State, str], bool]] = {
-    "phone_state": _phone_state, "state_conditions": _state_conditions, "page_state": _page_state,
-    "miniwob_raw_reward": _miniwob_raw_reward, "desktop_state": _desktop_state,
+    "phone_state": _phone_state,
+    "state_conditions": _state_conditions,
+    "page_state": _page_state,
+    "miniwob_raw_reward": _miniwob_raw_reward,
+    "desktop_state": _desktop_state,
     "webapp_state": _webapp_state,
-}  # fmt: skip
+}
 
 
 def has_rule(evaluator: Evaluator) -> bool:

@@ -39,10 +39,14 @@ def build_generated(store: Store) -> Manifest:
                 totals[key] = totals.get(key, 0) + value
         whole = totals["verified"] + totals["not verified"]
         checks = [
-            Check("every trajectory is gold or rejected", whole == totals["trajectories"], str(whole),
-                  str(totals["trajectories"])),
+            Check(
+                "every trajectory is gold or rejected",
+                whole == totals["trajectories"],
+                str(whole),
+                str(totals["trajectories"]),
+            ),
             Check("gold isn't empty", totals["steps"] > 0, str(totals["steps"]), "more than 0"),
-        ]  # fmt: skip
+        ]
         return build.commit(counts={"rounds": len(rounds), **totals}, checks=checks)
 
 
@@ -59,8 +63,13 @@ def _round(out: PartWriter, verified: Manifest) -> dict[str, Any]:
     out.table("screens", screens.filter(shown))
     out.table("samples", samples)
     out.table("rejects", _rejects(bad))
-    return {"trajectories": rows.num_rows, "verified": len(good), "not verified": len(bad), "steps": kept.num_rows,
-            "samples": samples.num_rows}  # fmt: skip
+    return {
+        "trajectories": rows.num_rows,
+        "verified": len(good),
+        "not verified": len(bad),
+        "steps": kept.num_rows,
+        "samples": samples.num_rows,
+    }
 
 
 def _rejects(rows: list[dict[str, Any]]) -> pa.Table:

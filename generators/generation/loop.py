@@ -73,8 +73,10 @@ class LoopConfig:
         if len(self.mix) != len(STRATA) or min(self.mix) < 0 or not 0.999 < sum(self.mix) < 1.001:
             raise ValueError(f"loop: expected {len(STRATA)} shares that sum to 1, found {self.mix}")
         if not 0 <= self.hostile <= 1 or (self.hostile and self.ground not in PLANTERS):
-            raise ValueError(f"loop: expected hostile in 0..1, above 0 only on the grounds {', '.join(PLANTERS)}, "
-                             f"found {self.hostile} on {self.ground}")  # fmt: skip
+            raise ValueError(
+                f"loop: expected hostile in 0..1, above 0 only on the grounds {', '.join(PLANTERS)}, "
+                f"found {self.hostile} on {self.ground}"
+            )
         rate(self.faults, "loop: faults")
         rate(self.late, "loop: late")
 

@@ -71,9 +71,15 @@ def _task(row: dict[str, Any], length: int, parents: list[str], config: PoolConf
     contract = Contract.from_row(row)
     return pool_row(
         {
-            "instruction": contract.instruction, "platform": contract.platform, "target": contract.target,
-            "capabilities": list(contract.capabilities), "initial_state": json.loads(row["initial_state"]),
-            "evaluator": json.loads(row["evaluator"]), "expected_steps": length, "parents": parents,
+            "instruction": contract.instruction,
+            "platform": contract.platform,
+            "target": contract.target,
+            "capabilities": list(contract.capabilities),
+            "initial_state": json.loads(row["initial_state"]),
+            "evaluator": json.loads(row["evaluator"]),
+            "expected_steps": length,
+            "parents": parents,
         },
-        "dynamic", config,
-    )  # fmt: skip
+        "dynamic",
+        config,
+    )

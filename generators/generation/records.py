@@ -17,11 +17,17 @@ _TIMES = ("observe_s", "decide_s", "act_s")
 def to_plain(done: Trajectory) -> dict[str, Any]:
     """A trajectory as plain JSON data; device, seconds and what it survived are left out."""
     return {
-        "contract": done.contract.as_row(), "policy": done.policy, "seed": done.seed, "answer": done.answer,
-        "ended": done.ended, "failure_kind": done.failure_kind, "failure": done.failure,
-        "end_state": dict(done.end_state), "turns": [_timeless(turn_to_plain(turn)) for turn in done.turns],
+        "contract": done.contract.as_row(),
+        "policy": done.policy,
+        "seed": done.seed,
+        "answer": done.answer,
+        "ended": done.ended,
+        "failure_kind": done.failure_kind,
+        "failure": done.failure,
+        "end_state": dict(done.end_state),
+        "turns": [_timeless(turn_to_plain(turn)) for turn in done.turns],
         "end": None if done.end is None else _timeless(turn_to_plain(done.end)),
-    }  # fmt: skip
+    }
 
 
 def _timeless(plain: dict[str, Any]) -> dict[str, Any]:
@@ -31,11 +37,18 @@ def _timeless(plain: dict[str, Any]) -> dict[str, Any]:
 def from_plain(plain: Mapping[str, Any]) -> Trajectory:
     """The inverse of `to_plain`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
     return Trajectory(
-        Contract.from_row(plain["contract"]), plain["policy"], "", plain["seed"],
+        Contract.from_row(plain["contract"]),
+        plain["policy"],
+        "",
+        plain["seed"],
         tuple(turn_from_plain(turn) for turn in plain["turns"]),
-        None if plain["end"] is None else turn_from_plain(plain["end"]), plain["end_state"], plain["answer"],
-        plain["ended"], plain["failure_kind"], plain["failure"],
-    )  # fmt: skip
+        None if plain["end"] is None else turn_from_plain(plain["end"]),
+        plain["end_state"],
+        plain["answer"],
+        plain["ended"],
+        plain["failure_kind"],
+        plain["failure"],
+    )
 
 
 def write_lines(path: Path, trajectories: Iterable[Trajectory]) -> None:

@@ -20,8 +20,11 @@ def figures(
     What is said by the world's truth is said of the executed tasks that a rule decides (`with a rule`), for no world
     knows of any other whether it was done: `feasible` and `true yield` are shares of those, `policy success` = done by
     truth / feasible, `false positives` and `missed` compare verdicts with the truth. A share of nothing is None."""
-    counted = [(done, verdict) for done, verdict in zip(trajectories, verdicts, strict=True)
-               if verdict.failure_kind != "infrastructure"]  # fmt: skip
+    counted = [
+        (done, verdict)
+        for done, verdict in zip(trajectories, verdicts, strict=True)
+        if verdict.failure_kind != "infrastructure"
+    ]
     verified = [verdict.verified for _, verdict in counted]
     ruled = [(done, verdict) for done, verdict in counted if has_rule(done.contract.evaluator)]
     feasible = [ground.shortest(done.contract) is not None for done, _ in ruled]
@@ -32,16 +35,20 @@ def figures(
         own = [v for (done, _), v in zip(counted, verified, strict=True) if proposals[done.contract.task_id].arm == arm]
         by_arm[f"yield of {arm}"] = _share(sum(own), len(own))
     return {
-        "trajectories": len(trajectories), "executed": len(counted), "verified": sum(verified),
+        "trajectories": len(trajectories),
+        "executed": len(counted),
+        "verified": sum(verified),
         "different trajectories": len({done.trajectory_id for done in trajectories}),
-        "yield": _share(sum(verified), len(verified)), "with a rule": len(ruled),
-        "verified with a rule": sum(by_rule), "feasible": _share(sum(feasible), len(ruled)),
+        "yield": _share(sum(verified), len(verified)),
+        "with a rule": len(ruled),
+        "verified with a rule": sum(by_rule),
+        "feasible": _share(sum(feasible), len(ruled)),
         "policy success": _share(sum(t for t, f in zip(true, feasible, strict=True) if f), sum(feasible)),
         "true yield": _share(sum(true), len(ruled)),
         "false positives": sum(v and not t for v, t in zip(by_rule, true, strict=True)),
         "missed": sum(t and not v for v, t in zip(by_rule, true, strict=True)),
         **by_arm,
-    }  # fmt: skip
+    }
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -49,9 +49,11 @@ class Refused(Table, version=1):
 def proposal_row(proposal: Proposal) -> dict[str, Any]:
     """A row of `Proposals`."""
     return {
-        "task_id": proposal.contract.task_id, "arm": proposal.arm, "chance": round(proposal.chance, 6),
+        "task_id": proposal.contract.task_id,
+        "arm": proposal.arm,
+        "chance": round(proposal.chance, 6),
         "ideas": canonical_json([asdict(idea) for idea in proposal.ideas]),
-    }  # fmt: skip
+    }
 
 
 def read_proposals(bank: Manifest) -> list[Proposal]:

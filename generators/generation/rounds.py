@@ -69,11 +69,13 @@ def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
         rows = catalogue.as_rows(ground)
         out.table("catalogue", CatalogueRows.table(rows))
         return {
-            "functions": len(rows), "shown": sum(row["shown"] for row in rows),
-            "coverage": round(catalogue.coverage(ground), 6), "targets seen": len(catalogue.names),
+            "functions": len(rows),
+            "shown": sum(row["shown"] for row in rows),
+            "coverage": round(catalogue.coverage(ground), 6),
+            "targets seen": len(catalogue.names),
             **{f"yield of {arm}": round(tally.mean(0.5), 4) for arm, tally in sorted(catalogue.arms.items())},
             **config.pins,
-        }  # fmt: skip
+        }
 
     asset = f"{CATALOGUE}/{round_name(number)}"
     with store.build(asset, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
@@ -102,8 +104,12 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     inputs |= pinned_inputs(store, EVALUATIONS, config.evaluations)
     embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
     data = {manifest.asset: manifest.data_version for manifest in [*rests, *pinned]}
-    plain = {"loop": config.plain(), "data": data, "model": embedder.identity,
-             "proposers": "embedded" if parts.proposers is None else "given"}  # fmt: skip
+    plain = {
+        "loop": config.plain(),
+        "data": data,
+        "model": embedder.identity,
+        "proposers": "embedded" if parts.proposers is None else "given",
+    }
     spec = PartSpec("all", digest([BANK_VERSION, plain]))
 
     def make(out: PartWriter) -> dict[str, Any]:
@@ -124,11 +130,15 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     with store.build(f"{BANK}/{name}", code_version=BANK_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
         checks = [
-            Check("no two tasks of the bank are alike", counts["closest"] < config.epsilon, str(counts["closest"]),
-                  f"below {config.epsilon}"),
+            Check(
+                "no two tasks of the bank are alike",
+                counts["closest"] < config.epsilon,
+                str(counts["closest"]),
+                f"below {config.epsilon}",
+            ),
             Check("there are tasks", counts["tasks"] > 0, str(counts["tasks"]), "at least 1"),
             Check("every stratum has its share", not counts["short"], str(counts["short"]), "0", blocking=False),
-        ]  # fmt: skip
+        ]
         return build.commit(counts=counts, checks=checks)
 
 
@@ -146,9 +156,13 @@ def _proposal_counts(found: Proposed) -> dict[str, Any]:
     strata = Counter(proposal.contract.stratum for proposal in found.proposals)
     why = Counter(f"refused: {rejected.reason.partition(':')[0]}" for rejected in found.rejected)
     return {
-        "tasks": len(found.proposals), "refused": len(found.rejected), "short": sum(found.short.values()),
-        **{name: strata[name] for name in STRATA}, **dict(sorted(by_arm.items())), **dict(sorted(why.items())),
-    }  # fmt: skip
+        "tasks": len(found.proposals),
+        "refused": len(found.rejected),
+        "short": sum(found.short.values()),
+        **{name: strata[name] for name in STRATA},
+        **dict(sorted(by_arm.items())),
+        **dict(sorted(why.items())),
+    }
 
 
 def build_trajectories(store: Store, number: int, config: LoopConfig, parts: LoopParts | None = None) -> Manifest:
@@ -163,9 +177,14 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     bank = store.require(f"{BANK}/{name}")
     make_policy = parts.policies or embedded_policies
     policies = make_policy(config)
-    plain = {"policy": policies.name, "seed": config.seed, "error_rate": config.error_rate,
-             "limits": [parts.limits.step_factor, parts.limits.step_extra], **config.wrappers,
-             **({"wording": policies.wording} if policies.wording else {})}  # fmt: skip
+    plain = {
+        "policy": policies.name,
+        "seed": config.seed,
+        "error_rate": config.error_rate,
+        "limits": [parts.limits.step_factor, parts.limits.step_extra],
+        **config.wrappers,
+        **({"wording": policies.wording} if policies.wording else {}),
+    }
     pool = WrappedPool(parts.pool, config.wrapped) if config.wrappers else parts.pool
     spec = PartSpec("all", digest([CODE_VERSION, plain, bank.data_version]))
 
@@ -176,9 +195,17 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         with Journal(folder, f"{name}-{spec.inputs_digest[:12]}") as journal:
             journal.reopen_lost(REOPENINGS)
             done = run_all(
-                contracts, pool, policies, journal, store=store, workers=parts.workers, seeds=(config.seed,),
-                limits=parts.limits, progress=parts.progress, statistics=survived,
-            )  # fmt: skip
+                contracts,
+                pool,
+                policies,
+                journal,
+                store=store,
+                workers=parts.workers,
+                seeds=(config.seed,),
+                limits=parts.limits,
+                progress=parts.progress,
+                statistics=survived,
+            )
         lost = [one for one in done if one.failure_kind == "infrastructure"]
         if not _held(len(lost), len(done)):
             raise StoreError(_outage(f"{TRAJECTORIES}/{name}", lost, len(done), journal))
@@ -186,12 +213,21 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         out.table("trajectory_runs", TrajectoryRuns.table(run_row(one) for one in done), hashed=False)
         ended = Counter(f"ended: {one.ended}" for one in done)
         return {
-            "trajectories": len(done), "infrastructure failures": len(lost), "turns": sum(len(t.turns) for t in done),
-            "device hours": round(sum(one.seconds for one in done) / 3600, 4), **dict(sorted(ended.items())),
-            **({"hostile: planted": sum("attack" in one.extra for one in done),
-                "hostile: obeyed": sum(bool(one.extra.get("obeyed")) for one in done)} if config.hostile else {}),
+            "trajectories": len(done),
+            "infrastructure failures": len(lost),
+            "turns": sum(len(t.turns) for t in done),
+            "device hours": round(sum(one.seconds for one in done) / 3600, 4),
+            **dict(sorted(ended.items())),
+            **(
+                {
+                    "hostile: planted": sum("attack" in one.extra for one in done),
+                    "hostile: obeyed": sum(bool(one.extra.get("obeyed")) for one in done),
+                }
+                if config.hostile
+                else {}
+            ),
             **({"faults": sum(one.extra.get("faults", 0) for one in done)} if config.faults else {}),
-        }  # fmt: skip
+        }
 
     inputs = {bank.asset: bank.version} | pinned_inputs(store, POLICY, config.agent)
     with store.build(
@@ -217,11 +253,15 @@ def _outage(asset: str, lost: Sequence[Trajectory], whole: int, journal: Journal
     spent = sum(attempts[one.trajectory_id].reopened >= REOPENINGS for one in lost)
     todo = "and run it again: what was lost is executed anew, the rest isn't"
     if not _held(spent, whole):
-        todo = (f"then delete {journal.path} and run it again, which executes the whole round: {spent} were begun anew "
-                f"{REOPENINGS} times and won't be again")  # fmt: skip
-    return (f"{asset}: expected at most half of the executions lost to infrastructure, found {len(lost)} of {whole}, "
-            f"{count} of them by {failure[:200]!r}; nothing was committed. Put the devices or the policy's server "
-            f"right, {todo}")  # fmt: skip
+        todo = (
+            f"then delete {journal.path} and run it again, which executes the whole round: {spent} were begun anew "
+            f"{REOPENINGS} times and won't be again"
+        )
+    return (
+        f"{asset}: expected at most half of the executions lost to infrastructure, found {len(lost)} of {whole}, "
+        f"{count} of them by {failure[:200]!r}; nothing was committed. Put the devices or the policy's server "
+        f"right, {todo}"
+    )
 
 
 def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopParts | None = None) -> Manifest:
@@ -254,9 +294,14 @@ def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopPar
         checked = counts.get("verified with a rule", counts["verified"])  # older rounds: every task had one
         checks = [
             Check("every trajectory once", once, str(counts["different trajectories"]), str(counts["trajectories"])),
-            Check("the world's truth contradicts few", wrong <= FALSE_POSITIVES * checked,
-                  f"{wrong} of {checked}", f"at most {FALSE_POSITIVES:.0%}", blocking=False),
-        ]  # fmt: skip
+            Check(
+                "the world's truth contradicts few",
+                wrong <= FALSE_POSITIVES * checked,
+                f"{wrong} of {checked}",
+                f"at most {FALSE_POSITIVES:.0%}",
+                blocking=False,
+            ),
+        ]
         return build.commit(counts=counts, checks=checks)
 
 

@@ -43,18 +43,33 @@ def step_rows(done: Trajectory, outcome: str | None = None) -> list[dict[str, An
 def _step_row(done: Trajectory, index: int, at: int, turn: Turn, outcome: str | None) -> dict[str, Any]:
     contract, action = done.contract, turn.action
     return {
-        "source": SOURCE, "episode_id": done.trajectory_id, "step_index": index, "split": "train",
-        "platform": contract.platform, "app": contract.target, "instruction": contract.instruction,
-        "screenshot_sha256": turn.screenshot_sha256, "width_px": turn.size_px[0], "height_px": turn.size_px[1],
+        "source": SOURCE,
+        "episode_id": done.trajectory_id,
+        "step_index": index,
+        "split": "train",
+        "platform": contract.platform,
+        "app": contract.target,
+        "instruction": contract.instruction,
+        "screenshot_sha256": turn.screenshot_sha256,
+        "width_px": turn.size_px[0],
+        "height_px": turn.size_px[1],
         "action_type": type(action).__name__ if action is not None else None,
-        "action_text": format(action) if action is not None else None, "thought": turn.thought or None,
-        "conclusion": turn.conclusion or None, "episode_outcome": outcome,
+        "action_text": format(action) if action is not None else None,
+        "thought": turn.thought or None,
+        "conclusion": turn.conclusion or None,
+        "episode_outcome": outcome,
         "native_action": canonical_json({"reply": turn.reply}),
-        "provenance": canonical_json({
-            "file": "trajectories", "record": done.trajectory_id, "turn": at, "task_id": contract.task_id,
-            "policy": done.policy, "origin": contract.origin,
-        }),
-    }  # fmt: skip
+        "provenance": canonical_json(
+            {
+                "file": "trajectories",
+                "record": done.trajectory_id,
+                "turn": at,
+                "task_id": contract.task_id,
+                "policy": done.policy,
+                "origin": contract.origin,
+            }
+        ),
+    }
 
 
 def screen_rows(trajectories: Iterable[Trajectory], source: ScreenSource) -> list[dict[str, Any]]:
@@ -77,11 +92,15 @@ def _elements(trajectories: Iterable[Trajectory]) -> dict[str, Sequence[Mapping[
 
 def _screen_row(
     sha256: str, size_px: tuple[int, int], phash: int, elements: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     return {
-        "screenshot_sha256": sha256, "width_px": size_px[0], "height_px": size_px[1], "phash": phash,
-        "elements": [dict(element) for element in elements], "source": SOURCE,
-    }  # fmt: skip
+        "screenshot_sha256": sha256,
+        "width_px": size_px[0],
+        "height_px": size_px[1],
+        "phash": phash,
+        "elements": [dict(element) for element in elements],
+        "source": SOURCE,
+    }
 
 
 def episode_of(done: Trajectory, source: ScreenSource) -> Episode | None:
@@ -99,25 +118,40 @@ def episode_of(done: Trajectory, source: ScreenSource) -> Episode | None:
 def trajectory_row(done: Trajectory, verdict: Verdict) -> dict[str, Any]:
     """A row of `Trajectories`."""
     return {
-        "trajectory_id": done.trajectory_id, "task_id": done.contract.task_id, "policy": done.policy,
-        "seed": done.seed, "ended": done.ended, "turns": len(done.turns), "answer": done.answer,
-        "outcome": verdict.outcome, "verified": verdict.verified, "reason": verdict.reason,
-        "failure_kind": verdict.failure_kind, "end_state": canonical_json(dict(done.end_state)),
-        "votes": canonical_json([[vote.annotator, vote.outcome, vote.confidence, vote.reason]
-                                 for vote in verdict.votes]),
-    }  # fmt: skip
+        "trajectory_id": done.trajectory_id,
+        "task_id": done.contract.task_id,
+        "policy": done.policy,
+        "seed": done.seed,
+        "ended": done.ended,
+        "turns": len(done.turns),
+        "answer": done.answer,
+        "outcome": verdict.outcome,
+        "verified": verdict.verified,
+        "reason": verdict.reason,
+        "failure_kind": verdict.failure_kind,
+        "end_state": canonical_json(dict(done.end_state)),
+        "votes": canonical_json(
+            [[vote.annotator, vote.outcome, vote.confidence, vote.reason] for vote in verdict.votes]
+        ),
+    }
 
 
 def run_row(done: Trajectory) -> dict[str, Any]:
     """A row of `TrajectoryRuns`."""
     turns = done.turns
     return {
-        "trajectory_id": done.trajectory_id, "device": done.device, "seconds": done.seconds, "resumed": done.resumed,
-        "anew": done.extra.get("anew", 0), "failures": list(done.extra.get("broken", ())),
-        "observe_s": [turn.observe_s for turn in turns], "decide_s": [turn.decide_s for turn in turns],
-        "act_s": [turn.act_s for turn in turns], "prompt_tokens": sum(turn.prompt_tokens for turn in turns),
+        "trajectory_id": done.trajectory_id,
+        "device": done.device,
+        "seconds": done.seconds,
+        "resumed": done.resumed,
+        "anew": done.extra.get("anew", 0),
+        "failures": list(done.extra.get("broken", ())),
+        "observe_s": [turn.observe_s for turn in turns],
+        "decide_s": [turn.decide_s for turn in turns],
+        "act_s": [turn.act_s for turn in turns],
+        "prompt_tokens": sum(turn.prompt_tokens for turn in turns),
         "completion_tokens": sum(turn.completion_tokens for turn in turns),
-    }  # fmt: skip
+    }
 
 
 def trajectory_tables(

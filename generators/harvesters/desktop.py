@@ -31,9 +31,12 @@ Step = tuple[str, str]
 Route = tuple[Step, ...]
 
 _FILES = {
-    "letter.txt": "Dear Ada,\nthe meeting is on Monday.\n", "shopping.txt": "milk\nbread\n", "Work/report.txt": "1\n",
-    "Archive/old.txt": "old\n", "notes.txt": "call Chen\n",
-}  # fmt: skip
+    "letter.txt": "Dear Ada,\nthe meeting is on Monday.\n",
+    "shopping.txt": "milk\nbread\n",
+    "Work/report.txt": "1\n",
+    "Archive/old.txt": "old\n",
+    "notes.txt": "call Chen\n",
+}
 PROGRAMS: dict[str, dict[str, Any]] = {
     "calculator": {"program": "calculator"},
     "text editor": {"program": "text editor", "files": _FILES, "open": "letter.txt"},
@@ -48,8 +51,22 @@ MODES = ("Scientific Mode", "Paper Mode")
 DEPTH = 3
 ABSENT = 2
 """Names that a screen is said not to have, for refusals."""
-HOVERED = frozenset({"menu", "menu item", "check menu item", "radio menu item", "combo box", "slider", "spin button",
-                     "page tab", "table cell", "label", "info bar", "status bar"})  # fmt: skip
+HOVERED = frozenset(
+    {
+        "menu",
+        "menu item",
+        "check menu item",
+        "radio menu item",
+        "combo box",
+        "slider",
+        "spin button",
+        "page tab",
+        "table cell",
+        "label",
+        "info bar",
+        "status bar",
+    }
+)
 """Roles that a press would change, open or drag, or that nothing happens to: the pointer is put there, no more."""
 FOCUS = ("focused", "selected", "armed", "pressed", "text-caret", "active-descendant")
 
@@ -150,8 +167,14 @@ class DesktopHarvester:
                 todo.extend((*route, step) for step in new)
             if confirmed := self._confirm(elements):
                 rows.append(self._keep(name, route, png, confirmed))
-                shown.append([str(item.get(key, "")) for window in raw["windows"] for item in window["items"]
-                              for key in ("name", "text")])  # fmt: skip
+                shown.append(
+                    [
+                        str(item.get(key, ""))
+                        for window in raw["windows"]
+                        for item in window["items"]
+                        for key in ("name", "text")
+                    ]
+                )
         for row, texts in zip(rows, shown, strict=True):
             row["absent"] = absent_names(rows, texts)
         with (self._out / "screens.jsonl").open("a", encoding="utf-8") as file:
@@ -217,11 +240,22 @@ class DesktopHarvester:
         self.report.distinct = len(self._distinct)
         self.report.per_program[program] = self.report.per_program.get(program, 0) + len(new)
         return {
-            "screenshot": name, "size_px": list(self._world.size_px), "platform": "desktop", "app": program,
+            "screenshot": name,
+            "size_px": list(self._world.size_px),
+            "platform": "desktop",
+            "app": program,
             "route": [list(step) for step in route],
-            "elements": [{"box_px": list(e.box_px), "role": e.role, "name": e.name, "text": e.text,
-                          "expressions": list(e.expressions)} for e in elements],
-        }  # fmt: skip
+            "elements": [
+                {
+                    "box_px": list(e.box_px),
+                    "role": e.role,
+                    "name": e.name,
+                    "text": e.text,
+                    "expressions": list(e.expressions),
+                }
+                for e in elements
+            ],
+        }
 
 
 def absent_names(rows: Sequence[Mapping[str, Any]], shown: Sequence[str], count: int = ABSENT) -> list[str]:
@@ -236,9 +270,13 @@ def absent_names(rows: Sequence[Mapping[str, Any]], shown: Sequence[str], count:
     return Random(f"absent/{here}").sample(found, min(count, len(found)))
 
 
-def harvest_desktop(out: Path, programs: Sequence[str] = (), max_screens: int = 40,
-                    size: tuple[int, int] = (1280, 800),
-                    say: Callable[[str], None] = lambda line: None) -> HarvestReport:  # fmt: skip
+def harvest_desktop(
+    out: Path,
+    programs: Sequence[str] = (),
+    max_screens: int = 40,
+    size: tuple[int, int] = (1280, 800),
+    say: Callable[[str], None] = lambda line: None,
+) -> HarvestReport:
     """Harvest programs (all of `PROGRAMS` unless named) on a private desktop into a folder that must be empty. Raises
     `ValueError` for an unknown program or a folder with something in it, `DesktopMissing` where programs lack."""
     from generators.environments.desktop.session import open_desktop
@@ -251,8 +289,10 @@ def harvest_desktop(out: Path, programs: Sequence[str] = (), max_screens: int = 
     with open_desktop(size) as endpoint, DesktopWorld(endpoint) as world:
         harvester = DesktopHarvester(world, out)
         for name in programs or PROGRAMS:
-            say(f"{name}: {harvester.harvest(name, PROGRAMS[name], max_screens)} screens, "
-                f"{harvester.report.per_program.get(name, 0)} elements")  # fmt: skip
+            say(
+                f"{name}: {harvester.harvest(name, PROGRAMS[name], max_screens)} screens, "
+                f"{harvester.report.per_program.get(name, 0)} elements"
+            )
     harvester.report.seconds = round(monotonic() - begin, 1)
     (out / "report.json").write_text(json.dumps(harvester.report.as_dict(), indent=1) + "\n", "utf-8")
     return harvester.report

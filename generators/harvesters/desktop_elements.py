@@ -140,10 +140,24 @@ def elements_of(raw: Mapping[str, Any], size: tuple[int, int]) -> list[DesktopEl
             or min(box[2] - box[0], box[3] - box[1]) < MIN_PX
         ):
             continue
-        found.append(DesktopElement(key, box, place.role, _plain(place.name), place.text, titles[key],
-                                    (), place.clickable, _layer(key, items), _holder(key, items)))  # fmt: skip
+        found.append(
+            DesktopElement(
+                key,
+                box,
+                place.role,
+                _plain(place.name),
+                place.text,
+                titles[key],
+                (),
+                place.clickable,
+                _layer(key, items),
+                _holder(key, items),
+            )
+        )
         phrases[key] = list(dict.fromkeys(_phrases(item, items)))
     fits = Counter(phrase.casefold() for said in phrases.values() for phrase in said)
-    unique = [replace(element, expressions=tuple(p for p in phrases[element.key] if fits[p.casefold()] == 1))
-              for element in found]  # fmt: skip
+    unique = [
+        replace(element, expressions=tuple(p for p in phrases[element.key] if fits[p.casefold()] == 1))
+        for element in found
+    ]
     return [element for element in unique if element.expressions]

@@ -21,8 +21,14 @@ import gi
 gi.require_version("Atspi", "2.0")
 from gi.repository import Atspi, GLib  # noqa: E402
 
-KINDS = ("object:state-changed:focused", "object:state-changed:selected", "object:state-changed:armed",
-         "object:state-changed:pressed", "object:text-caret-moved", "object:active-descendant-changed")  # fmt: skip
+KINDS = (
+    "object:state-changed:focused",
+    "object:state-changed:selected",
+    "object:state-changed:armed",
+    "object:state-changed:pressed",
+    "object:text-caret-moved",
+    "object:active-descendant-changed",
+)
 LAYERS = ("menu", "popup menu", "combo box menu")
 SCREEN = Atspi.CoordType.SCREEN
 
@@ -60,8 +66,14 @@ def node_at(path: str) -> tuple[Any, list[Any]]:
 def hit(node: Any, above: list[Any], x: int, y: int) -> str:
     """What the program says is at the point, asked from the innermost open menu or tab (what is in them lies outside of
     their own box), else from the window."""
-    outer = [0, *(index + (item.get_role_name() == "page tab") for index, item in enumerate(above)
-                  if item.get_role_name() in (*LAYERS, "page tab"))]  # fmt: skip
+    outer = [
+        0,
+        *(
+            index + (item.get_role_name() == "page tab")
+            for index, item in enumerate(above)
+            if item.get_role_name() in (*LAYERS, "page tab")
+        ),
+    ]
     at = above[outer[-1]] if outer[-1] < len(above) else node
     for _ in range(60):
         inner = at.get_accessible_at_point(x, y, SCREEN) if at.get_component_iface() is not None else None
@@ -107,8 +119,14 @@ class Pointer:
         while window and len(found) < 20:
             root, child, mask = ctypes.c_ulong(), ctypes.c_ulong(), ctypes.c_uint()
             numbers = [ctypes.c_int() for _ in range(4)]
-            self.x11.XQueryPointer(self.display, window, ctypes.byref(root), ctypes.byref(child),
-                                   *map(ctypes.byref, numbers), ctypes.byref(mask))  # fmt: skip
+            self.x11.XQueryPointer(
+                self.display,
+                window,
+                ctypes.byref(root),
+                ctypes.byref(child),
+                *map(ctypes.byref, numbers),
+                ctypes.byref(mask),
+            )
             window = child.value
             if window:
                 if window not in self.known:

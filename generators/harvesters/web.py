@@ -62,11 +62,24 @@ class WebScreen:
     def as_row(self, platform: str, app: str, absent: Sequence[str] = ()) -> dict[str, Any]:
         """A line of `screens.jsonl` (read by `pipelines.sources.harvested`)."""
         return {
-            "screenshot": self.picture_name, "size_px": list(self.size_px), "platform": platform, "app": app,
-            "page": self.page, "scroll_px": self.scroll_px, "absent": list(absent),
-            "elements": [{"box_px": [round(side, 2) for side in e.box_px], "role": e.role, "name": e.name,
-                          "text": e.text, "expressions": list(e.expressions)} for e in self.elements],
-        }  # fmt: skip
+            "screenshot": self.picture_name,
+            "size_px": list(self.size_px),
+            "platform": platform,
+            "app": app,
+            "page": self.page,
+            "scroll_px": self.scroll_px,
+            "absent": list(absent),
+            "elements": [
+                {
+                    "box_px": [round(side, 2) for side in e.box_px],
+                    "role": e.role,
+                    "name": e.name,
+                    "text": e.text,
+                    "expressions": list(e.expressions),
+                }
+                for e in self.elements
+            ],
+        }
 
     @property
     def picture_name(self) -> str:

@@ -15,12 +15,27 @@ Box = tuple[float, float, float, float]
 MOST_CHARS = 60
 BESIDE_PX, LINE_PX, MOST_ALIKE = 260.0, 6.0, 6
 ROLE_WORDS = {
-    "link": "link", "button": "button", "checkbox": "check box", "radio": "radio button", "switch": "switch",
-    "combobox": "drop-down list", "textbox": "text field", "searchbox": "search field", "spinbutton": "number field",
-    "slider": "slider", "tab": "tab", "menuitem": "menu item", "option": "option", "heading": "heading",
-    "image": "image", "cell": "cell", "columnheader": "column header", "listitem": "list entry", "text": "text",
+    "link": "link",
+    "button": "button",
+    "checkbox": "check box",
+    "radio": "radio button",
+    "switch": "switch",
+    "combobox": "drop-down list",
+    "textbox": "text field",
+    "searchbox": "search field",
+    "spinbutton": "number field",
+    "slider": "slider",
+    "tab": "tab",
+    "menuitem": "menu item",
+    "option": "option",
+    "heading": "heading",
+    "image": "image",
+    "cell": "cell",
+    "columnheader": "column header",
+    "listitem": "list entry",
+    "text": "text",
     "colorwell": "colour field",
-}  # fmt: skip
+}
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
@@ -66,16 +81,23 @@ class Expressions:
     def __init__(self, items: Sequence[Item]) -> None:
         controls = [item for item in items if item.clickable]
         self._shadows = {
-            item.key for item in items if not item.clickable and any(
+            item.key
+            for item in items
+            if not item.clickable
+            and any(
                 _encloses(control.box, item.box) and fold(item.name) in (fold(control.name), fold(control.text))
-                for control in controls)
-        }  # fmt: skip
+                for control in controls
+            )
+        }
         """Texts of a control, listed beside it: for a person they are the control."""
         self._items = [item for item in items if item.key not in self._shadows]
         self._named = Counter(name for item in self._items for name in {fold(item.name), fold(item.text)} - {""})
         self._alike = Counter((item.word, fold(item.name)) for item in self._items)
-        self._anchors = [item for item in self._items if item.word and item.whole and sayable(item.name)
-                         and self._named[fold(item.name)] == 1]  # fmt: skip
+        self._anchors = [
+            item
+            for item in self._items
+            if item.word and item.whole and sayable(item.name) and self._named[fold(item.name)] == 1
+        ]
 
     def all(self) -> dict[str, tuple[str, ...]]:
         """Key → expressions, each of which stands for one key alone."""

@@ -86,11 +86,19 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """Plain data; `confirmed_share` of the elements that were checked."""
         return {
-            "pages": self.pages, "screens": self.screens, "elements": self.elements, "distinct": self.distinct,
-            "expressions": self.expressions, "checked": self.checked, "confirmed": self.confirmed,
-            "confirmed_share": round(self.confirmed_share, 4), "verdicts": dict(sorted(self.verdicts.items())),
-            "by_site": dict(sorted(self.by_site.items())), "failed": self.failed, "seconds": round(self.seconds, 1),
-        }  # fmt: skip
+            "pages": self.pages,
+            "screens": self.screens,
+            "elements": self.elements,
+            "distinct": self.distinct,
+            "expressions": self.expressions,
+            "checked": self.checked,
+            "confirmed": self.confirmed,
+            "confirmed_share": round(self.confirmed_share, 4),
+            "verdicts": dict(sorted(self.verdicts.items())),
+            "by_site": dict(sorted(self.by_site.items())),
+            "failed": self.failed,
+            "seconds": round(self.seconds, 1),
+        }
 
 
 def spread(pages: Sequence[str], limit: int) -> list[str]:
@@ -100,8 +108,9 @@ def spread(pages: Sequence[str], limit: int) -> list[str]:
     return [pages[at * len(pages) // limit] for at in range(limit)]
 
 
-def harvest_web(targets: Sequence[str], out: Path, options: WebHarvest | None = None,
-                say: Callable[[str], None] = lambda line: None) -> Report:  # fmt: skip
+def harvest_web(
+    targets: Sequence[str], out: Path, options: WebHarvest | None = None, say: Callable[[str], None] = lambda line: None
+) -> Report:
     """Harvest folders, files, addresses or apps into a folder that must be empty. Raises `ValueError` for a target that
     is none of them, or a folder with something in it."""
     options = options or WebHarvest()
@@ -131,8 +140,9 @@ def harvest_web(targets: Sequence[str], out: Path, options: WebHarvest | None = 
     return report
 
 
-def _harvest_site(target: str, names: list[str], out: Path, options: WebHarvest,
-                  pool: list[str]) -> Iterator[dict[str, Any]]:  # fmt: skip
+def _harvest_site(
+    target: str, names: list[str], out: Path, options: WebHarvest, pool: list[str]
+) -> Iterator[dict[str, Any]]:
     """What the workers told of each page and viewport, in order; those that a worker died over are told as failed."""
     todo = [(name, size) for name in names for size in options.sizes]
     deaths = 0
@@ -160,17 +170,29 @@ def _harvest_site(target: str, names: list[str], out: Path, options: WebHarvest,
 
 
 @contextmanager
-def _worker(target: str, todo: Sequence[tuple[str, tuple[int, int]]], out: Path, options: WebHarvest,
-            pool: list[str]) -> Iterator[Callable[[float], Any]]:  # fmt: skip
+def _worker(
+    target: str, todo: Sequence[tuple[str, tuple[int, int]]], out: Path, options: WebHarvest, pool: list[str]
+) -> Iterator[Callable[[float], Any]]:
     """A worker over pages; gives a function: the next thing it tells, or a text that says why nothing came in time."""
-    job = {"target": target, "todo": [[name, list(size)] for name, size in todo], "windows": options.windows,
-           "check": options.check, "out": str(out), "pool": pool}  # fmt: skip
+    job = {
+        "target": target,
+        "todo": [[name, list(size)] for name, size in todo],
+        "windows": options.windows,
+        "check": options.check,
+        "out": str(out),
+        "pool": pool,
+    }
     scratch = tempfile.TemporaryDirectory(prefix="vesper-harvest-", ignore_cleanup_errors=True)
     process = subprocess.Popen(
-        [sys.executable, "-m", "generators.harvesters.web_worker"], env={**os.environ, "TMPDIR": scratch.name},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, text=True,
+        [sys.executable, "-m", "generators.harvesters.web_worker"],
+        env={**os.environ, "TMPDIR": scratch.name},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
         encoding="utf-8",
-    )  # fmt: skip
+    )
     told: queue.Queue[str] = queue.Queue()
     errors: list[str] = []
     assert process.stdin and process.stdout and process.stderr

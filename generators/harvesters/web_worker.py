@@ -11,23 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from generators.environments.world import WorldError
-from generators.harvesters.web import (
-    CONFIRMED,
-    WebScreen,
-    absent_names,
-    confirm,
-    keep,
-    read_windows,
-    scroll_to,
-)
+from generators.harvesters.web import CONFIRMED, WebScreen, absent_names, confirm, keep, read_windows, scroll_to
 from generators.harvesters.web_sites import Site, open_site
 
 POOL = 4000
 """Names that are remembered to be asked for on other pages."""
 
 
-def harvest_page(site: Site, name: str, size: tuple[int, int], windows: int,
-                 check: bool) -> tuple[list[WebScreen], Counter[str]]:  # fmt: skip
+def harvest_page(
+    site: Site, name: str, size: tuple[int, int], windows: int, check: bool
+) -> tuple[list[WebScreen], Counter[str]]:
     """A page's windows with their confirmed elements, and how each element was confirmed (or why not)."""
     screens = read_windows(site.show(name, *size), name, windows)
     if not check:
@@ -81,8 +74,12 @@ def main() -> None:
                 screens, verdicts = harvest_page(site, name, (width, height), job["windows"], job["check"])
                 screens = [screen for screen in screens if any(one.expressions for one in screen.elements)]
                 rows = write_page(Path(job["out"]), site.app, screens, pool)
-                told |= {"rows": rows, "verdicts": dict(sorted(verdicts.items())), "distinct": distinct(screens),
-                         "confirmed": sum(verdicts[how] for how in CONFIRMED)}  # fmt: skip
+                told |= {
+                    "rows": rows,
+                    "verdicts": dict(sorted(verdicts.items())),
+                    "distinct": distinct(screens),
+                    "confirmed": sum(verdicts[how] for how in CONFIRMED),
+                }
             except (Error, WorldError) as error:
                 told["failed"] = str(error).partition("\n")[0][:200]
             print(json.dumps(told, ensure_ascii=False), flush=True)

@@ -101,9 +101,14 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
 
 
 def _bench(
-    tables: Tables, world: World, traces: Sequence[Trace], config: BenchConfig, share: float, rng: Random,
+    tables: Tables,
+    world: World,
+    traces: Sequence[Trace],
+    config: BenchConfig,
+    share: float,
+    rng: Random,
     counts: Counter[str],
-) -> None:  # fmt: skip
+) -> None:
     """All sound traces, damaged copies by every operator, and failures of policies."""
     for trace in traces:
         _sound(tables, trace)
@@ -182,9 +187,14 @@ def _damaged(
     trace = planted.trace
     held_out = "family" if is_held_out(trace.family) else operator.held_out
     label = Label(
-        "planted", operator.defect, BAND_OF[operator.defect], planted.confirmed_by, held_out, planted.magnitude,
+        "planted",
+        operator.defect,
+        BAND_OF[operator.defect],
+        planted.confirmed_by,
+        held_out,
+        planted.magnitude,
         planted.original,
-    )  # fmt: skip
+    )
     written = tables.episode(trace, *_writes(trace), sound=sound)
     if planted.step is None:
         tables.label_episode(written, trace, label)

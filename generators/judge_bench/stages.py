@@ -86,7 +86,7 @@ def train_judge(store: Store, read: bool = False) -> Manifest:
         checks = [
             Check("enough examples", least >= 50, str(least), "50 of each unit"),
             Check("cuts are risks", all(0 < cut < 1 for cut in counts["cuts"].values()), str(counts["cuts"]), "0..1"),
-        ]  # fmt: skip
+        ]
         weights = next(entry for entry in made.results[0].files if entry.path.endswith("nano.safetensors"))
         version = model_version((made.root / weights.path).parent)  # as its verdicts name it
         return made.commit(counts={**counts, "model": version}, checks=checks)

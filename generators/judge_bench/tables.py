@@ -39,10 +39,18 @@ class Label:
 
     def row(self, item_id: str, family: str, world: str) -> dict[str, Any]:
         return {
-            "item_id": item_id, "label": self.label, "kind": self.kind, "band": self.band, "magnitude": self.magnitude,
-            "family": family, "world": world, "held_out": bool(self.held_out_by), "held_out_by": self.held_out_by,
-            "confirmed_by": self.confirmed_by, "original": canonical_json(self.original),
-        }  # fmt: skip
+            "item_id": item_id,
+            "label": self.label,
+            "kind": self.kind,
+            "band": self.band,
+            "magnitude": self.magnitude,
+            "family": family,
+            "world": world,
+            "held_out": bool(self.held_out_by),
+            "held_out_by": self.held_out_by,
+            "confirmed_by": self.confirmed_by,
+            "original": canonical_json(self.original),
+        }
 
 
 class Tables:
@@ -65,9 +73,13 @@ class Tables:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(shot.png)
         self._screens[info.sha256] = {
-            "screenshot_sha256": info.sha256, "width_px": info.width_px, "height_px": info.height_px,
-            "phash": info.phash, "elements": [place.as_element() for place in shot.places], "source": SOURCE,
-        }  # fmt: skip
+            "screenshot_sha256": info.sha256,
+            "width_px": info.width_px,
+            "height_px": info.height_px,
+            "phash": info.phash,
+            "elements": [place.as_element() for place in shot.places],
+            "source": SOURCE,
+        }
         return info.sha256
 
     def episode(self, trace: Trace, step_words: bool, boxes: bool, sound: Trace | None = None) -> str:
@@ -79,26 +91,52 @@ class Tables:
         name = digest([SOURCE, trace.uid, trace.goal, len(self.episodes)])[:20]
         for index, (move, shot) in enumerate(zip(trace.moves, trace.shots, strict=True)):
             action = format(move.action)
-            self.steps.append({
-                "source": SOURCE, "episode_id": name, "step_index": index, "split": "train",
-                "platform": trace.platform, "language": "en", "app": trace.app or None, "instruction": trace.goal,
-                "step_instruction": move.instruction if step_words else None, "screenshot_sha256": self.screen(shot),
-                "width_px": trace.size_px[0], "height_px": trace.size_px[1], "action_type": type(move.action).__name__,
-                "action_text": action, "target_box": list(move.box) if boxes and move.box else None,
-                "thought": move.thought or None, "native_action": canonical_json({"action": action}),
-                "provenance": canonical_json({"file": "traces", "record": name, "native_index": index}),
-            })  # fmt: skip
+            self.steps.append(
+                {
+                    "source": SOURCE,
+                    "episode_id": name,
+                    "step_index": index,
+                    "split": "train",
+                    "platform": trace.platform,
+                    "language": "en",
+                    "app": trace.app or None,
+                    "instruction": trace.goal,
+                    "step_instruction": move.instruction if step_words else None,
+                    "screenshot_sha256": self.screen(shot),
+                    "width_px": trace.size_px[0],
+                    "height_px": trace.size_px[1],
+                    "action_type": type(move.action).__name__,
+                    "action_text": action,
+                    "target_box": list(move.box) if boxes and move.box else None,
+                    "thought": move.thought or None,
+                    "native_action": canonical_json({"action": action}),
+                    "provenance": canonical_json({"file": "traces", "record": name, "native_index": index}),
+                }
+            )
         base = sound or trace
-        self.episodes.append({
-            "episode_id": name, "uid": trace.uid, "family": trace.family, "goal": base.goal, "start": base.start,
-            "platform": base.platform, "evaluator": base.evaluator, "end_state": base.end_state,
-            "failure": trace.failure,
-            "sound": [
-                {"action": format(move.action), "key": move.key, "box": move.box, "screenshot": shot.sha256,
-                 "thought": move.thought}
-                for move, shot in zip(base.moves, base.shots, strict=True)
-            ],
-        })  # fmt: skip
+        self.episodes.append(
+            {
+                "episode_id": name,
+                "uid": trace.uid,
+                "family": trace.family,
+                "goal": base.goal,
+                "start": base.start,
+                "platform": base.platform,
+                "evaluator": base.evaluator,
+                "end_state": base.end_state,
+                "failure": trace.failure,
+                "sound": [
+                    {
+                        "action": format(move.action),
+                        "key": move.key,
+                        "box": move.box,
+                        "screenshot": shot.sha256,
+                        "thought": move.thought,
+                    }
+                    for move, shot in zip(base.moves, base.shots, strict=True)
+                ],
+            }
+        )
         return name
 
     def label_episode(self, name: str, trace: Trace, label: Label) -> None:
@@ -116,13 +154,24 @@ class Tables:
             chat = messages("grounding", grounding_text(item.expression))
             answer = point_answer(*centre_in_units(box))
             sample_id = digest([SOURCE, screen.uid, at])[:32]
-            self.samples.append({
-                "sample_id": sample_id, "source": SOURCE, "split": "train", "platform": screen.platform,
-                "objective": "grounding", "images": [sha], "messages": chat, "answer": answer,
-                "target_boxes": [list(box)], "tokens": count_tokens(chat, answer, [screen.size_px]),
-                "licence": LICENCE, "parents": [], "synthetic": True,
-                "provenance": canonical_json({"file": "screens", "record": record, "native_index": at}),
-            })  # fmt: skip
+            self.samples.append(
+                {
+                    "sample_id": sample_id,
+                    "source": SOURCE,
+                    "split": "train",
+                    "platform": screen.platform,
+                    "objective": "grounding",
+                    "images": [sha],
+                    "messages": chat,
+                    "answer": answer,
+                    "target_boxes": [list(box)],
+                    "tokens": count_tokens(chat, answer, [screen.size_px]),
+                    "licence": LICENCE,
+                    "parents": [],
+                    "synthetic": True,
+                    "provenance": canonical_json({"file": "screens", "record": record, "native_index": at}),
+                }
+            )
             label = labels[at]
             if label is not None:
                 self.truth.append(label.row(item_sample(sample_id), screen.family, screen.world))

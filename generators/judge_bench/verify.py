@@ -83,12 +83,18 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
     broken = {_trace_of(item_id) for item_id in damage if damage[item_id]}
     whole = [item_id for item_id in sound if _trace_of(item_id) not in broken]
     return Verified(
-        len(damage), len(true), planted / len(damage), sum(first.values()) / len(first),
+        len(damage),
+        len(true),
+        planted / len(damage),
+        sum(first.values()) / len(first),
         sum(true.values()) / len(true) if true else 0.0,
-        _share(true, sound), _share(true, whole),
-        sum(not damage.get(item_id, "x") for item_id in withheld), dict(sorted(left.items())),
-        dict(sorted(repaired.items())), true,
-    )  # fmt: skip
+        _share(true, sound),
+        _share(true, whole),
+        sum(not damage.get(item_id, "x") for item_id in withheld),
+        dict(sorted(left.items())),
+        dict(sorted(repaired.items())),
+        true,
+    )
 
 
 def _trace_of(item_id: str) -> str:

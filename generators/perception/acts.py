@@ -21,13 +21,25 @@ VERBS = ("click on", "click", "select", "press", "open", "choose", "find", "find
 WRITTEN = ('{verb} "{said}" into {target}', '{verb} "{said}" in {target}', "{verb} {said} into {target}")
 WRITING = ("type", "enter", "write", "fill in")
 """How a goal asks for words in a field."""
-QUOTED = ('the "{name}" {role}', '{role} "{name}"', '"{name}"', "{role} {name}", "{name}", "the {role} {name}",
-          "the {name} {role}", 'the {role} for "{name}"')  # fmt: skip
+QUOTED = (
+    'the "{name}" {role}',
+    '{role} "{name}"',
+    '"{name}"',
+    "{role} {name}",
+    "{name}",
+    "the {role} {name}",
+    "the {name} {role}",
+    'the {role} for "{name}"',
+)
 """How a goal names what shows a text."""
 NAMED = ("the {name}", "{name}", 'the "{name}"', "a {name}")
 """How it names anything else."""
-ALSO_CALLED = {"text": ("text", "entry"), "field": ("text field", "field"), "checkbox": ("checkbox", "box"),
-               "radio": ("radio button", "option")}  # fmt: skip
+ALSO_CALLED = {
+    "text": ("text", "entry"),
+    "field": ("text field", "field"),
+    "checkbox": ("checkbox", "box"),
+    "radio": ("radio button", "option"),
+}
 JOINED = (", then ", " and then ", ", ", " and ")
 OPENED = ("Using the {word} website, ", "Open {word} and do this: ", "In {word}, ")
 """What may stand before a goal; the word shows nowhere."""

@@ -129,8 +129,11 @@ def letter_labels(screen: PastedScreen) -> np.ndarray:
 
     columns, rows, wide = screen.size_px[0] // PATCH_PX, screen.size_px[1] // PATCH_PX, PATCH_PX // PARTS
     found = np.full((rows, columns * PARTS), NO_LETTER, np.int64)
-    shown = [(letter, box[0] + x, box[1] + y) for box, some in
-             ((one.box, one.drawn.letters) for one in screen.elements) for letter, x, y in some]  # fmt: skip
+    shown = [
+        (letter, box[0] + x, box[1] + y)
+        for box, some in ((one.box, one.drawn.letters) for one in screen.elements)
+        for letter, x, y in some
+    ]
     for letter, x, y in [*shown, *screen.letters]:
         part, row = int(x // wide), int(y // PATCH_PX)
         if not (0 <= part < columns * PARTS and 0 <= row < rows):

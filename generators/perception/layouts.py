@@ -130,8 +130,17 @@ def _widget_row(page: _Page) -> str:
 
 
 BLOCKS: tuple[Callable[[_Page], str], ...] = (
-    _form_row, _buttons, _list_row, _list_row, _choices, _card, _toolbar, _palette, _links, _widget_row,
-)  # fmt: skip
+    _form_row,
+    _buttons,
+    _list_row,
+    _list_row,
+    _choices,
+    _card,
+    _toolbar,
+    _palette,
+    _links,
+    _widget_row,
+)
 """What a page is made of."""
 
 

@@ -61,23 +61,52 @@ TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
     for lesson in (
-        Lesson("colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.25, places=0.05, sizes=SMALL_SIZES,
-               plain=True),
+        Lesson(
+            "colour", (("shape", 1.0),), (2, 4), ("colour",), captions=0.25, places=0.05, sizes=SMALL_SIZES, plain=True
+        ),
         Lesson("shapes", (("shape", 1.0),), (3, 8), refusals=0.1, captions=0.2, places=0.05, sizes=SMALL_SIZES),
-        Lesson("icons", (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)), (2, 6), refusals=0.1, captions=0.2,
-               places=0.05, sizes=SMALL_SIZES),
+        Lesson(
+            "icons",
+            (("icon", 3.0), ("shape", 1.0), ("widget", 1.0)),
+            (2, 6),
+            refusals=0.1,
+            captions=0.2,
+            places=0.05,
+            sizes=SMALL_SIZES,
+        ),
         Lesson("words", TEXTS, (1, 4), refusals=0.1, captions=0.25, places=0.05, sizes=SMALL_SIZES),
         Lesson("wide", (*TEXTS, ("icon", 3.0), ("shape", 2.0), ("widget", 1.0)), (2, 5), refusals=0.1, captions=0.2),
-        Lesson("texts", (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)), (4, 7), refusals=0.1, captions=0.2,
-               lists=0.03, places=0.05),
-        Lesson("mixed", (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)), (5, 12), ("both", "colour", "shape"),
-               refusals=0.12, captions=0.2, lists=0.05),
-        Lesson("acts", (*TEXTS, ("icon", 1.5), ("shape", 1.0), ("widget", 1.0)), (2, 8), refusals=0.1, captions=0.04,
-               acts=0.62, phrases=True),
+        Lesson(
+            "texts",
+            (*TEXTS, ("icon", 1.5), ("shape", 0.7), ("widget", 0.7)),
+            (4, 7),
+            refusals=0.1,
+            captions=0.2,
+            lists=0.03,
+            places=0.05,
+        ),
+        Lesson(
+            "mixed",
+            (*TEXTS, ("icon", 2.0), ("shape", 1.0), ("widget", 1.0)),
+            (5, 12),
+            ("both", "colour", "shape"),
+            refusals=0.12,
+            captions=0.2,
+            lists=0.05,
+        ),
+        Lesson(
+            "acts",
+            (*TEXTS, ("icon", 1.5), ("shape", 1.0), ("widget", 1.0)),
+            (2, 8),
+            refusals=0.1,
+            captions=0.04,
+            acts=0.62,
+            phrases=True,
+        ),
         Lesson(LAYOUTS, (), (1, 1), refusals=0.12, captions=0.12, lists=0.02),
         Lesson(WORLDS, (), (1, 1), refusals=0.1, captions=0.15, acts=0.37, phrases=True),
     )
-}  # fmt: skip
+}
 """By name, from easy to hard."""
 
 
@@ -108,9 +137,14 @@ def layout_row(
 
 
 def _row(
-    seed: str, screen: PastedScreen, lesson: Lesson, attribute: str, others: Sequence[Drawn], cut: Sequence[Drawn],
+    seed: str,
+    screen: PastedScreen,
+    lesson: Lesson,
+    attribute: str,
+    others: Sequence[Drawn],
+    cut: Sequence[Drawn],
     rng: Random,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     draw = rng.random()
     boxes: list[list[float]] = []
     asked: Pasted | None = None
@@ -138,9 +172,19 @@ def _row(
         boxes = [list(box_to_unit(asked.box, screen.size_px))]
     pointing = objective != "perception"
     labels = image_labels(screen, Random(f"labels/{seed}"), grounding=pointing, asked=asked)
-    return {"sample_id": seed, "source": "perception", "split": "train", "platform": "web", "objective": objective,
-            "messages": messages(objective, text), "answer": answer, "target_boxes": boxes, "parents": [],
-            "lesson": lesson.name, "image_labels": labels}  # fmt: skip
+    return {
+        "sample_id": seed,
+        "source": "perception",
+        "split": "train",
+        "platform": "web",
+        "objective": objective,
+        "messages": messages(objective, text),
+        "answer": answer,
+        "target_boxes": boxes,
+        "parents": [],
+        "lesson": lesson.name,
+        "image_labels": labels,
+    }
 
 
 def listing(screen: PastedScreen, places: bool = False) -> str:

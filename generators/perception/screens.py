@@ -99,5 +99,4 @@ def fill(sheet: Sheet, kinds: Mapping[str, float], rng: Random, size: tuple[int,
 
 def _near(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
     """Whether two boxes overlap or stand closer than `GAP`."""
-    return (one[0] < other[2] + GAP and other[0] < one[2] + GAP
-            and one[1] < other[3] + GAP and other[1] < one[3] + GAP)  # fmt: skip
+    return one[0] < other[2] + GAP and other[0] < one[2] + GAP and one[1] < other[3] + GAP and other[1] < one[3] + GAP

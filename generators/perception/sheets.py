@@ -29,9 +29,18 @@ GROUNDS = ("#ffffff", "#ffffff", "#ffffff", "#f4f5f7", "#fdf6e3", "#e8eef7", "#e
 INK = "#1b1b1b"
 """Colour of text and strokes."""
 TEXT_KINDS = ("text", "button", "link", "field", "checkbox", "radio", "tab")
-ROLES = {"text": "text", "button": "button", "link": "link", "field": "text field", "checkbox": "checkbox",
-         "radio": "radio button", "tab": "tab", "icon": "icon",
-         "shape": "shape", "widget": "widget"}  # fmt: skip
+ROLES = {
+    "text": "text",
+    "button": "button",
+    "link": "link",
+    "field": "text field",
+    "checkbox": "checkbox",
+    "radio": "radio button",
+    "tab": "tab",
+    "icon": "icon",
+    "shape": "shape",
+    "widget": "widget",
+}
 WIDTH = 960
 
 
@@ -121,8 +130,9 @@ def wanted(seed: str) -> list[tuple[str, str, str]]:
 def sheet_html(seed: str) -> str:
     """The page of a sheet: one element after the other, each in an inline box of its own."""
     style, rng = style_of(seed), Random(f"size/{VERSION}/{seed}")
-    body = "".join(f"<span class=e>{element_html(kind, name, colour, style, rng)}</span>"
-                   for kind, name, colour in wanted(seed))  # fmt: skip
+    body = "".join(
+        f"<span class=e>{element_html(kind, name, colour, style, rng)}</span>" for kind, name, colour in wanted(seed)
+    )
     return f"""<!doctype html><meta charset=utf-8><style>{style_css(style)}
 body{{margin:8px;width:{WIDTH - 16}px}} .e{{margin:5px}}</style>{body}"""
 
@@ -147,8 +157,10 @@ def element_html(kind: str, name: str, colour: str, style: Style, rng: Random) -
         return f'<svg width={side} height={side} viewBox="0 0 24 24" fill="{COLOURS[colour]}">{SHAPES[name]}</svg>'
     if kind == "icon":
         side, ink = rng.choice((24, 28, 32)), rng.choice((INK, INK, INK, "#2563c9"))
-        svg = (f'<svg width={side} height={side} viewBox="0 0 24 24" fill=none stroke="{ink}" stroke-width=2 '
-               f'stroke-linecap=round stroke-linejoin=round>{ICONS[name]}</svg>')  # fmt: skip
+        svg = (
+            f'<svg width={side} height={side} viewBox="0 0 24 24" fill=none stroke="{ink}" stroke-width=2 '
+            f"stroke-linecap=round stroke-linejoin=round>{ICONS[name]}</svg>"
+        )
         return svg if rng.random() < 0.6 else f'<span class=b style="padding:6px">{svg}</span>'
     if kind == "widget":
         return _widget(name, style, rng)
@@ -188,9 +200,11 @@ def _widget(name: str, style: Style, rng: Random) -> str:
         )
     if name == "slider":
         at = rng.randint(10, 90)
-        return (f'<span style="display:block;width:120px;height:26px;position:relative"><b style="position:absolute;'
-                f'top:11px;width:120px;height:4px;background:#9aa0a6"></b><b style="position:absolute;left:{at}px;'
-                f'top:3px;width:20px;height:20px;border-radius:10px;background:#2563c9"></b></span>')  # fmt: skip
+        return (
+            f'<span style="display:block;width:120px;height:26px;position:relative"><b style="position:absolute;'
+            f'top:11px;width:120px;height:4px;background:#9aa0a6"></b><b style="position:absolute;left:{at}px;'
+            f'top:3px;width:20px;height:20px;border-radius:10px;background:#2563c9"></b></span>'
+        )
     arrow = '<svg width=16 height=16 viewBox="0 0 24 24" style="float:right"><path d="M4 8h16l-8 10z"/></svg>'
     return f'<span class=f style="width:110px;height:22px">{arrow if name == "dropdown" else ""}</span>'
 
@@ -217,8 +231,9 @@ def drawn_on(page: Page, selector: str, wanted: Sequence[tuple[str, str, str]], 
     found = page.evaluate(f"[...document.querySelectorAll({selector!r})].map({LETTERS_JS})")
     if len(found) != len(wanted):
         raise RuntimeError(f"{what}: expected {len(wanted)} elements, the page shows {len(found)}")
-    drawn = [Drawn(*named, tuple(one["box"]), _letters(one["letters"]))
-             for named, one in zip(wanted, found, strict=True)]  # fmt: skip
+    drawn = [
+        Drawn(*named, tuple(one["box"]), _letters(one["letters"])) for named, one in zip(wanted, found, strict=True)
+    ]
     for one in drawn:
         shown, spelled = "".join(letter for letter, _, _ in one.letters), "".join(one.name.split())
         if shown != (spelled if one.kind in TEXT_KINDS else ""):

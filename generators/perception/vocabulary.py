@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 COLOURS: dict[str, str] = {
-    "red": "#d92b2b", "green": "#2a9d3f", "blue": "#2456d6", "yellow": "#f2cf1d", "orange": "#f28c1c",
-    "purple": "#7d3cc0", "pink": "#f07fb8", "brown": "#7a4a25", "black": "#111111", "gray": "#8a8a8a",
+    "red": "#d92b2b",
+    "green": "#2a9d3f",
+    "blue": "#2456d6",
+    "yellow": "#f2cf1d",
+    "orange": "#f28c1c",
+    "purple": "#7d3cc0",
+    "pink": "#f07fb8",
+    "brown": "#7a4a25",
+    "black": "#111111",
+    "gray": "#8a8a8a",
     "cyan": "#1fc3d6",
-}  # fmt: skip
+}
 """Name → CSS colour."""
 
 SHAPES: dict[str, str] = {
@@ -19,9 +27,9 @@ SHAPES: dict[str, str] = {
     "diamond": '<path d="M12 1 22 12 12 23 2 12z"/>',
     "cross": '<path d="M8 1h8v7h7v8h-7v7H8v-7H1V8h7z"/>',
     "ring": '<path d="M12 1a11 11 0 100 22 11 11 0 000-22zm0 5.500a5.500 5.500 0 110 11 5.500 5.500 0 010-11z" '
-            'fill-rule="evenodd"/>',
+    'fill-rule="evenodd"/>',
     "bar": '<rect x="0.5" y="8" width="23" height="8"/>',
-}  # fmt: skip
+}
 """Name → SVG in a 24 x 24 box, filled with the colour."""
 
 ICONS: dict[str, str] = {
@@ -54,19 +62,26 @@ ICONS: dict[str, str] = {
     "upload": '<path d="M12 16V4M7 9l5-5 5 5M4 20h16"/>',
     "refresh": '<path d="M20 12a8 8 0 11-3-6.200M20 3v6h-6"/>',
     "settings": '<circle cx="12" cy="12" r="3.500"/><path d="M12 2v4M12 18v4M2 12h4M18 12h4M5 5l3 3M16 16l3 3M19 5l-3 '
-                '3M8 16l-3 3"/>',
+    '3M8 16l-3 3"/>',
     "more": '<circle cx="5" cy="12" r="1.500"/><circle cx="12" cy="12" r="1.500"/><circle cx="19" cy="12" r="1.500"/>',
     "camera": '<path d="M3 7h5l2-3h4l2 3h5v13H3z"/><circle cx="12" cy="13" r="4"/>',
     "phone": '<path d="M5 3h4l2 6-3 2c1 3 3 5 6 6l2-3 5 2v4C12 22 3 13 5 3z"/>',
     "flag": '<path d="M5 22V3h13l-3 5 3 5H5"/>',
     "filter": '<path d="M3 4h18l-7 9v7l-4-2v-5z"/>',
-}  # fmt: skip
+}
 """Name → SVG in a 24 x 24 box, drawn as strokes."""
 
 WIDGETS = (
-    "checked checkbox", "empty checkbox", "selected radio button", "empty radio button", "switch on", "switch off",
-    "slider", "empty text field", "dropdown",
-)  # fmt: skip
+    "checked checkbox",
+    "empty checkbox",
+    "selected radio button",
+    "empty radio button",
+    "switch on",
+    "switch off",
+    "slider",
+    "empty text field",
+    "dropdown",
+)
 """Widgets that carry no text."""
 
 WORDS = tuple((Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split())

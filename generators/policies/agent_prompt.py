@@ -98,9 +98,10 @@ def without_typed_enters(past: Sequence[Said]) -> list[Said]:
     from schemas.action_types import PressEnter, Type
 
     return [
-        said for number, said in enumerate(past)
+        said
+        for number, said in enumerate(past)
         if not (isinstance(said.action, PressEnter) and number and isinstance(past[number - 1].action, Type))
-    ]  # fmt: skip
+    ]
 
 
 def _short(text: str) -> str:

@@ -82,9 +82,13 @@ class ChatEndpoint:
         where another try is in vain."""
         drawn = sampling or Sampling()
         body: dict[str, Any] = {
-            "messages": list(messages), "temperature": drawn.temperature, "top_p": drawn.top_p,
-            "max_tokens": drawn.max_tokens, "seed": seed, **(drawn.extra or {}),
-        }  # fmt: skip
+            "messages": list(messages),
+            "temperature": drawn.temperature,
+            "top_p": drawn.top_p,
+            "max_tokens": drawn.max_tokens,
+            "seed": seed,
+            **(drawn.extra or {}),
+        }
         sender = self._opened()
         work = self._tried(sender, body, _estimate(messages, drawn.max_tokens))
         future: Future[Said] = asyncio.run_coroutine_threadsafe(work, sender.loop)
@@ -130,8 +134,10 @@ class ChatEndpoint:
             if attempt + 1 < self.retry.attempts:
                 left = began + self.retry.deadline_s - time.monotonic()
                 await asyncio.sleep(max(0.0, min(self.retry.pause_s(attempt, found.asked_s), left)))
-        raise PolicyError(f"{self.model} at {self._url}: no reply after {self.retry.attempts} attempts or "
-                          f"{self.retry.deadline_s:g} s; the last: {said}")  # fmt: skip
+        raise PolicyError(
+            f"{self.model} at {self._url}: no reply after {self.retry.attempts} attempts or "
+            f"{self.retry.deadline_s:g} s; the last: {said}"
+        )
 
     def _correct(self, estimate: int, billed: int) -> None:
         if self._limiter is not None:

@@ -39,8 +39,9 @@ class Demonstration:
         """The actions that were carried out, without what did nothing."""
         contract = trajectory.contract
         steps = tuple((t.action, t.conclusion) for t in trajectory.turns if t.action is not None and not t.error)
-        return cls(trajectory.trajectory_id, contract.instruction, contract.platform, contract.target, steps,
-                   contract.task_id)  # fmt: skip
+        return cls(
+            trajectory.trajectory_id, contract.instruction, contract.platform, contract.target, steps, contract.task_id
+        )
 
 
 class DemonstrationMemory:
@@ -62,20 +63,23 @@ class DemonstrationMemory:
         one = Demonstration.of(trajectory)
         self._held[one.name] = one
 
-    def nearest(self, goal: str, platform: str, target: str = "", k: int = 2,
-                without_task: str = "") -> list[Demonstration]:  # fmt: skip
+    def nearest(
+        self, goal: str, platform: str, target: str = "", k: int = 2, without_task: str = ""
+    ) -> list[Demonstration]:
         """The `k` most similar ones, the best first; those of `without_task` (a task id) are left out, so that no
         task is shown its own solution."""
-        held = sorted((d for d in self._held.values() if not without_task or d.task_id != without_task),
-                      key=lambda d: d.name)  # fmt: skip
+        held = sorted(
+            (d for d in self._held.values() if not without_task or d.task_id != without_task), key=lambda d: d.name
+        )
         if not held or k < 1:
             return []
         vectors = self._embedder.encode([goal, *(d.goal for d in held)])
         scores = [
-            float(vectors[0] @ vector) + SAME_PLATFORM * (d.platform == platform)
+            float(vectors[0] @ vector)
+            + SAME_PLATFORM * (d.platform == platform)
             + SAME_TARGET * bool(target and d.target == target)
             for d, vector in zip(held, vectors[1:], strict=True)
-        ]  # fmt: skip
+        ]
         order = sorted(range(len(held)), key=lambda n: (-round(scores[n], 6), held[n].name))
         return [held[n] for n in order[:k] if scores[n] >= LEAST]
 
@@ -83,8 +87,9 @@ class DemonstrationMemory:
 class WithDemonstrations:
     """A policy that is shown the demonstrations nearest to its goal. `target` is the task's, `task_id` its id."""
 
-    def __init__(self, policy: Policy, memory: DemonstrationMemory, k: int = 2, target: str = "",
-                 task_id: str = "") -> None:  # fmt: skip
+    def __init__(
+        self, policy: Policy, memory: DemonstrationMemory, k: int = 2, target: str = "", task_id: str = ""
+    ) -> None:
         if k < 0:
             raise ValueError(f"demonstrations: expected 0 or more, found {k}")
         self.policy, self.memory, self.k, self.target, self.task_id = policy, memory, k, target, task_id

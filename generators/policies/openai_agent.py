@@ -21,9 +21,13 @@ class OpenAIAgent:
     needs_tree = False
 
     def __init__(
-        self, endpoint: ChatEndpoint, prompt: AgentPrompt | None = None, sampling: Sampling | None = None, *,
+        self,
+        endpoint: ChatEndpoint,
+        prompt: AgentPrompt | None = None,
+        sampling: Sampling | None = None,
+        *,
         append_enter_after_type: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = endpoint.model
         self.endpoint = endpoint
         self.prompt = prompt or AgentPrompt()

@@ -93,9 +93,11 @@ class PhoneGuide:
         after = self._plan[self._at] if self._at < len(self._plan) else None
         then = self._carry_out(after, places) if after is not None and after[0] in ("tap", "hold", "slide") else None
         return Advice(
-            action, place.role if place else "", place.name or place.text if place else "",
+            action,
+            place.role if place else "",
+            place.name or place.text if place else "",
             then=then[0] if then is not None else None,
-        )  # fmt: skip
+        )
 
     def _carry_out(self, intent: Intent, places: Sequence[Place]) -> tuple[Action, Place | None] | None:
         """An intent as an action on this screen, and its element; None where the element isn't there."""

@@ -76,8 +76,11 @@ class ModelJudge:
 
     def choose(self, view: View, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`. Raises `PolicyError` where the server gives no reply."""
-        told = [f"{n}. {render(p.action, view.platform)} {p.thought}".strip()[:600]
-                for n, p in enumerate(proposals, 1) if p.action is not None]  # fmt: skip
+        told = [
+            f"{n}. {render(p.action, view.platform)} {p.thought}".strip()[:600]
+            for n, p in enumerate(proposals, 1)
+            if p.action is not None
+        ]
         text = template("choose", self._prompt.version).format(
             goal=view.goal.strip(), history=self._prompt.history_text(view.past, view), proposals="\n".join(told)
         )

@@ -46,8 +46,10 @@ def guide_for(contract: Contract, paths: Paths | None = None, world: World | Non
         return PhoneGuide()
     if rule == "miniwob_raw_reward" and world is not None:
         return _page_guide(contract, world)
-    raise CannotDo(f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
-                   f"task of an FSM site, the phone, MiniWoB++ or an app, or a recorded path")  # fmt: skip
+    raise CannotDo(
+        f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
+        f"task of an FSM site, the phone, MiniWoB++ or an app, or a recorded path"
+    )
 
 
 def _page_guide(contract: Contract, world: World) -> Guide:
@@ -58,8 +60,10 @@ def _page_guide(contract: Contract, world: World) -> Guide:
 
     page = innermost(world)
     if not isinstance(page, MiniwobWorld):
-        raise ValueError(f"scripted agent: {contract.target[:60]!r} is guided by its page, which must be open in this "
-                         f"process; found a {type(page).__name__}")  # fmt: skip
+        raise ValueError(
+            f"scripted agent: {contract.target[:60]!r} is guided by its page, which must be open in this "
+            f"process; found a {type(page).__name__}"
+        )
     return MiniwobGuide(page)
 
 
@@ -77,16 +81,21 @@ def _app_guide(contract: Contract) -> Guide | None:
     return IntentGuide(lambda _: work.plan, on_desktop if contract.target.startswith("desktop/") else on_page)
 
 
-def scripted(error_rate: float = 0.0, explore_turns: int = 3, errors: Sequence[str] | None = None,
-             paths: Paths | None = None) -> PolicyMaker:  # fmt: skip
+def scripted(
+    error_rate: float = 0.0, explore_turns: int = 3, errors: Sequence[str] | None = None, paths: Paths | None = None
+) -> PolicyMaker:
     """The DOM-informed scripted agent (`scripted.ScriptedAgent`)."""
     from generators.policies.scripted import ERRORS, ScriptedAgent, scripted_name
 
     def make(contract: Contract, world: World) -> Policy:
         return ScriptedAgent(
-            guide_for(contract, paths, world), contract, world.state, error_rate=error_rate,
-            errors=ERRORS if errors is None else errors, explore_turns=explore_turns,
-        )  # fmt: skip
+            guide_for(contract, paths, world),
+            contract,
+            world.state,
+            error_rate=error_rate,
+            errors=ERRORS if errors is None else errors,
+            explore_turns=explore_turns,
+        )
 
     return PolicyMaker(scripted_name(error_rate), make)
 
@@ -99,11 +108,21 @@ def explorer(turns: int = 12) -> PolicyMaker:
 
 
 def openai(
-    base_url: str, model: str, *, history: str = "action", history_steps: int = 3, thinking: bool = False,
-    temperature: float = 0.0, max_tokens: int = 512, append_enter_after_type: bool = False, attempts: int = 6,
-    timeout_s: float = 60.0, requests_per_minute: float | None = None, tokens_per_minute: float | None = None,
+    base_url: str,
+    model: str,
+    *,
+    history: str = "action",
+    history_steps: int = 3,
+    thinking: bool = False,
+    temperature: float = 0.0,
+    max_tokens: int = 512,
+    append_enter_after_type: bool = False,
+    attempts: int = 6,
+    timeout_s: float = 60.0,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
     extra: Mapping[str, Any] | None = None,
-) -> PolicyMaker:  # fmt: skip
+) -> PolicyMaker:
     """A model behind the OpenAI protocol (`openai_agent.OpenAIAgent`); all executions share one endpoint."""
     from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling

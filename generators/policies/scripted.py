@@ -38,8 +38,16 @@ class ScriptedAgent:
 
     needs_tree = True
 
-    def __init__(self, guide: Guide, contract: Contract, truth: Truth, *, error_rate: float = 0.0,
-                 errors: Sequence[str] = ERRORS, explore_turns: int = 3) -> None:  # fmt: skip
+    def __init__(
+        self,
+        guide: Guide,
+        contract: Contract,
+        truth: Truth,
+        *,
+        error_rate: float = 0.0,
+        errors: Sequence[str] = ERRORS,
+        explore_turns: int = 3,
+    ) -> None:
         if not 0 <= error_rate <= 1:
             raise ValueError(f"scripted agent: expected an error rate in 0..1, found {error_rate}")
         if unknown := sorted(set(errors) - set(ERRORS)):
@@ -90,9 +98,12 @@ class ScriptedAgent:
     def _err(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
         """One of the errors that this turn allows; None if there is none."""
         makers = {
-            "neighbour": self._neighbour, "other_text": self._other_text, "skipped": self._skip,
-            "stopped_early": self._stop_early, "clicked_twice": self._click_twice,
-        }  # fmt: skip
+            "neighbour": self._neighbour,
+            "other_text": self._other_text,
+            "skipped": self._skip,
+            "stopped_early": self._stop_early,
+            "clicked_twice": self._click_twice,
+        }
         for kind in rng.sample(self._kinds, len(self._kinds)):
             found = makers[kind](advice, places, rng)
             if found is not None:

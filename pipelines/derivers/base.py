@@ -59,11 +59,22 @@ def unit_hash(seed: int, *parts: object) -> float:
 
 CONTAINERS = frozenset({"view", "viewgroup", "linearlayout", "framelayout", "relativelayout", "constraintlayout"})
 ROLE_WORDS = {
-    "textview": "text", "imageview": "image", "imagebutton": "image button", "edittext": "text field",
-    "seekbar": "slider", "textbox": "text field", "checkedtextview": "checkbox", "compoundbutton": "switch",
-    "radiobutton": "radio button", "togglebutton": "switch", "progressbar": "progress bar", "listitem": "list item",
-    "combobox": "drop-down", "img": "image", "menuitem": "menu item",
-}  # fmt: skip
+    "textview": "text",
+    "imageview": "image",
+    "imagebutton": "image button",
+    "edittext": "text field",
+    "seekbar": "slider",
+    "textbox": "text field",
+    "checkedtextview": "checkbox",
+    "compoundbutton": "switch",
+    "radiobutton": "radio button",
+    "togglebutton": "switch",
+    "progressbar": "progress bar",
+    "listitem": "list item",
+    "combobox": "drop-down",
+    "img": "image",
+    "menuitem": "menu item",
+}
 
 
 def role_word(role: str | None) -> str:
@@ -205,15 +216,34 @@ class Candidate:
 
 
 def screen_candidate(
-    screen: ScreenView, objective: str, deriver: str, version: int, k: int, text: str, answer: str,
-    boxes: Sequence[Box] = (), rules: Sequence[str] = (),
-) -> Candidate:  # fmt: skip
+    screen: ScreenView,
+    objective: str,
+    deriver: str,
+    version: int,
+    k: int,
+    text: str,
+    answer: str,
+    boxes: Sequence[Box] = (),
+    rules: Sequence[str] = (),
+) -> Candidate:
     """A candidate of a screen, keyed by where the screen was shown first."""
     return Candidate(
-        screen.source, *screen.key, deriver, version, k, screen.split, screen.platform, objective,
-        (screen.sha256,), ((screen.width_px, screen.height_px),), text, answer, screen.parents, tuple(boxes),
+        screen.source,
+        *screen.key,
+        deriver,
+        version,
+        k,
+        screen.split,
+        screen.platform,
+        objective,
+        (screen.sha256,),
+        ((screen.width_px, screen.height_px),),
+        text,
+        answer,
+        screen.parents,
+        tuple(boxes),
         tuple(rules),
-    )  # fmt: skip
+    )
 
 
 def pick(candidates: Iterable[Candidate], limit: int, seed: int) -> list[Candidate]:

@@ -48,11 +48,22 @@ def from_steps(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[C
         if not contains(box, action.box):  # the source's own box and point disagree
             continue
         yield Candidate(
-            row["source"], row["episode_id"], row["step_index"], "grounding_step", VERSION, 0, row["split"],
-            row["platform"], "grounding", (row["screenshot_sha256"],), (size,), grounding_text(what),
+            row["source"],
+            row["episode_id"],
+            row["step_index"],
+            "grounding_step",
+            VERSION,
+            0,
+            row["split"],
+            row["platform"],
+            "grounding",
+            (row["screenshot_sha256"],),
+            (size,),
+            grounding_text(what),
             point_answer(*rounded_centre(box)),
-            (item_step(row["source"], row["episode_id"], row["step_index"]),), (tuple(box),),
-        )  # fmt: skip
+            (item_step(row["source"], row["episode_id"], row["step_index"]),),
+            (tuple(box),),
+        )
 
 
 def from_elements(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[Candidate]:

@@ -65,8 +65,19 @@ def navigation(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[C
 def _candidate(row: Mapping[str, Any], deriver: str, text: str, answer: str, size: tuple[int, int]) -> Candidate:
     box = row["target_box"]
     return Candidate(
-        row["source"], row["episode_id"], row["step_index"], deriver, VERSION, 0, row["split"], row["platform"],
-        "navigation", (row["screenshot_sha256"],), (size,), text, answer,
+        row["source"],
+        row["episode_id"],
+        row["step_index"],
+        deriver,
+        VERSION,
+        0,
+        row["split"],
+        row["platform"],
+        "navigation",
+        (row["screenshot_sha256"],),
+        (size,),
+        text,
+        answer,
         (item_step(row["source"], row["episode_id"], row["step_index"]),),
         (tuple(box),) if box is not None else (),
-    )  # fmt: skip
+    )

@@ -37,10 +37,16 @@ def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
         ordered = sorted(inside, key=lambda e: (e.box[1], e.box[0], e.index))
         found.append(
             screen_candidate(
-                screen, "perception", "region", VERSION, outer.index, region_text(outer.box),
-                "\n".join(describe(e) for e in ordered), [outer.box],
+                screen,
+                "perception",
+                "region",
+                VERSION,
+                outer.index,
+                region_text(outer.box),
+                "\n".join(describe(e) for e in ordered),
+                [outer.box],
             )
-        )  # fmt: skip
+        )
     yield from pick(found, config.regions_per_screen, config.seed)
 
 
@@ -53,11 +59,22 @@ def app(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candidat
             continue
         found.append(
             Candidate(
-                row["source"], row["episode_id"], row["step_index"], "app", VERSION, 0, row["split"], row["platform"],
-                "vqa", (row["screenshot_sha256"],), (size,), APP_QUESTION, name,
+                row["source"],
+                row["episode_id"],
+                row["step_index"],
+                "app",
+                VERSION,
+                0,
+                row["split"],
+                row["platform"],
+                "vqa",
+                (row["screenshot_sha256"],),
+                (size,),
+                APP_QUESTION,
+                name,
                 (item_step(row["source"], row["episode_id"], row["step_index"]),),
             )
-        )  # fmt: skip
+        )
     yield from pick(found, looks.config.apps_per_episode, looks.config.seed)
 
 

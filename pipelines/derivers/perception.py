@@ -38,13 +38,22 @@ def perception(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
         and 2 <= len(known) == sum(bool(e.role) for e in screen.elements) <= config.list_max_elements
     ):
         ordered = sorted(known, key=lambda e: (e.box[1], e.box[0], e.index))
-        yield screen_candidate(screen, "perception", "perception_list", VERSION, 0, LIST_QUESTION,
-                               "\n".join(describe(e) for e in ordered), [e.box for e in ordered])  # fmt: skip
+        yield screen_candidate(
+            screen,
+            "perception",
+            "perception_list",
+            VERSION,
+            0,
+            LIST_QUESTION,
+            "\n".join(describe(e) for e in ordered),
+            [e.box for e in ordered],
+        )
 
 
 def _captions(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
     """Icons and widgets without a visible text: what they are for, by their accessible name."""
     for e in screen.uniquely_named(config):
         if not e.texted and screen.innermost(*e.centre) is e:
-            yield screen_candidate(screen, "perception", "caption", VERSION, e.index, caption_text(*e.centre), e.name,
-                                   [e.box])  # fmt: skip
+            yield screen_candidate(
+                screen, "perception", "caption", VERSION, e.index, caption_text(*e.centre), e.name, [e.box]
+            )

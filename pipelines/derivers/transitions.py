@@ -44,11 +44,23 @@ def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iter
         box = before["target_box"]
         found.append(
             Candidate(
-                before["source"], before["episode_id"], index, "inverse_dynamics", VERSION, 0, before["split"],
-                before["platform"], "vqa", tuple(shas), tuple(size for size in sizes if size), TRANSITION_QUESTION,
-                render(action, before["platform"]), parents, (tuple(box),) if box is not None else (),
+                before["source"],
+                before["episode_id"],
+                index,
+                "inverse_dynamics",
+                VERSION,
+                0,
+                before["split"],
+                before["platform"],
+                "vqa",
+                tuple(shas),
+                tuple(size for size in sizes if size),
+                TRANSITION_QUESTION,
+                render(action, before["platform"]),
+                parents,
+                (tuple(box),) if box is not None else (),
             )
-        )  # fmt: skip
+        )
     yield from pick(found, looks.config.transitions_per_episode, looks.config.seed)
 
 
@@ -68,11 +80,21 @@ def plan(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candida
     if size is None or len(told) < 2 or not all(told) or len(text) > looks.config.plan_max_chars:
         return
     yield Candidate(
-        first["source"], first["episode_id"], first["step_index"], "plan", VERSION, 0, first["split"],
-        first["platform"], "vqa", (first["screenshot_sha256"],), (size,),
-        plan_text(squash(first["instruction"])), text,
+        first["source"],
+        first["episode_id"],
+        first["step_index"],
+        "plan",
+        VERSION,
+        0,
+        first["split"],
+        first["platform"],
+        "vqa",
+        (first["screenshot_sha256"],),
+        (size,),
+        plan_text(squash(first["instruction"])),
+        text,
         tuple(item_step(row["source"], row["episode_id"], row["step_index"]) for row in acted),
-    )  # fmt: skip
+    )
 
 
 def _alike(before: str, after: str, looks: Looks) -> bool:

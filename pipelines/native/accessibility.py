@@ -30,16 +30,38 @@ Bounds = tuple[int, int, int, int]
 """left, top, right, bottom in screen pixels."""
 
 _TEXTS = {
-    3: "class_name", 4: "content_description", 5: "hint_text", 6: "package_name", 7: "text",
-    10: "view_id_resource_name", 31: "tooltip_text",
-}  # fmt: skip
+    3: "class_name",
+    4: "content_description",
+    5: "hint_text",
+    6: "package_name",
+    7: "text",
+    10: "view_id_resource_name",
+    31: "tooltip_text",
+}
 _FLAGS = {
-    12: "is_checkable", 13: "is_checked", 14: "is_clickable", 15: "is_editable", 16: "is_enabled", 17: "is_focusable",
-    18: "is_focused", 19: "is_long_clickable", 20: "is_password", 21: "is_scrollable", 22: "is_selected",
+    12: "is_checkable",
+    13: "is_checked",
+    14: "is_clickable",
+    15: "is_editable",
+    16: "is_enabled",
+    17: "is_focusable",
+    18: "is_focused",
+    19: "is_long_clickable",
+    20: "is_password",
+    21: "is_scrollable",
+    22: "is_selected",
     23: "is_visible_to_user",
-}  # fmt: skip
-_INTS = {1: "unique_id", 8: "text_selection_start", 9: "text_selection_end", 11: "window_id", 27: "depth",
-         28: "labeled_by_id", 29: "label_for_id", 30: "drawing_order"}  # fmt: skip
+}
+_INTS = {
+    1: "unique_id",
+    8: "text_selection_start",
+    9: "text_selection_end",
+    11: "window_id",
+    27: "depth",
+    28: "labeled_by_id",
+    29: "label_for_id",
+    30: "drawing_order",
+}
 _BOUNDS, _CHILDREN = 2, 25
 
 
@@ -158,11 +180,16 @@ def _encode_window(window: Window) -> bytes:
     tree = b"".join(bytes_field(1, _encode_node(node)) for node in window.nodes)
     return b"".join(
         [
-            _encode_rect(1, window.bounds), int_field(3, window.id), int_field(4, window.layer),
-            text_field(5, window.title), int_field(6, window.type), int_field(8, window.is_active),
-            int_field(9, window.is_focused), bytes_field(11, tree),
+            _encode_rect(1, window.bounds),
+            int_field(3, window.id),
+            int_field(4, window.layer),
+            text_field(5, window.title),
+            int_field(6, window.type),
+            int_field(8, window.is_active),
+            int_field(9, window.is_focused),
+            bytes_field(11, tree),
         ]
-    )  # fmt: skip
+    )
 
 
 def _encode_node(node: Node) -> bytes:

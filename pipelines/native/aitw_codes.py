@@ -8,26 +8,21 @@ from typing import Any
 
 from pipelines.adapter import Loss
 from pipelines.mapping import ItemError, is_text
-from schemas.actions import (
-    Action,
-    Click,
-    Finished,
-    PressBack,
-    PressEnter,
-    PressHome,
-    Scroll,
-    Type,
-    scroll_direction,
-)
+from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type, scroll_direction
 from schemas.coordinates import OffScreen, box_to_unit, point_to_unit
 
 TAP_DISTANCE = 0.04
 """Largest distance of touch and lift (both axes 0..1) that is a tap: the rule of AITW's own `action_matching.py`."""
 
 CODES = {
-    3: "TYPE", 4: "DUAL_POINT", 5: "PRESS_BACK", 6: "PRESS_HOME", 7: "PRESS_ENTER",
-    10: "STATUS_TASK_COMPLETE", 11: "STATUS_TASK_IMPOSSIBLE",
-}  # fmt: skip
+    3: "TYPE",
+    4: "DUAL_POINT",
+    5: "PRESS_BACK",
+    6: "PRESS_HOME",
+    7: "PRESS_ENTER",
+    10: "STATUS_TASK_COMPLETE",
+    11: "STATUS_TASK_IMPOSSIBLE",
+}
 OTHER = "other codes"
 _PLAIN: dict[int, type] = {5: PressBack, 6: PressHome, 7: PressEnter, 10: Finished, 11: Finished}
 _WHERE_POINT = "click point = touch point; the lift point, at most 0.04 away, is left in native_action"

@@ -32,15 +32,24 @@ WORDS = ("image/ui_annotations_text", "image/ui_annotations_ui_types")
 _FEW = ("goal_info", "current_activity", "device_type", "results/type_action")
 POINTS = ("results/yx_touch", "results/yx_lift")
 
-INTEGERS = ("step_id", "episode_length", "android_api_level", "image/height", "image/width", "image/channels",
-            "results/action_type")  # fmt: skip
+INTEGERS = (
+    "step_id",
+    "episode_length",
+    "android_api_level",
+    "image/height",
+    "image/width",
+    "image/channels",
+    "results/action_type",
+)
 TEXTS = ("goal_info", "current_activity", "device_type", "results/type_action")
 _LISTS = pa.list_(pa.float64())
 NATIVE = pa.schema(
-    [(name, pa.int64()) for name in INTEGERS] + [(name, pa.string()) for name in TEXTS]
-    + [(name, _LISTS) for name in (*POINTS, POSITIONS)] + [(name, pa.list_(pa.string())) for name in WORDS]
+    [(name, pa.int64()) for name in INTEGERS]
+    + [(name, pa.string()) for name in TEXTS]
+    + [(name, _LISTS) for name in (*POINTS, POSITIONS)]
+    + [(name, pa.list_(pa.string())) for name in WORDS]
     + [(PIXELS, pa.large_binary())]
-)  # fmt: skip
+)
 """Columns of a batch; `POSITIONS` may be narrower, and texts may have a dictionary. A re-pack may lack those of
 `MAY_LACK`; pixels may be null."""
 MAY_LACK = frozenset({"android_api_level", "current_activity", "device_type", POSITIONS, *WORDS, PIXELS})

@@ -133,8 +133,11 @@ def _damage(file: str, row: int, error: Exception, items: int) -> Broken:
 def _few(metadata: Any) -> list[str]:
     """Paths of the text columns to read as dictionaries, as this file names them."""
     columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
-    return [column.path for column in columns
-            if column.path.partition(".")[0] in _REPEATING and column.logical_type.type == "STRING"]  # fmt: skip
+    return [
+        column.path
+        for column in columns
+        if column.path.partition(".")[0] in _REPEATING and column.logical_type.type == "STRING"
+    ]
 
 
 def _piece_rows(metadata: Any) -> int:

@@ -23,13 +23,34 @@ from pipelines.native import gesture_columns, native_json
 
 KNOWN = frozenset(
     {
-        "episode_id", "episode_length", "step_id", "instruction", "ui_positions", "ui_text", "ui_types",
-        "result_action_type", "result_action_text", "result_touch_yx", "result_lift_yx", "image_path",
-        "image_full_path", "coat_screen_desc", "coat_action_think", "coat_action_desc", "coat_action_result",
+        "episode_id",
+        "episode_length",
+        "step_id",
+        "instruction",
+        "ui_positions",
+        "ui_text",
+        "ui_types",
+        "result_action_type",
+        "result_action_text",
+        "result_touch_yx",
+        "result_lift_yx",
+        "image_path",
+        "image_full_path",
+        "coat_screen_desc",
+        "coat_action_think",
+        "coat_action_desc",
+        "coat_action_result",
     }
-)  # fmt: skip
-IN_NATIVE = ["step_id", "result_action_type", "result_action_text", "result_touch_yx", "result_lift_yx",
-              "coat_screen_desc", "image_path"]  # fmt: skip
+)
+IN_NATIVE = [
+    "step_id",
+    "result_action_type",
+    "result_action_text",
+    "result_touch_yx",
+    "result_lift_yx",
+    "coat_screen_desc",
+    "image_path",
+]
 PATHS = ("image_path", "image_full_path")
 """Where a copy of an episode lies says nothing about what it is."""
 INTEGERS = ("step_id", "episode_length", "result_action_type")
@@ -164,16 +185,20 @@ def gestures(table: pa.Table) -> gesture_columns.Gestures:
     touch, lift = _encoded(plain(table["result_touch_yx"]), plain(table["result_lift_yx"]))
     points = {"result_touch_yx": touch, "result_lift_yx": lift}
     fields: dict[str, pa.Array | str] = {
-        name: column_json.integers(plain(table[name])) if name in INTEGERS
+        name: column_json.integers(plain(table[name]))
+        if name in INTEGERS
         else column_json.strings(points.get(name, plain(table[name])))
         for name in IN_NATIVE
-    }  # fmt: skip
+    }
     pairs = _pairs(touch.dictionary)
     return gesture_columns.Gestures(
-        code=np.asarray(table["result_action_type"]), touch=pairs[np.asarray(touch.indices)],
-        lift=pairs[np.asarray(lift.indices)], text=plain(table["result_action_text"]),
-        number=np.asarray(table["step_id"]), native=column_json.object_of(fields),
-    )  # fmt: skip
+        code=np.asarray(table["result_action_type"]),
+        touch=pairs[np.asarray(touch.indices)],
+        lift=pairs[np.asarray(lift.indices)],
+        text=plain(table["result_action_text"]),
+        number=np.asarray(table["step_id"]),
+        native=column_json.object_of(fields),
+    )
 
 
 def _encoded(*columns: pa.Array) -> list[pa.DictionaryArray]:

@@ -64,10 +64,13 @@ def _view(node: ElementTree.Element) -> View:
     kind = node.get("class") or node.tag
     flags = ("clickable", "long-clickable", "checkable", "scrollable")
     return View(
-        kind=kind, text=node.get("text") or "", description=node.get("content-desc") or "",
-        resource_id=node.get("resource-id") or "", bounds=bounds_of(node.get("bounds") or ""),
+        kind=kind,
+        text=node.get("text") or "",
+        description=node.get("content-desc") or "",
+        resource_id=node.get("resource-id") or "",
+        bounds=bounds_of(node.get("bounds") or ""),
         reacts=any(node.get(flag) == "true" for flag in flags) or "EditText" in kind,
-    )  # fmt: skip
+    )
 
 
 def elements(found: Iterable[View], size_px: tuple[int, int]) -> list[dict[str, Any]]:

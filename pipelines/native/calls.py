@@ -54,33 +54,69 @@ from schemas.coordinates import OffScreen, point_to_unit
 MODULES = frozenset({"", "pyautogui", "mobile", "browser", "computer"})
 OTHER = "other calls"
 ALIASES = {
-    "doubleClick": "double_click", "rightClick": "right_click", "moveTo": "move_mouse", "hover": "move_mouse",
-    "write": "type", "back": "navigate_back", "home": "navigate_home", "go_backward": "navigate_back",
-    "answer": "final_answer", "response": "final_answer", "terminate": "final_answer", "sleep": "wait",
+    "doubleClick": "double_click",
+    "rightClick": "right_click",
+    "moveTo": "move_mouse",
+    "hover": "move_mouse",
+    "write": "type",
+    "back": "navigate_back",
+    "home": "navigate_home",
+    "go_backward": "navigate_back",
+    "answer": "final_answer",
+    "response": "final_answer",
+    "terminate": "final_answer",
+    "sleep": "wait",
     "longPress": "long_press",
-}  # fmt: skip
+}
 POINTED: Mapping[str, Callable[[Point], Action]] = {
-    "click": Click, "double_click": DoubleClick, "long_press": LongPress, "move_mouse": Hover,
-}  # fmt: skip
+    "click": Click,
+    "double_click": DoubleClick,
+    "long_press": LongPress,
+    "move_mouse": Hover,
+}
 NONE = frozenset(
     {"right_click", "middleClick", "select_option", "go_forward", "keyDown", "keyUp", "dragTo", "tripleClick"}
 )
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(POINTED, ("x", "y", "clicks", "interval", "button", "duration")),
     **dict.fromkeys(("drag", "swipe"), ("from_coord", "to_coord", "duration")),
-    "scroll": ("direction", "amount", "page", "clicks", "x", "y"), "hscroll": ("page", "clicks", "x", "y"),
-    "type": ("text", "message", "interval"), "press": ("keys", "key", "presses", "interval"),
-    "hotkey": ("keys", "interval"), "open_app": ("app_name", "app", "name"), "open_url": ("url", "name"),
-    "final_answer": ("text", "answer", "status", "info"), "call_user": ("text", "message"),
+    "scroll": ("direction", "amount", "page", "clicks", "x", "y"),
+    "hscroll": ("page", "clicks", "x", "y"),
+    "type": ("text", "message", "interval"),
+    "press": ("keys", "key", "presses", "interval"),
+    "hotkey": ("keys", "interval"),
+    "open_app": ("app_name", "app", "name"),
+    "open_url": ("url", "name"),
+    "final_answer": ("text", "answer", "status", "info"),
+    "call_user": ("text", "message"),
     "wait": ("seconds", "duration"),
-}  # fmt: skip
+}
 """Arguments by name that a call may have; another one isn't passed over but refused, by its name."""
 PLACES: Mapping[str, int] = dict.fromkeys(("drag", "swipe", "scroll"), 2) | dict.fromkeys(POINTED, 2)
 """Arguments without a name that a call may have, where that isn't one."""
 MODIFIERS = frozenset(
-    {"ctrl", "ctrlleft", "ctrlright", "control", "alt", "altleft", "altright", "shift", "shiftleft", "shiftright",
-     "win", "winleft", "winright", "super", "meta", "cmd", "command", "option", "fn"}
-)  # fmt: skip
+    {
+        "ctrl",
+        "ctrlleft",
+        "ctrlright",
+        "control",
+        "alt",
+        "altleft",
+        "altright",
+        "shift",
+        "shiftleft",
+        "shiftright",
+        "win",
+        "winleft",
+        "winright",
+        "super",
+        "meta",
+        "cmd",
+        "command",
+        "option",
+        "fn",
+    }
+)
 LOSSES = (
     Loss("click", "Click", "kept"),
     Loss("double_click", "DoubleClick", "kept"),
@@ -310,8 +346,19 @@ def _bare(action: Action, lossy: bool = False) -> Callable[[Call, str, Vocabular
 
 
 _READERS: Mapping[str, Callable[[Call, str, Vocabulary], Made]] = {
-    "drag": _drag, "swipe": _swipe, "scroll": _scroll, "hscroll": _scroll, "type": _type, "press": _keys,
-    "hotkey": _keys, "open_app": _launch, "open_url": _launch, "final_answer": _finish, "call_user": _call_user,
-    "navigate_back": _bare(PressBack()), "navigate_home": _bare(PressHome()), "recent": _bare(PressRecent()),
+    "drag": _drag,
+    "swipe": _swipe,
+    "scroll": _scroll,
+    "hscroll": _scroll,
+    "type": _type,
+    "press": _keys,
+    "hotkey": _keys,
+    "open_app": _launch,
+    "open_url": _launch,
+    "final_answer": _finish,
+    "call_user": _call_user,
+    "navigate_back": _bare(PressBack()),
+    "navigate_home": _bare(PressHome()),
+    "recent": _bare(PressRecent()),
     "wait": _bare(Wait(), lossy=True),
-}  # fmt: skip
+}

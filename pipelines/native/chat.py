@@ -10,9 +10,17 @@ from typing import Any
 from pipelines.adapter import RecordError
 
 _ROLES = {
-    "system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant",
-    "model": "assistant", "bot": "assistant", "function_call": "assistant", "observation": "user", "tool": "user",
-}  # fmt: skip
+    "system": "system",
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "function_call": "assistant",
+    "observation": "user",
+    "tool": "user",
+}
 _PICTURE = re.compile(r"<image>(?:[^<\n]*</image>)?|<\|vision_start\|>.*?<\|vision_end\|>", re.DOTALL)
 
 
@@ -75,7 +83,8 @@ def _text(content: Any) -> str | None:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = [part if isinstance(part, str) else part.get("text") for part in content
-                 if isinstance(part, str | Mapping)]  # fmt: skip
+        parts = [
+            part if isinstance(part, str) else part.get("text") for part in content if isinstance(part, str | Mapping)
+        ]
         return "\n".join(part for part in parts if isinstance(part, str))
     return None

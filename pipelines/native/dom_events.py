@@ -14,17 +14,35 @@ DRAG_PX = 3.0
 _MODIFIERS = {16: "shift", 17: "ctrl", 18: "alt", 20: "capslock", 91: "meta", 92: "meta", 93: "meta", 224: "meta"}
 _COMBINING = ("ctrl", "alt")
 _KEYS = {
-    8: "backspace", 9: "tab", 27: "esc", 33: "pageup", 34: "pagedown", 35: "end", 36: "home", 37: "left",
+    8: "backspace",
+    9: "tab",
+    27: "esc",
+    33: "pageup",
+    34: "pagedown",
+    35: "end",
+    36: "home",
+    37: "left",
     38: "up",
-    39: "right", 40: "down", 45: "insert", 46: "delete", **{111 + number: f"f{number}" for number in range(1, 13)},
-}  # fmt: skip
+    39: "right",
+    40: "down",
+    45: "insert",
+    46: "delete",
+    **{111 + number: f"f{number}" for number in range(1, 13)},
+}
 _MOUSE = ("mousedown", "mouseup", "click", "dblclick")
 _KEYBOARD = ("keydown", "keypress", "keyup")
 
 CLICK, DRAG, DOUBLE, TYPING, ENTER, COMBO, KEY, SCROLL, OTHER = (
-    "mousedown, mouseup, click", "mousedown, displaced mouseup", "dblclick", "keypress run", "key 13",
-    "ctrl, alt + key", "other keys", "scroll", "other events",
-)  # fmt: skip
+    "mousedown, mouseup, click",
+    "mousedown, displaced mouseup",
+    "dblclick",
+    "keypress run",
+    "key 13",
+    "ctrl, alt + key",
+    "other keys",
+    "scroll",
+    "other events",
+)
 """The words under which gestures are counted."""
 
 

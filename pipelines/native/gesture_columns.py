@@ -212,9 +212,15 @@ def _level(made: Actions, elements: Elements) -> np.ndarray:
 
 
 def map_gestures(
-    card: Descriptor, batch: Batch, found: Gestures, episodes: Episodes, pictures: Pictures, elements: Elements,
-    natives_of: Callable[[list[int]], list[Any]], words: Mapping[str, pa.Array] | None = None,
-) -> MappedBatch:  # fmt: skip
+    card: Descriptor,
+    batch: Batch,
+    found: Gestures,
+    episodes: Episodes,
+    pictures: Pictures,
+    elements: Elements,
+    natives_of: Callable[[list[int]], list[Any]],
+    words: Mapping[str, pa.Array] | None = None,
+) -> MappedBatch:
     """The step rows of a batch, and its rejects. `natives_of` gives the native actions of some rows as plain values;
     `words` are further columns of `Steps` (thought, …)."""
     made = actions(found)
@@ -237,22 +243,34 @@ def map_gestures(
     places = np.zeros(len(mapped), np.int64)
     places[rows] = np.arange(len(rows))
     columns: dict[str, pa.Array | str | None] = {
-        "source": card.id, "episode_id": ids, "step_index": pa.array(index, pa.int32()),
-        "split": episodes.split.take(record), "platform": "mobile", "language": card.language,
-        "app": episodes.app.take(record), "instruction": episodes.instruction.take(record),
-        "screenshot_sha256": picked(pictures.sha256, rows), "width_px": picked(pictures.width_px, rows),
+        "source": card.id,
+        "episode_id": ids,
+        "step_index": pa.array(index, pa.int32()),
+        "split": episodes.split.take(record),
+        "platform": "mobile",
+        "language": card.language,
+        "app": episodes.app.take(record),
+        "instruction": episodes.instruction.take(record),
+        "screenshot_sha256": picked(pictures.sha256, rows),
+        "width_px": picked(pictures.width_px, rows),
         "height_px": picked(pictures.height_px, rows),
         "action_type": taken([name for _, name, _ in _KINDS], kind),
-        "action_text": texts(found, made, rows), "target_box": boxes(len(rows), places[box_rows], sides),
-        "episode_outcome": episodes.outcome.take(record), "native_action": picked(found.native, rows),
+        "action_text": texts(found, made, rows),
+        "target_box": boxes(len(rows), places[box_rows], sides),
+        "episode_outcome": episodes.outcome.take(record),
+        "native_action": picked(found.native, rows),
         "provenance": provenance(
             canonical_json(batch.file) if isinstance(batch.file, str) else coded(strings(batch.file), owner[rows]),
-            coded(strings(batch.locators), owner[rows]), coded(strings(batch.native_ids), owner[rows]),
-            pa.array(found.number[rows]), gap_at=gap_at, image_missing=picked(pictures.problem, rows),
-            rules=coded(_RULES, kind), lossy=kind == _IMPOSSIBLE,
+            coded(strings(batch.locators), owner[rows]),
+            coded(strings(batch.native_ids), owner[rows]),
+            pa.array(found.number[rows]),
+            gap_at=gap_at,
+            image_missing=picked(pictures.problem, rows),
+            rules=coded(_RULES, kind),
+            lossy=kind == _IMPOSSIBLE,
         ),
         **{name: picked(column, rows) for name, column in (words or {}).items()},
-    }  # fmt: skip
+    }
     result.steps = steps_table(columns, len(rows))
     return result
 
@@ -264,9 +282,13 @@ def _count(result: MappedBatch, kind: np.ndarray) -> None:
 
 
 def _reject(
-    result: MappedBatch, batch: Batch, found: Gestures, mapped: np.ndarray, owner: np.ndarray,
+    result: MappedBatch,
+    batch: Batch,
+    found: Gestures,
+    mapped: np.ndarray,
+    owner: np.ndarray,
     natives_of: Callable[[list[int]], list[Any]],
-) -> None:  # fmt: skip
+) -> None:
     """The scalar mapping says what is wrong with a step; it must refuse what the columns refused."""
     rows = np.flatnonzero(~mapped).tolist()
     for row, native in zip(rows, natives_of(rows), strict=True):

@@ -87,9 +87,12 @@ def screen_elements(found: Sequence[tuple[int, Named]]) -> list[dict[str, Any]]:
 
 
 def emit(
-    builder: SampleBuilder, screen: Screen, good: Sequence[tuple[int, Named]],
-    failed: Sequence[tuple[int, Any, ItemError]], new: Sequence[tuple[str, str, Any]] = (),
-) -> Mapped:  # fmt: skip
+    builder: SampleBuilder,
+    screen: Screen,
+    good: Sequence[tuple[int, Named]],
+    failed: Sequence[tuple[int, Any, ItemError]],
+    new: Sequence[tuple[str, str, Any]] = (),
+) -> Mapped:
     """Samples and rejects of one screen, in native order."""
     for index, element, error in failed:
         builder.reject(error.reason, native=element, native_index=index, word=error.word, detail=error.detail)
@@ -101,8 +104,16 @@ def emit(
             if one.drawn:
                 builder.region(one.name.strip(), one.box, screen, native_index=index, word=one.word, k=1, count=False)
         else:
-            builder.region(one.name.strip(), one.box, screen, native_index=index, word=one.word, k=1, status="lossy",
-                           rules=[AMBIGUOUS])  # fmt: skip
+            builder.region(
+                one.name.strip(),
+                one.box,
+                screen,
+                native_index=index,
+                word=one.word,
+                k=1,
+                status="lossy",
+                rules=[AMBIGUOUS],
+            )
     return notices(builder.finish(), new)
 
 

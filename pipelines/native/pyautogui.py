@@ -26,7 +26,7 @@ from schemas.actions import (
     Scroll,
     Type,
     Wait,
-)  # fmt: skip
+)
 from schemas.coordinates import OffScreen, point_to_unit
 
 MAX_CHARS = 200_000
@@ -233,8 +233,11 @@ def _bound(call: Call) -> tuple[str, dict[str, Any]]:
     """The word a call is counted under, and its arguments by name."""
     name = call.function
     if name in _HELD:
-        raise CallError("no_counterpart", f"{call.name}: the space has no held keys, buttons or relative moves",
-                        "held keys and buttons")  # fmt: skip
+        raise CallError(
+            "no_counterpart",
+            f"{call.name}: the space has no held keys, buttons or relative moves",
+            "held keys and buttons",
+        )
     if name not in _SIGNATURES:
         raise CallError(f"unknown_action:{(call.name or call.text)[:60]}", f"known are {', '.join(_SIGNATURES)}")
     word = {"typewrite": "write", "sleep": "wait"}.get(name, name)

@@ -23,16 +23,42 @@ OTHER = "other calls"
 _SEVERAL = "several calls"
 _SCROLLS = re.compile(r"\bscroll\w*\b[^.\n]{0,40}?\b(up|down)(?:ward)?s?\b", re.IGNORECASE)
 _BY_PYAUTOGUI = frozenset(
-    {"click", "doubleClick", "tripleClick", "rightClick", "middleClick", "moveTo", "dragTo", "write", "typewrite",
-     "press", "hotkey", "wait", "sleep", "keyDown", "keyUp", "mouseDown", "mouseUp"}
-)  # fmt: skip
+    {
+        "click",
+        "doubleClick",
+        "tripleClick",
+        "rightClick",
+        "middleClick",
+        "moveTo",
+        "dragTo",
+        "write",
+        "typewrite",
+        "press",
+        "hotkey",
+        "wait",
+        "sleep",
+        "keyDown",
+        "keyUp",
+        "mouseDown",
+        "mouseUp",
+    }
+)
 _OWN = (
     Loss("scroll", "Scroll(direction)", "lossy", "how far isn't kept; without words for it: ambiguous_direction"),
     Loss("swipe", "Scroll", "kept", "by direction: lossy, how far isn't kept"),
     Loss("terminate", "Finished", "kept", "failure is lossy: episode_outcome says it"),
 )
-_FROM_CALLS = ("long_press", "open_app", "open_url", "navigate_back", "navigate_home", "recent", "final_answer",
-               "call_user", _SEVERAL)  # fmt: skip
+_FROM_CALLS = (
+    "long_press",
+    "open_app",
+    "open_url",
+    "navigate_back",
+    "navigate_home",
+    "recent",
+    "final_answer",
+    "call_user",
+    _SEVERAL,
+)
 LOSSES: tuple[Loss, ...] = tuple(
     {
         loss.native: loss
@@ -67,10 +93,12 @@ def read_step(action: str, operation: str) -> Made | CallError:
     if len(parts) == 1:
         return parts[0]
     return Made(
-        tuple(action for part in parts for action in part.actions), _SEVERAL, any(part.lossy for part in parts),
+        tuple(action for part in parts for action in part.actions),
+        _SEVERAL,
+        any(part.lossy for part in parts),
         tuple(dict.fromkeys(rule for part in parts for rule in part.rules)),
         next((part.outcome for part in parts if part.outcome), None),
-    )  # fmt: skip
+    )
 
 
 def _bare(call: Call) -> str:

@@ -73,9 +73,9 @@ def map_texts(descriptor: Descriptor, record: Record, raw: Raw, split: str) -> M
     builder = SampleBuilder(descriptor, record, record_id=row_id(row) or digest(row), split=split)
     if answers:
         others = [f"or: {text}" for text in given if text != answers[0]]
-        builder.sample("vqa", question, answers[0], screen, native_index=0, word=WORD,
-                       rules=["first_answer", *others])  # fmt: skip
+        builder.sample("vqa", question, answers[0], screen, native_index=0, word=WORD, rules=["first_answer", *others])
     else:
-        builder.sample("vqa", question, REFUSAL_ANSWER, screen, native_index=0, word=UNANSWERED,
-                       rules=["no_answer_on_screen"])  # fmt: skip
+        builder.sample(
+            "vqa", question, REFUSAL_ANSWER, screen, native_index=0, word=UNANSWERED, rules=["no_answer_on_screen"]
+        )
     return notices(builder.finish(), unknown_fields(row, _KNOWN))

@@ -32,10 +32,21 @@ def goal_of(text: str) -> tuple[str, bool]:
 
 
 def one_step(
-    descriptor: Descriptor, record: Record, place: int, *, episode_id: str, goal: str, code: str, screen: Screen,
-    vocabulary: Vocabulary, platform: str, native: Any, follows: bool = False, thought: str | None = None,
+    descriptor: Descriptor,
+    record: Record,
+    place: int,
+    *,
+    episode_id: str,
+    goal: str,
+    code: str,
+    screen: Screen,
+    vocabulary: Vocabulary,
+    platform: str,
+    native: Any,
+    follows: bool = False,
+    thought: str | None = None,
     step_instruction: str | None = None,
-) -> Mapped:  # fmt: skip
+) -> Mapped:
     """One native step → the rows of an episode of its own (several where it holds several calls), or a reject.
 
     `follows` says that the source had steps before this one: the row is marked as one after a gap, so that nothing
@@ -51,9 +62,17 @@ def one_step(
         return builder.finish()
     if follows:
         builder.gap("steps_before_are_rows_of_their_own")
-    builder.add(list(made.actions), native=native, native_index=place, word=made.word, screen=screen,
-                status="lossy" if made.lossy else "kept", rules=made.rules,
-                thought=thought, step_instruction=step_instruction)  # fmt: skip
+    builder.add(
+        list(made.actions),
+        native=native,
+        native_index=place,
+        word=made.word,
+        screen=screen,
+        status="lossy" if made.lossy else "kept",
+        rules=made.rules,
+        thought=thought,
+        step_instruction=step_instruction,
+    )
     return builder.finish()
 
 
@@ -80,10 +99,20 @@ def map_pairs(
         thought, code = thought_and_code(said) if isinstance(said, str) else (None, "")
         made.append(
             one_step(
-                descriptor, record, place, episode_id=f"{name}/{place}", goal=goal, code=code, screen=screen,
-                vocabulary=vocabulary, platform=platform, native=pair, follows=follows, thought=thought,
+                descriptor,
+                record,
+                place,
+                episode_id=f"{name}/{place}",
+                goal=goal,
+                code=code,
+                screen=screen,
+                vocabulary=vocabulary,
+                platform=platform,
+                native=pair,
+                follows=follows,
+                thought=thought,
             )
-        )  # fmt: skip
+        )
         found += unknown_fields(pair, _PAIR) if isinstance(pair, dict) else []
     return notices(together(made), found)
 

@@ -158,8 +158,10 @@ def texts(features: Mapping[str, Any], name: str) -> list[str]:
 def readable(features: Mapping[str, Sequence[Any]], binary: frozenset[str] = frozenset()) -> dict[str, list[Any]]:
     """Example features with bytes decoded to text, except those named `binary` and values that aren't UTF-8 (they
     stay bytes), so that a quarantined record can be read."""
-    return {name: list(values) if name in binary else [_text(value) for value in values]
-            for name, values in features.items()}  # fmt: skip
+    return {
+        name: list(values) if name in binary else [_text(value) for value in values]
+        for name, values in features.items()
+    }
 
 
 def _text(value: Any) -> Any:

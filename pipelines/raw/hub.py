@@ -259,10 +259,15 @@ def _fetch(repo: str, commit: str, file: RemoteFile, target: Path, endpoint: str
         def download(force: bool = force) -> str:
             return str(
                 hf_hub_download(
-                    repo, file.path, repo_type="dataset", revision=commit, local_dir=target, endpoint=endpoint,
+                    repo,
+                    file.path,
+                    repo_type="dataset",
+                    revision=commit,
+                    local_dir=target,
+                    endpoint=endpoint,
                     force_download=force,
                 )
-            )  # fmt: skip
+            )
 
         try:
             path = Path(_retried(download, f"{repo}: {file.path}", first_wait_s))

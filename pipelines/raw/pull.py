@@ -25,9 +25,14 @@ def pull_source(
         copied, there = copy_tree(download.url, target)
         return f"{copied} files copied, {there} there already"
     done = hub.pull(
-        download.repo, target, revision=revision, files=download.files, unpack=download.unpack, update=update,
+        download.repo,
+        target,
+        revision=revision,
+        files=download.files,
+        unpack=download.unpack,
+        update=update,
         endpoint=endpoint,
-    )  # fmt: skip
+    )
     told = [f"{len(done.fetched)} files fetched", f"{len(done.kept)} there already"]
     told += [f"{len(done.renamed)} renamed"] * bool(done.renamed) + [f"{len(done.removed)} gone"] * bool(done.removed)
     told += [f"{pattern}: {count} members unpacked" for pattern, count in done.unpacked]

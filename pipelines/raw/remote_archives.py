@@ -25,9 +25,14 @@ BLOCK_BYTES = 4 << 20
 
 
 def unpack_remote(
-    repo: str, commit: str, parts: Sequence[RemoteFile], folder: Path, *, endpoint: str | None = None,
+    repo: str,
+    commit: str,
+    parts: Sequence[RemoteFile],
+    folder: Path,
+    *,
+    endpoint: str | None = None,
     first_wait_s: float = FIRST_WAIT_S,
-) -> int:  # fmt: skip
+) -> int:
     """Unpack one archive, given as its parts in any order, below a folder of its own; how many members it has.
 
     Raises `PullError` if a part has another checksum, `ArchiveError` for a damaged archive, a member that must not be

@@ -84,10 +84,7 @@ DESCRIPTOR = Descriptor(
     download=Download(
         "xlangai/AgentNet",
         files=("*.jsonl",),
-        unpack=(
-            ("ubuntu_images/images.z*", "ubuntu_images"),
-            ("win_mac_images/images.z*", "win_mac_images"),
-        ),
+        unpack=(("ubuntu_images/images.z*", "ubuntu_images"), ("win_mac_images/images.z*", "win_mac_images")),
     ),
 )
 
@@ -121,8 +118,11 @@ class AgentnetAdapter(Adapter):
         line: dict[str, Any] = record.payload
         if "traj" not in line and ("steps" in line or "user_task_description" in line):
             steps = line.get("steps")
-            raise RecordError("unknown_schema", "this is AgentNetBench, an evaluation set: keep it out of "
-                              "the raw folder", items=len(steps) if isinstance(steps, list) else 1)  # fmt: skip
+            raise RecordError(
+                "unknown_schema",
+                "this is AgentNetBench, an evaluation set: keep it out of the raw folder",
+                items=len(steps) if isinstance(steps, list) else 1,
+            )
         traj = line.get("traj")
         if not isinstance(traj, list):
             raise RecordError("missing_field", f"traj: expected a list, found {traj!r:.60}")
@@ -133,9 +133,13 @@ class AgentnetAdapter(Adapter):
                 raise RecordError("empty_text", name, len(traj))
         rules = [f"{name}={line[name]}"[:80] for name in _SCORES if line.get(name) is not None]
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=line["task_id"], instruction=line["instruction"], platform="desktop",
+            self.descriptor,
+            record,
+            episode_id=line["task_id"],
+            instruction=line["instruction"],
+            platform="desktop",
             outcome=_outcome(line),
-        )  # fmt: skip
+        )
         size = _sizes(raw).get(line["task_id"])
         pointer: Point | None = None
         found = unknown_fields(line, _KNOWN)
@@ -162,9 +166,14 @@ def _record(file: str, locator: str, line: bytes) -> Record | Broken:
 
 
 def _step(
-    builder: EpisodeBuilder, raw: Raw, step: Any, place: int, size: tuple[int, int] | None, pointer: Point | None,
+    builder: EpisodeBuilder,
+    raw: Raw,
+    step: Any,
+    place: int,
+    size: tuple[int, int] | None,
+    pointer: Point | None,
     rules: list[str],
-) -> Point | None:  # fmt: skip
+) -> Point | None:
     """Add or reject one step; returns where the pointer then is (None after a step that was lost)."""
     word = "step"
     try:
@@ -193,11 +202,16 @@ def _step(
         if bad
     ]
     builder.add(
-        [action for gesture in made for action in gesture.actions], native=step, native_index=place, word=word,
-        screen=screen, status="lossy" if any(gesture.lossy for gesture in made) else "kept",
+        [action for gesture in made for action in gesture.actions],
+        native=step,
+        native_index=place,
+        word=word,
+        screen=screen,
+        status="lossy" if any(gesture.lossy for gesture in made) else "kept",
         rules=[*(rule for gesture in made for rule in gesture.rules), *flags, *rules],
-        thought=_text(value, "thought"), step_instruction=_text(value, "action"),
-    )  # fmt: skip
+        thought=_text(value, "thought"),
+        step_instruction=_text(value, "action"),
+    )
     return _pointer(made, pointer)
 
 

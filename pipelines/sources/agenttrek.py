@@ -137,8 +137,16 @@ class AgenttrekAdapter(Adapter):
                 builder.reject(error.reason, native=turn.text, native_index=index, word=error.word, detail=error.detail)
                 continue
             rules = ["focus_unknown"] if any(isinstance(one, Type | PressEnter | Hotkey) for one in made) else []
-            builder.add(made, native=turn.text, native_index=index, word=word, screen=None, rules=rules,
-                        thought=thought or None, status="lossy" if lossy else "kept")  # fmt: skip
+            builder.add(
+                made,
+                native=turn.text,
+                native_index=index,
+                word=word,
+                screen=None,
+                rules=rules,
+                thought=thought or None,
+                status="lossy" if lossy else "kept",
+            )
         found = unknown_fields(row, frozenset(_CHATS)) if isinstance(row, dict) else []
         return notices(builder.finish(), found)
 

@@ -25,9 +25,15 @@ from pipelines.readers import parquet_rows
 
 VOCABULARY = Vocabulary(flip_vertical=True)
 PLATFORMS = {
-    "guienv": "web", "omniact": "desktop", "ricoig16k": "mobile", "ricosca": "mobile", "seeclick": "web",
-    "webui350k": "web", "ui_refexp": "mobile", "widget_captioning": "mobile",
-}  # fmt: skip
+    "guienv": "web",
+    "omniact": "desktop",
+    "ricoig16k": "mobile",
+    "ricosca": "mobile",
+    "seeclick": "web",
+    "webui350k": "web",
+    "ui_refexp": "mobile",
+    "widget_captioning": "mobile",
+}
 """Configuration → platform."""
 _ROW = frozenset({"images", "texts", "source"})
 

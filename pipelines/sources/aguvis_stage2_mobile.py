@@ -100,10 +100,20 @@ class AguvisStage2MobileAdapter(Adapter):
         told = {match["kind"]: match["text"] for turn in answers[:-1] for match in _SAID.finditer(turn.text)}
         screen = Screen.load(_picture(raw, record.file, row.get("image")), normalised=True)
         made = one_step(
-            DESCRIPTOR, record, 0, episode_id=digest(row)[:32], goal=goal, code=answers[-1].text, screen=screen,
-            vocabulary=VOCABULARY, platform="mobile", native=row, follows=follows, thought=_text(told.get("Thought")),
+            DESCRIPTOR,
+            record,
+            0,
+            episode_id=digest(row)[:32],
+            goal=goal,
+            code=answers[-1].text,
+            screen=screen,
+            vocabulary=VOCABULARY,
+            platform="mobile",
+            native=row,
+            follows=follows,
+            thought=_text(told.get("Thought")),
             step_instruction=_text(told.get("Action")),
-        )  # fmt: skip
+        )
         return notices(made, unknown_fields(row, _ROW))
 
 

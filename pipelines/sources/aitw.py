@@ -64,8 +64,16 @@ from pipelines.splits import split_lists
 
 SPLIT_LIST = "splits/standard.json"
 
-_IN_NATIVE = ("step_id", "results/action_type", "results/type_action", "results/yx_touch", "results/yx_lift",
-              "current_activity", "device_type", "android_api_level")  # fmt: skip
+_IN_NATIVE = (
+    "step_id",
+    "results/action_type",
+    "results/type_action",
+    "results/yx_touch",
+    "results/yx_lift",
+    "current_activity",
+    "device_type",
+    "android_api_level",
+)
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?|\.parquet)$")
 
 DESCRIPTOR = Descriptor(
@@ -133,8 +141,9 @@ class AitwAdapter(BatchAdapter):
         episodes = gesture_columns.Episodes(
             instruction=plain(undecoded(table["goal_info"]).take(pa.array(batch.starts[:-1]))),
             split=pa.array(splits) if splits else constant("train", len(batch)),
-            outcome=gesture_columns.outcomes(found.code, batch.starts), app=_apps(table, batch.starts),
-        )  # fmt: skip
+            outcome=gesture_columns.outcomes(found.code, batch.starts),
+            app=_apps(table, batch.starts),
+        )
         count = aitw_native.counts(table[POSITIONS]) // 4
         elements = gesture_columns.Elements(count, aitw_native.matrix(table[POSITIONS], 4), np.ones((len(count), 2)))
 
@@ -158,9 +167,14 @@ class AitwAdapter(BatchAdapter):
             raise RecordError("empty_text", "the goal is empty", items=len(steps))
         episode_id = str(record.native_id)
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=episode_id, instruction=goal, app=_app(steps), outcome=_outcome(steps),
+            self.descriptor,
+            record,
+            episode_id=episode_id,
+            instruction=goal,
+            app=_app(steps),
+            outcome=_outcome(steps),
             split=split_of(raw, SPLIT_LIST, episode_id) or "train",
-        )  # fmt: skip
+        )
         found: list[tuple[str, str, Any]] = []
         _map_steps(builder, steps, goal, length, found)
         for name in sorted({name for step in steps for name in step} - aitw_native.KNOWN):
@@ -170,19 +184,20 @@ class AitwAdapter(BatchAdapter):
 
 def _gestures(table: pa.Table) -> gesture_columns.Gestures:
     touch, lift = (aitw_native.matrix(table[name], 2) for name in aitw_native.POINTS)
-    fields: dict[str, pa.Array | str] = {
-        **dict(zip(aitw_native.POINTS, column_json.pairs(touch, lift), strict=True)),
-    }
+    fields: dict[str, pa.Array | str] = {**dict(zip(aitw_native.POINTS, column_json.pairs(touch, lift), strict=True))}
     for name in _IN_NATIVE:
         if name in fields or name not in table.column_names:
             continue
         column = undecoded(table[name])
         fields[name] = column_json.integers(column) if name in aitw_native.INTEGERS else column_json.strings(column)
     return gesture_columns.Gestures(
-        code=np.asarray(table["results/action_type"]), touch=touch, lift=lift,
-        text=undecoded(table["results/type_action"]), number=np.asarray(table["step_id"]),
+        code=np.asarray(table["results/action_type"]),
+        touch=touch,
+        lift=lift,
+        text=undecoded(table["results/type_action"]),
+        number=np.asarray(table["step_id"]),
         native=column_json.object_of(fields),
-    )  # fmt: skip
+    )
 
 
 def _apps(table: pa.Table, starts: np.ndarray) -> pa.Array:
@@ -194,9 +209,11 @@ def _apps(table: pa.Table, starts: np.ndarray) -> pa.Array:
     names = sorted(set(packages))
     number = np.array([names.index(package) for package in packages])[codes]
     first = number[starts[:-1]]
-    return taken([name or None for name in names], first) if same_in(number, starts).all() else pc.if_else(
-        pa.array(same_in(number, starts)), taken([name or None for name in names], first), None
-    )  # fmt: skip
+    return (
+        taken([name or None for name in names], first)
+        if same_in(number, starts).all()
+        else pc.if_else(pa.array(same_in(number, starts)), taken([name or None for name in names], first), None)
+    )
 
 
 def _pictures(table: pa.Table) -> gesture_columns.Pictures:
@@ -211,7 +228,7 @@ def _pictures(table: pa.Table) -> gesture_columns.Pictures:
         height_px=pa.array([screen.height_px for screen in screens], pa.int32()),
         problem=pa.array([screen.problem for screen in screens], pa.string()),
         screens={screen.sha256: screen for screen in screens if screen.sha256 is not None},
-    )  # fmt: skip
+    )
 
 
 def _row_screen(table: pa.Table, row: int) -> Screen:
@@ -268,9 +285,13 @@ def _step_id(step: dict[str, Any]) -> int:
 
 
 def _map_step(
-    builder: EpisodeBuilder, step: dict[str, Any], native: dict[str, Any], number: int, goal: str,
+    builder: EpisodeBuilder,
+    step: dict[str, Any],
+    native: dict[str, Any],
+    number: int,
+    goal: str,
     found: list[tuple[str, str, Any]],
-) -> None:  # fmt: skip
+) -> None:
     word = "step"
     try:
         code = one(step, "results/action_type", int)
@@ -285,10 +306,15 @@ def _map_step(
         return
     screen = _screen(step, number, found)
     builder.add(
-        action, native=native, native_index=number, word=word, screen=screen, rules=rules,
+        action,
+        native=native,
+        native_index=number,
+        word=word,
+        screen=screen,
+        rules=rules,
         status="lossy" if word == "STATUS_TASK_IMPOSSIBLE" else "kept",
         target_box=smallest_box(screen.elements, action),
-    )  # fmt: skip
+    )
 
 
 def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> Screen:

@@ -120,9 +120,10 @@ class AitzAdapter(BatchAdapter):
         found = aitz_native.gestures(table)
         episodes = gesture_columns.Episodes(
             instruction=plain(table["instruction"]).take(pa.array(batch.starts[:-1])),
-            split=_splits(batch), outcome=gesture_columns.outcomes(found.code, batch.starts),
+            split=_splits(batch),
+            outcome=gesture_columns.outcomes(found.code, batch.starts),
             app=pa.nulls(len(batch), pa.string()),
-        )  # fmt: skip
+        )
         notes: list[tuple[int, Reject]] = []
         pictures, elements = _pictures(raw, batch, gesture_columns.actions(found).kind >= 0, notes)
 
@@ -142,9 +143,13 @@ class AitzAdapter(BatchAdapter):
         goal = _same(steps, "instruction")
         episode_id = _same(steps, "episode_id")
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=episode_id, instruction=goal,
-            split=_split(record.file, steps), outcome=_outcome(steps),
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            episode_id=episode_id,
+            instruction=goal,
+            split=_split(record.file, steps),
+            outcome=_outcome(steps),
+        )
         found: list[tuple[str, str, Any]] = []
         expected, seen = 0, set[int]()
         for step in sorted(steps, key=_step_id):
@@ -298,9 +303,13 @@ class _Files:
 
 
 def _map_step(
-    builder: EpisodeBuilder, step: dict[str, Any], native: dict[str, Any], number: int, files: _Files,
+    builder: EpisodeBuilder,
+    step: dict[str, Any],
+    native: dict[str, Any],
+    number: int,
+    files: _Files,
     found: list[tuple[str, str, Any]],
-) -> None:  # fmt: skip
+) -> None:
     word = "step"
     try:
         code = _field(step, "result_action_type", int)
@@ -315,10 +324,16 @@ def _map_step(
         return
     screen = _screen(data, step, number, found)
     builder.add(
-        action, native=native, native_index=number, word=word, screen=screen, rules=rules,
+        action,
+        native=native,
+        native_index=number,
+        word=word,
+        screen=screen,
+        rules=rules,
         status="lossy" if word == "STATUS_TASK_IMPOSSIBLE" else "kept",
-        target_box=smallest_box(screen.elements, action), **words,
-    )  # fmt: skip
+        target_box=smallest_box(screen.elements, action),
+        **words,
+    )
 
 
 def _screen(data: bytes | None, step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> Screen:

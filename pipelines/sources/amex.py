@@ -42,15 +42,30 @@ from schemas.actions import Action, Click, Finished, PressBack, PressEnter, Pres
 from schemas.coordinates import OffScreen, point_to_unit
 
 BARE: dict[str, Action] = {
-    "PRESS_BACK": PressBack(), "PRESS_HOME": PressHome(), "PRESS_ENTER": PressEnter(),
-    "TASK_COMPLETE": Finished(""), "TASK_IMPOSSIBLE": Finished(""),
-}  # fmt: skip
+    "PRESS_BACK": PressBack(),
+    "PRESS_HOME": PressHome(),
+    "PRESS_ENTER": PressEnter(),
+    "TASK_COMPLETE": Finished(""),
+    "TASK_IMPOSSIBLE": Finished(""),
+}
 FOLDERS = ("screenshot/", "screenshots/")
 TREES = ("element_anno/", "element_anno/element_anno/")
 _HEX = re.compile(r"[0-9a-f]{32}")
 _EPISODE = frozenset({"episode_id", "instruction", "steps"})
-_STEP = frozenset({"step_id", "image_path", "action", "touch_coord", "lift_coord", "type_text", "device_dim",
-                   "package_name", "need_human_check", "interest_region"})  # fmt: skip
+_STEP = frozenset(
+    {
+        "step_id",
+        "image_path",
+        "action",
+        "touch_coord",
+        "lift_coord",
+        "type_text",
+        "device_dim",
+        "package_name",
+        "need_human_check",
+        "interest_region",
+    }
+)
 
 DESCRIPTOR = Descriptor(
     id="amex",
@@ -84,12 +99,7 @@ DESCRIPTOR = Descriptor(
         Loss("functionality, page_caption", "screens.elements", "lossy", "the caption of a page has no column"),
     ),
     download=Download(
-        "Yuxiang007/AMEX",
-        unpack=(
-            ("instruction_anno.zip", "."),
-            ("element_anno.zip", "."),
-            ("screenshot.z*", "."),
-        ),
+        "Yuxiang007/AMEX", unpack=(("instruction_anno.zip", "."), ("element_anno.zip", "."), ("screenshot.z*", "."))
     ),
 )
 
@@ -166,9 +176,16 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: Any, place: int) -
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
-    builder.add(action, native=step, native_index=place, word=word, screen=screen, rules=rules,
-                status="lossy" if word == "TASK_IMPOSSIBLE" else "kept",
-                target_box=smallest_box(screen.elements, action))  # fmt: skip
+    builder.add(
+        action,
+        native=step,
+        native_index=place,
+        word=word,
+        screen=screen,
+        rules=rules,
+        status="lossy" if word == "TASK_IMPOSSIBLE" else "kept",
+        target_box=smallest_box(screen.elements, action),
+    )
 
 
 def device_size(value: Any, word: str) -> tuple[int, int] | None:

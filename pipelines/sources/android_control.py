@@ -61,15 +61,28 @@ SPLIT_LIST = "splits.json"
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?)$")
 _KNOWN = frozenset(
     {
-        "episode_id", "goal", "screenshots", "accessibility_trees", "screenshot_widths", "screenshot_heights",
-        "actions", "step_instructions",
+        "episode_id",
+        "goal",
+        "screenshots",
+        "accessibility_trees",
+        "screenshot_widths",
+        "screenshot_heights",
+        "actions",
+        "step_instructions",
     }
-)  # fmt: skip
+)
 _BINARY = frozenset({"screenshots", "accessibility_trees"})
 _ARGUMENTS = {
-    "click": ("x", "y"), "long_press": ("x", "y"), "scroll": ("direction",), "open_app": ("app_name",),
-    "input_text": ("text",), "navigate_home": (), "navigate_back": (), "wait": (), "type": ("x", "y", "text"),
-}  # fmt: skip
+    "click": ("x", "y"),
+    "long_press": ("x", "y"),
+    "scroll": ("direction",),
+    "open_app": ("app_name",),
+    "input_text": ("text",),
+    "navigate_home": (),
+    "navigate_back": (),
+    "wait": (),
+    "type": ("x", "y", "text"),
+}
 _BARE: dict[str, Callable[[], Action]] = {"navigate_home": PressHome, "navigate_back": PressBack, "wait": Wait}
 _ASPECT_TOLERANCE = 0.02
 """Stated size and picture may differ in scale, not in shape: a turned screen would turn every point."""
@@ -108,12 +121,16 @@ DESCRIPTOR = Descriptor(
         Loss("(end of list)", "Finished", "kept", "synthesised on the last screen (finish_synthesised), not an item"),
         Loss("other words", "-", "dropped", "unknown_action:<word>; an unseen argument is unknown_field:<name>"),
         Loss("screenshots", "screens", "kept", "byte for byte"),
-        Loss("accessibility_trees", "screens.elements", "lossy",
-             "visible nodes with a label or a reaction: box, class, text, name; hierarchy, state and ids are left out"),
+        Loss(
+            "accessibility_trees",
+            "screens.elements",
+            "lossy",
+            "visible nodes with a label or a reaction: box, class, text, name; hierarchy, state and ids are left out",
+        ),
         Loss("step_instructions", "step_instruction", "kept"),
     ),
     download=Download(url="gs://gresearch/android_control"),
-)  # fmt: skip
+)
 
 
 class AndroidControlAdapter(Adapter):
@@ -160,9 +177,12 @@ class AndroidControlAdapter(Adapter):
         except RecordError as error:
             raise RecordError(error.reason, error.detail, items=len(actions)) from error
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=episode_id, instruction=goal,
+            self.descriptor,
+            record,
+            episode_id=episode_id,
+            instruction=goal,
             split=split_of(raw, SPLIT_LIST, episode_id) or "train",
-        )  # fmt: skip
+        )
         found: list[tuple[str, str, Any]] = []
         for index, raw_action in enumerate(actions):
             screen = _screen(features, index, found)
@@ -176,9 +196,12 @@ def _check_lengths(features: dict[str, Any], actions: int) -> None:
     if not actions:
         raise RecordError("missing_field", "expected a feature 'actions'")
     for name, expected in (
-        ("screenshots", actions + 1), ("screenshot_widths", actions + 1), ("screenshot_heights", actions + 1),
-        ("accessibility_trees", actions + 1), ("step_instructions", actions),
-    ):  # fmt: skip
+        ("screenshots", actions + 1),
+        ("screenshot_widths", actions + 1),
+        ("screenshot_heights", actions + 1),
+        ("accessibility_trees", actions + 1),
+        ("step_instructions", actions),
+    ):
         if len(features.get(name, [])) not in (0, expected):
             raise RecordError("bad_value", f"{len(features[name])} {name} for {actions} actions: expected {expected}")
     for name in sorted(_BINARY):
@@ -219,11 +242,16 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: Screen, i
         return
     pointed = word in ("click", "long_press", "type")
     builder.add(
-        actions, native=native, native_index=index, word=word, screen=screen,
-        status="lossy" if word == "type" else "kept", step_instruction=instruction,
+        actions,
+        native=native,
+        native_index=index,
+        word=word,
+        screen=screen,
+        status="lossy" if word == "type" else "kept",
+        step_instruction=instruction,
         rules={"type": ("older_type_form",), "scroll": ("content_direction",)}.get(word, ()),
         target_box=smallest_box(screen.elements, actions[0]) if pointed else None,
-    )  # fmt: skip
+    )
 
 
 def to_actions(native: Any, screen: Screen) -> list[Action]:

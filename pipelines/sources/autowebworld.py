@@ -113,8 +113,15 @@ class AutowebworldAdapter(Adapter):
         except ItemError as error:
             builder.reject(error.reason, native=row, native_index=0, word=word, detail=error.detail)
         else:
-            builder.add(action, native=row, native_index=0, word=word, screen=screen,
-                        target_box=boxes[0] if boxes else None, rules=["centre_of_box"] if boxes else [])  # fmt: skip
+            builder.add(
+                action,
+                native=row,
+                native_index=0,
+                word=word,
+                screen=screen,
+                target_box=boxes[0] if boxes else None,
+                rules=["centre_of_box"] if boxes else [],
+            )
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 

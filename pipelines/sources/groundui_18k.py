@@ -89,8 +89,13 @@ class Groundui18kAdapter(Adapter):
             raise RecordError("bad_frame", f"resolution: expected two positive ints, found {size!r:.60}")
         frame = (size[0], size[1])
         screen = fitting_screen(_picture(raw, record.file, row["image"]), frame)
-        builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=platform,
-                                split="test" if str(row.get("source")).startswith(EVALUATED) else "train")  # fmt: skip
+        builder = SampleBuilder(
+            self.descriptor,
+            record,
+            record_id=f"{record.file}#{record.locator}",
+            platform=platform,
+            split="test" if str(row.get("source")).startswith(EVALUATED) else "train",
+        )
         told = [f"{name}={row[name]}"[:80] for name in ("source", "raw_instruction") if isinstance(row.get(name), str)]
         try:
             words = row.get("instruction")

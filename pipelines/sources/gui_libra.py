@@ -66,26 +66,48 @@ from schemas.actions import (
     Scroll,
     Type,
     Wait,
-)  # fmt: skip
+)
 from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
 from schemas.ids import digest
 
 _RL = frozenset({"data_source", "images", "extra_info", "answer", "system_prompt", "context"})
 _ANSWER = frozenset(
     {"gt_action", "gt_bbox", "gt_input_text", "gt_point_2d", "gt_target", "image_height", "image_width"}
-)  # fmt: skip
+)
 _SFT = frozenset({"image", "conversations"})
 _SAID = frozenset({"action_description", "action_target", "action_type", "value", "point_2d"})
-_INSTRUCTION = re.compile(r"\bInstruction:[ \t]*(.*?)\s*\n\s*(?:Interaction History|Previous actions?)\s*:",
-                          re.DOTALL | re.IGNORECASE)  # fmt: skip
+_INSTRUCTION = re.compile(
+    r"\bInstruction:[ \t]*(.*?)\s*\n\s*(?:Interaction History|Previous actions?)\s*:", re.DOTALL | re.IGNORECASE
+)
 _REPLY = re.compile(r"\s*(?:<think(?:ing)?>(.*?)</think(?:ing)?>)?\s*<answer>(.*)</answer>\s*", re.DOTALL)
-_PLATFORMS = {"mind2web": "web", "guiact": "web", "coat": "mobile", "aitz": "mobile", "amex": "mobile",
-              "aitw": "mobile", "android": "mobile", "gui": "mobile"}  # fmt: skip
+_PLATFORMS = {
+    "mind2web": "web",
+    "guiact": "web",
+    "coat": "mobile",
+    "aitz": "mobile",
+    "amex": "mobile",
+    "aitw": "mobile",
+    "android": "mobile",
+    "gui": "mobile",
+}
 _WORDS = {
     word.lower(): word
-    for word in ("Click", "LongPress", "Write", "Select", "Scroll", "Swipe", "Wait", "NavigateBack", "NavigateHome",
-                 "OpenAPP", "KeyboardPress", "Answer", "Terminate")
-}  # fmt: skip
+    for word in (
+        "Click",
+        "LongPress",
+        "Write",
+        "Select",
+        "Scroll",
+        "Swipe",
+        "Wait",
+        "NavigateBack",
+        "NavigateHome",
+        "OpenAPP",
+        "KeyboardPress",
+        "Answer",
+        "Terminate",
+    )
+}
 _NULLS: tuple[Any, ...] = (None, "None", "", [])
 _OTHER = "other actions"
 MAX_SIDE_PX = 100_000
@@ -183,9 +205,14 @@ class GuiLibraAdapter(Adapter):
         found += unknown_fields(step.native, _ANSWER if "answer" in row else _SAID)
         name = record.native_id or digest({"file": record.file, **row})
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=name, instruction=step.instruction, platform=_platform(step.source),
-            language="zh" if "chinese" in step.source.lower() else "en", split=_split(record.file),
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            episode_id=name,
+            instruction=step.instruction,
+            platform=_platform(step.source),
+            language="zh" if "chinese" in step.source.lower() else "en",
+            split=_split(record.file),
+        )
         if step.follows:
             builder.gap("steps_before_are_rows_of_their_own")
         try:
@@ -194,10 +221,17 @@ class GuiLibraAdapter(Adapter):
             builder.reject(error.reason, native=step.native, native_index=0, word=error.word, detail=error.detail)
         else:
             builder.add(
-                made, native=step.native, native_index=0, word=word, screen=step.screen, rules=rules,
-                status="lossy" if lossy else "kept", thought=step.thought, step_instruction=step.said,
+                made,
+                native=step.native,
+                native_index=0,
+                word=word,
+                screen=step.screen,
+                rules=rules,
+                status="lossy" if lossy else "kept",
+                thought=step.thought,
+                step_instruction=step.said,
                 target_box=step.box,
-            )  # fmt: skip
+            )
         return notices(builder.finish(), found)
 
 
@@ -247,10 +281,16 @@ def _of_rl(row: Mapping[str, Any]) -> _Step:
     data = picture.get("bytes") if isinstance(picture, Mapping) else None
     frame: tuple[int, int] = size  # type: ignore[assignment]
     return _Step(
-        *_instruction(row.get("context")), source, fitting_screen(data if isinstance(data, bytes) else None, frame),
-        answer, answer.get("gt_action"), answer.get("gt_input_text"), answer.get("gt_point_2d"), (1.0, 1.0),
+        *_instruction(row.get("context")),
+        source,
+        fitting_screen(data if isinstance(data, bytes) else None, frame),
+        answer,
+        answer.get("gt_action"),
+        answer.get("gt_input_text"),
+        answer.get("gt_point_2d"),
+        (1.0, 1.0),
         box=_box(answer.get("gt_bbox"), answer.get("gt_point_2d"), frame),
-    )  # fmt: skip
+    )
 
 
 def _box(box: Any, point: Any, frame: tuple[int, int]) -> list[float] | None:
@@ -283,10 +323,17 @@ def _of_sft(row: Mapping[str, Any], record: Record, raw: Raw) -> _Step:
     screen = Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
     described = said.get("action_description")
     return _Step(
-        *_instruction(without_pictures("\n".join(turn.text for turn in chat if turn.role == "user"))), source, screen,
-        said, said.get("action_type"), said.get("value"), said.get("point_2d"), (1000.0, 1000.0),
-        thought=(match[1] or "").strip() or None, said=described if isinstance(described, str) and described else None,
-    )  # fmt: skip
+        *_instruction(without_pictures("\n".join(turn.text for turn in chat if turn.role == "user"))),
+        source,
+        screen,
+        said,
+        said.get("action_type"),
+        said.get("value"),
+        said.get("point_2d"),
+        (1000.0, 1000.0),
+        thought=(match[1] or "").strip() or None,
+        said=described if isinstance(described, str) and described else None,
+    )
 
 
 def _numbers(value: Any, count: int) -> bool:

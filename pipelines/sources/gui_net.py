@@ -58,7 +58,7 @@ from schemas.actions import (
     Scroll,
     Type,
     Wait,
-)  # fmt: skip
+)
 from schemas.coordinates import OffScreen, point_to_unit
 from schemas.ids import digest
 
@@ -70,9 +70,12 @@ POINTED: dict[str, Callable[[Point], Action]] = {
     "LONG_PRESS": LongPress,
 }
 BARE: dict[str, Action] = {
-    "ENTER": PressEnter(), "PRESS_HOME": PressHome(), "PRESS_BACK": PressBack(), "WAIT": Wait(),
+    "ENTER": PressEnter(),
+    "PRESS_HOME": PressHome(),
+    "PRESS_BACK": PressBack(),
+    "WAIT": Wait(),
     "COPY": Hotkey(("ctrl", "c")),
-}  # fmt: skip
+}
 SPANNED = ("DRAG", "SELECT_TEXT", "SWIPE")
 NONE = ("RIGHT_CLICK_SINGLE", "SELECT")
 TEXTED = ("INPUT", "FINISH", "ANSWER", "CALL_USER")
@@ -160,14 +163,32 @@ class GuiNetAdapter(Adapter):
             platform = _platform(set(words))
             actions = [_action(one, kind) for one, kind in zip(listed, words, strict=True)]
         except ItemError as error:
-            builder = EpisodeBuilder(self.descriptor, record, episode_id=record.native_id or digest(row),
-                                     instruction=goal, platform="desktop")  # fmt: skip
+            builder = EpisodeBuilder(
+                self.descriptor,
+                record,
+                episode_id=record.native_id or digest(row),
+                instruction=goal,
+                platform="desktop",
+            )
             builder.reject(error.reason, native=row, native_index=0, word=error.word, detail=error.detail)
             return notices(builder.finish(), unknown_fields(row, _KNOWN))
-        builder = EpisodeBuilder(self.descriptor, record, episode_id=record.native_id or digest(row), instruction=goal,
-                                 platform=platform, language=None)  # fmt: skip
-        builder.add(actions, native=row, native_index=0, word=word, screen=screen, thought=thought,
-                    rules=["two_decimals", f"platform_by_words={platform}"])  # fmt: skip
+        builder = EpisodeBuilder(
+            self.descriptor,
+            record,
+            episode_id=record.native_id or digest(row),
+            instruction=goal,
+            platform=platform,
+            language=None,
+        )
+        builder.add(
+            actions,
+            native=row,
+            native_index=0,
+            word=word,
+            screen=screen,
+            thought=thought,
+            rules=["two_decimals", f"platform_by_words={platform}"],
+        )
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 

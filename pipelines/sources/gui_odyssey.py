@@ -50,15 +50,27 @@ from schemas.actions import (
     PressRecent,
     Scroll,
     Type,
-)  # fmt: skip
+)
 from schemas.coordinates import OffScreen, point_to_unit
 
 UNITS = (1000.0, 1000.0)
 SPLITS = ("random", "app", "device", "task")
 KEYS: dict[str, Action] = {"KEY_HOME": PressHome(), "KEY_BACK": PressBack(), "KEY_APPSELECT": PressRecent()}
 _EPISODE = frozenset({"episode_id", "device_info", "task_info", "step_length", "steps"})
-_STEP = frozenset({"step", "screenshot", "action", "info", "ps", "description", "intention", "context",
-                   "low_level_instruction", "sam2_bbox"})  # fmt: skip
+_STEP = frozenset(
+    {
+        "step",
+        "screenshot",
+        "action",
+        "info",
+        "ps",
+        "description",
+        "intention",
+        "context",
+        "low_level_instruction",
+        "sam2_bbox",
+    }
+)
 
 DESCRIPTOR = Descriptor(
     id="gui_odyssey",
@@ -84,12 +96,7 @@ DESCRIPTOR = Descriptor(
         Loss("KEY_HOME", "PressHome", "kept"),
         Loss("KEY_BACK", "PressBack", "kept"),
         Loss("KEY_APPSELECT", "PressRecent", "kept"),
-        Loss(
-            "SCROLL",
-            "Scroll, Drag",
-            "kept",
-            "a Drag in a run after a long press at a point: text is selected",
-        ),
+        Loss("SCROLL", "Scroll, Drag", "kept", "a Drag in a run after a long press at a point: text is selected"),
         Loss("TEXT", "Type", "kept", "an empty text is quarantined"),
         Loss("COMPLETE", "Finished", "kept"),
         Loss("INCOMPLETE", "CallUser", "kept", "says the annotator's reason; the episode's outcome is failure"),
@@ -98,10 +105,7 @@ DESCRIPTOR = Descriptor(
     ),
     download=Download(
         "hflqf88888/GUIOdyssey",
-        files=(
-            "annotations/*.json",
-            "splits/*.json",
-        ),
+        files=("annotations/*.json", "splits/*.json"),
         unpack=(("screenshots/screenshots.z*", "."),),
     ),
 )
@@ -146,10 +150,14 @@ class GuiOdysseyAdapter(Adapter):
         outcome = {"COMPLETE": "success", "INCOMPLETE": "failure"}.get(str(words[-1])) if words else None
         apps = task.get("app") if isinstance(task, dict) else None
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id, instruction=goal, split=_split(raw, record),
+            self.descriptor,
+            record,
+            episode_id=record.native_id,
+            instruction=goal,
+            split=_split(raw, record),
             app=", ".join(app for app in apps if isinstance(app, str)) or None if isinstance(apps, list) else None,
             outcome=outcome,
-        )  # fmt: skip
+        )
         found = unknown_fields(row, _EPISODE)
         for place, step in enumerate(steps):
             _step(builder, raw, step, place, selects=_selects(steps[:place]))
@@ -210,9 +218,17 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: Any, place: int, *, selects: 
         and not (box[0] <= pointed[0] <= box[2] and box[1] <= pointed[1] <= box[3])
     ):
         box, rules = None, [*rules, "sam2_bbox_misses_the_point"]
-    builder.add(action, native=step, native_index=place, word=word, rules=rules, target_box=box,
-                screen=Screen.load(data, normalised=True), thought=_text(step, "intention"),
-                step_instruction=_text(step, "low_level_instruction"))  # fmt: skip
+    builder.add(
+        action,
+        native=step,
+        native_index=place,
+        word=word,
+        rules=rules,
+        target_box=box,
+        screen=Screen.load(data, normalised=True),
+        thought=_text(step, "intention"),
+        step_instruction=_text(step, "low_level_instruction"),
+    )
 
 
 def _action(step: dict[str, Any], *, selects: bool) -> tuple[Action, str, list[str]]:

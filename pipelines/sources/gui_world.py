@@ -109,17 +109,21 @@ class GuiWorldAdapter(Adapter):
         if kind.lower() not in PLATFORMS:
             raise RecordError("no_platform", f"{kind[:40]!r} is neither mobile, web nor desktop", _items(row))
         builder = SampleBuilder(
-            self.descriptor, record, record_id=record.native_id or f"row-{digest(row)}",
-            platform=PLATFORMS[kind.lower()], split="train" if "train" in record.file.split("/")[:-1] else "test",
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            record_id=record.native_id or f"row-{digest(row)}",
+            platform=PLATFORMS[kind.lower()],
+            split="train" if "train" in record.file.split("/")[:-1] else "test",
+        )
         screens = [_screen(raw, record.file, row, frame) for frame in frames]
         found = unknown_fields(row, _KNOWN)
         for place, (frame, screen) in enumerate(zip(frames, screens, strict=True)):
             found += unknown_fields(frame, _FRAME) if isinstance(frame, Mapping) else []
             try:
                 said = _text(frame.get("sub_goal") if isinstance(frame, Mapping) else None, "keyframe")
-                builder.sample("perception", STEP_ASKED, said, screen, native_index=place, word="keyframe",
-                               status="lossy")  # fmt: skip
+                builder.sample(
+                    "perception", STEP_ASKED, said, screen, native_index=place, word="keyframe", status="lossy"
+                )
             except ItemError as error:
                 builder.reject(error.reason, native=frame, native_index=place, word="keyframe", detail=error.detail)
         _whole(builder, row, screens)
@@ -163,8 +167,9 @@ def _screen(raw: Raw, file: str, row: Mapping[str, Any], frame: Any) -> Screen:
     stem = video.rpartition(".")[0] or video
     bases = dict.fromkeys(("", file.rpartition("Annotation/")[0]))
     tries = (f"{base}{stem}{sign}{number}.{kind}" for base in bases for sign in "/_" for kind in ("png", "jpg"))
-    return Screen.load(next((one for path in tries if (one := raw.read_if_there(path)) is not None), None),
-                       normalised=True)  # fmt: skip
+    return Screen.load(
+        next((one for path in tries if (one := raw.read_if_there(path)) is not None), None), normalised=True
+    )
 
 
 def _whole(builder: SampleBuilder, row: Mapping[str, Any], screens: list[Screen]) -> None:
@@ -178,8 +183,15 @@ def _whole(builder: SampleBuilder, row: Mapping[str, Any], screens: list[Screen]
         except ItemError as error:
             builder.reject(error.reason, native=value, native_index=shift + place, word=word, detail=error.detail)
             continue
-        builder.sample("perception" if word in ASKED else "vqa", asked, answer, first, native_index=shift + place,
-                       word=word, rules=[*rules, "all_key_frames" if complete else "frames_missing"])  # fmt: skip
+        builder.sample(
+            "perception" if word in ASKED else "vqa",
+            asked,
+            answer,
+            first,
+            native_index=shift + place,
+            word=word,
+            rules=[*rules, "all_key_frames" if complete else "frames_missing"],
+        )
         if complete:
             _show(builder.finish().samples[-1], asked, screens)
 

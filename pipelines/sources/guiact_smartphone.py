@@ -100,9 +100,14 @@ class GuiactSmartphoneAdapter(Adapter):
             found_uid = f"{rows[0].get('uid')!r:.60}"
             raise RecordError("bad_value", f"uid: expected uid_episode_N_step_N, found {found_uid}", len(rows))
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id, instruction=question, platform="mobile",
-            split=guicourse.split_of_file(record.file), outcome=_outcome(rows[-1]),
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            episode_id=record.native_id,
+            instruction=question,
+            platform="mobile",
+            split=guicourse.split_of_file(record.file),
+            outcome=_outcome(rows[-1]),
+        )
         found: list[tuple[str, str, Any]] = []
         due = 0
         for place, row in enumerate(rows):
@@ -118,10 +123,15 @@ class GuiactSmartphoneAdapter(Adapter):
                 continue
             thought = row.get("thoughts")
             builder.add(
-                made.actions, native=native, native_index=place, word=made.word, rules=made.rules,
-                screen=guicourse.screen_of(raw, record.file, row), status="lossy" if made.lossy else "kept",
+                made.actions,
+                native=native,
+                native_index=place,
+                word=made.word,
+                rules=made.rules,
+                screen=guicourse.screen_of(raw, record.file, row),
+                status="lossy" if made.lossy else "kept",
                 thought=thought if isinstance(thought, str) and thought.strip() else None,
-            )  # fmt: skip
+            )
         return notices(builder.finish(), found)
 
 

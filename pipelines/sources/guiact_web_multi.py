@@ -98,9 +98,14 @@ class GuiactWebMultiAdapter(Adapter):
                 "bad_value", f"uid: expected uid_record_N_step_N, found {rows[0].get('uid')!r:.60}", items
             )
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id, instruction=question, platform="web",
-            split=guicourse.split_of_file(record.file), language=guicourse.language_of(question),
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            episode_id=record.native_id,
+            instruction=question,
+            platform="web",
+            split=guicourse.split_of_file(record.file),
+            language=guicourse.language_of(question),
+        )
         found: list[tuple[str, str, Any]] = []
         number, due = 0, 0
         for row in rows:
@@ -117,18 +122,27 @@ def _label(row: Any) -> Any:
     return row.get("actions_label") if isinstance(row, dict) else None
 
 
-def _row(
-    builder: EpisodeBuilder, raw: Raw, record: Record, row: dict[str, Any], number: int, items: int
-) -> int:  # fmt: skip
+def _row(builder: EpisodeBuilder, raw: Raw, record: Record, row: dict[str, Any], number: int, items: int) -> int:
     """Add or reject the actions of a row; `number` = native actions before it. Returns the number after it."""
     actions = _label(row)
     if not isinstance(actions, list):
-        builder.reject("missing_field", native=row.get("uid"), native_index=number, word=OTHER,
-                       detail=f"actions_label: expected a list, found {actions!r:.60}")  # fmt: skip
+        builder.reject(
+            "missing_field",
+            native=row.get("uid"),
+            native_index=number,
+            word=OTHER,
+            detail=f"actions_label: expected a list, found {actions!r:.60}",
+        )
         return number + 1
     if not actions:  # 38 one-step episodes are like this
-        builder.reject("missing_field", native=row.get("uid"), native_index=number, word=OTHER, items=0,
-                       detail="actions_label is empty")  # fmt: skip
+        builder.reject(
+            "missing_field",
+            native=row.get("uid"),
+            native_index=number,
+            word=OTHER,
+            items=0,
+            detail="actions_label is empty",
+        )
         return number
     screen = guicourse.screen_of(raw, record.file, row)
     thought = row.get("thoughts")
@@ -143,10 +157,16 @@ def _row(
             last = number == items - 1
             listed = made.actions if last or made.word != "answer" else [CallUser(action["text"])]
             builder.add(
-                listed, native=native, native_index=number, word=made.word, screen=screen, target_box=made.box,
-                status="lossy" if made.lossy else "kept", thought=thought,
+                listed,
+                native=native,
+                native_index=number,
+                word=made.word,
+                screen=screen,
+                target_box=made.box,
+                status="lossy" if made.lossy else "kept",
+                thought=thought,
                 rules=[*made.rules, *(["shared_screenshot"] if place else [])],
-            )  # fmt: skip
+            )
             thought = None
         number += 1
     return number

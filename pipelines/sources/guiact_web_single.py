@@ -104,9 +104,13 @@ class GuiactWebSingleAdapter(Adapter):
         if not actions:
             raise RecordError("missing_field", "actions_label is empty", items=0)
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id or digest(row), instruction=question, platform="web",
+            self.descriptor,
+            record,
+            episode_id=record.native_id or digest(row),
+            instruction=question,
+            platform="web",
             split=guicourse.split_of_file(record.file),
-        )  # fmt: skip
+        )
         screen = guicourse.screen_of(raw, record.file, row)
         thought = row.get("thoughts")
         thought = thought if isinstance(thought, str) and thought.strip() else None
@@ -117,9 +121,15 @@ class GuiactWebSingleAdapter(Adapter):
                 builder.reject(error.reason, native=action, native_index=place, word=error.word, detail=error.detail)
                 continue
             builder.add(
-                made.actions, native=action, native_index=place, word=made.word, screen=screen, target_box=made.box,
-                status="lossy" if made.lossy else "kept", thought=thought,
+                made.actions,
+                native=action,
+                native_index=place,
+                word=made.word,
+                screen=screen,
+                target_box=made.box,
+                status="lossy" if made.lossy else "kept",
+                thought=thought,
                 rules=[*made.rules, *(["shared_screenshot"] if place else [])],
-            )  # fmt: skip
+            )
             thought = None
         return notices(builder.finish(), unknown_fields(row, _KNOWN))

@@ -77,13 +77,19 @@ class GuichatAdapter(Adapter):
         if not isinstance(row, dict):
             raise RecordError("bad_value", f"expected an object, found {type(row).__name__}")
         listed = row.get("text")
-        asked = [turn for turn in listed if isinstance(turn, dict) and turn.get("from") == "human"] if isinstance(
-            listed, list) else []  # fmt: skip
+        asked = (
+            [turn for turn in listed if isinstance(turn, dict) and turn.get("from") == "human"]
+            if isinstance(listed, list)
+            else []
+        )
         found = turns(listed, max(1, len(asked)))
         builder = SampleBuilder(
-            self.descriptor, record, record_id=record.native_id or digest(row), platform="web",
+            self.descriptor,
+            record,
+            record_id=record.native_id or digest(row),
+            platform="web",
             split=guicourse.split_of_file(record.file),
-        )  # fmt: skip
+        )
         _dialogue(builder, found, guicourse.screen_of(raw, record.file, row, encoded=False))
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
@@ -102,9 +108,15 @@ def _dialogue(builder: SampleBuilder, found: list[Turn], screen: Screen) -> None
                 boxes = _checked(text, answer)
                 assert answer is not None
                 builder.sample(
-                    "vqa", "\n\n".join([*before, text]), answer, screen, native_index=number, word=WORD,
-                    target_boxes=boxes, rules=["earlier_turns_in_prompt"] if before else [],
-                )  # fmt: skip
+                    "vqa",
+                    "\n\n".join([*before, text]),
+                    answer,
+                    screen,
+                    native_index=number,
+                    word=WORD,
+                    target_boxes=boxes,
+                    rules=["earlier_turns_in_prompt"] if before else [],
+                )
             except ItemError as error:
                 builder.reject(error.reason, native=native, native_index=number, word=WORD, detail=error.detail)
             number += 1

@@ -81,9 +81,12 @@ class GuienvLocalAdapter(Adapter):
         if not isinstance(row, dict):
             raise RecordError("bad_value", f"expected an object, found {type(row).__name__}")
         builder = SampleBuilder(
-            self.descriptor, record, record_id=record.native_id or digest(row), platform="web",
+            self.descriptor,
+            record,
+            record_id=record.native_id or digest(row),
+            platform="web",
             split=guicourse.split_of_file(record.file),
-        )  # fmt: skip
+        )
         try:
             _map(builder, row, guicourse.screen_of(raw, record.file, row))
         except ItemError as error:
@@ -96,8 +99,9 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: Screen) -> None:
     task = row.get("task_type")
     if task not in ("text2bbox", "bbox2text"):
         raise ItemError(f"unknown_action:{str(task)[:60]}", "task_type: expected text2bbox or bbox2text", _OTHER)
-    said, place = (row.get("question"), row.get("answer")) if task == "text2bbox" else (
-        row.get("answer"), row.get("question"))  # fmt: skip
+    said, place = (
+        (row.get("question"), row.get("answer")) if task == "text2bbox" else (row.get("answer"), row.get("question"))
+    )
     if not isinstance(said, str):
         raise ItemError("missing_field", f"expected a text, found {said!r:.60}", task)
     listed = guicourse.related(place, task)
@@ -112,5 +116,14 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: Screen) -> None:
         raise ItemError("empty_text", "the expression is empty", task)
     else:
         centre = point_answer(*centre_in_units(boxes[0]))
-        builder.sample("grounding", grounding_text(said), centre, screen, native_index=0, word=task, status="lossy",
-                       target_boxes=boxes, rules=["centre_of_first_box", "several_boxes"])  # fmt: skip
+        builder.sample(
+            "grounding",
+            grounding_text(said),
+            centre,
+            screen,
+            native_index=0,
+            word=task,
+            status="lossy",
+            target_boxes=boxes,
+            rules=["centre_of_first_box", "several_boxes"],
+        )

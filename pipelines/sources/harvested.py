@@ -98,8 +98,9 @@ class HarvestedAdapter(Adapter):
         shown = [_listed(one, listed[at]) for at, one in good]
         screen = Screen.load(_picture(record, raw, row["screenshot"], items), shown, frame=size)
         # pages and programs may look the same: the line tells records apart
-        builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}",
-                                platform=row["platform"])  # fmt: skip
+        builder = SampleBuilder(
+            self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=row["platform"]
+        )
         for index, element, error in failed:
             builder.reject(error.reason, native=element, native_index=index, word=error.word, detail=error.detail)
         for index, one in good:
@@ -158,8 +159,17 @@ def _samples(builder: SampleBuilder, screen: Screen, index: int, one: Named, ele
         builder.count(ELEMENT, 1)
     elif not one.drawn and element["name"].strip():
         asked = caption_text(*centre_in_units(one.box))
-        builder.sample("perception", asked, element["name"].strip(), screen, native_index=index,
-                       word=ELEMENT, k=CAPTION_K, count=False, target_boxes=[one.box])  # fmt: skip
+        builder.sample(
+            "perception",
+            asked,
+            element["name"].strip(),
+            screen,
+            native_index=index,
+            word=ELEMENT,
+            k=CAPTION_K,
+            count=False,
+            target_boxes=[one.box],
+        )
 
 
 def _refusals(builder: SampleBuilder, screen: Screen, absent: Any, first: int) -> None:
@@ -167,5 +177,10 @@ def _refusals(builder: SampleBuilder, screen: Screen, absent: Any, first: int) -
         if isinstance(name, str) and name.strip() and is_text(name):
             builder.sample("grounding", grounding_text(name), REFUSAL, screen, native_index=first + number, word=ABSENT)
         else:
-            builder.reject("bad_value", native=name, native_index=first + number, word=ABSENT,
-                           detail=f"absent: expected a name, found {name!r:.60}")  # fmt: skip
+            builder.reject(
+                "bad_value",
+                native=name,
+                native_index=first + number,
+                word=ABSENT,
+                detail=f"absent: expected a name, found {name!r:.60}",
+            )

@@ -130,11 +130,14 @@ class InstaAdapter(Adapter):
         if not isinstance(observations, list):
             raise RecordError("missing_field", "observations: expected a JSON list", len(listed))
         judged = _document(raw, f"judgments/{name}.json")
-        scores = [f"{score}={judged[score]}" for score in _SCORES if isinstance(judged, dict)
-                  and isinstance(judged.get(score), int | float)]  # fmt: skip
+        scores = [
+            f"{score}={judged[score]}"
+            for score in _SCORES
+            if isinstance(judged, dict) and isinstance(judged.get(score), int | float)
+        ]
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=name, instruction=task[0], platform="web", app=task[1],
-        )  # fmt: skip
+            self.descriptor, record, episode_id=name, instruction=task[0], platform="web", app=task[1]
+        )
         found: list[tuple[str, str, Any]] = []
         for place, action in enumerate(listed):
             found += unknown_fields(action, _KNOWN) if isinstance(action, dict) else []
@@ -145,9 +148,7 @@ class InstaAdapter(Adapter):
         return notices(builder.finish(), found)
 
 
-def _step(
-    builder: EpisodeBuilder, raw: Raw, name: str, place: int, action: Any, seen: Any, scores: list[str]
-) -> None:  # fmt: skip
+def _step(builder: EpisodeBuilder, raw: Raw, name: str, place: int, action: Any, seen: Any, scores: list[str]) -> None:
     """Add or reject one action."""
     word = _OTHER
     try:
@@ -164,10 +165,16 @@ def _step(
         return
     said = action.get("response")
     builder.add(
-        made, native=action, native_index=place, word=word, screen=screen, target_box=box,
-        status="lossy" if lossy else "kept", rules=[*rules, *scores],
+        made,
+        native=action,
+        native_index=place,
+        word=word,
+        screen=screen,
+        target_box=box,
+        status="lossy" if lossy else "kept",
+        rules=[*rules, *scores],
         thought=said if isinstance(said, str) and said.strip() else None,
-    )  # fmt: skip
+    )
 
 
 def _matched(action: Any) -> dict[str, Any]:
@@ -184,9 +191,7 @@ def _matched(action: Any) -> dict[str, Any]:
     return matched
 
 
-def _actions(
-    word: str, matched: dict[str, Any], seen: Any
-) -> tuple[list[Action], list[float] | None, bool, list[str]]:  # fmt: skip
+def _actions(word: str, matched: dict[str, Any], seen: Any) -> tuple[list[Action], list[float] | None, bool, list[str]]:
     kwargs = matched.get("action_kwargs")
     kwargs = kwargs if isinstance(kwargs, dict) else {}
     try:
@@ -216,7 +221,7 @@ def _actions(
 
 def _pointed(
     word: str, kwargs: dict[str, Any], target: Any, seen: Any
-) -> tuple[list[Action], list[float] | None, bool, list[str]]:  # fmt: skip
+) -> tuple[list[Action], list[float] | None, bool, list[str]]:
     metadata = seen.get("metadata") if isinstance(seen, dict) else None
     element = metadata.get(str(target)) if isinstance(metadata, dict) else None
     if not isinstance(element, dict):

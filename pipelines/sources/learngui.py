@@ -45,8 +45,11 @@ from schemas.actions import Action, Click, Finished, LongPress, PressBack, Press
 TEXTS = "low_level_instructions.json"
 SPLIT_LISTS = ("task_split.json", "task_spilit.json")
 BARE: dict[str, Action] = {
-    "PRESS_BACK": PressBack(), "PRESS_HOME": PressHome(), "PRESS_ENTER": PressEnter(), "TASK_IMPOSSIBLE": Finished(""),
-}  # fmt: skip
+    "PRESS_BACK": PressBack(),
+    "PRESS_HOME": PressHome(),
+    "PRESS_ENTER": PressEnter(),
+    "TASK_IMPOSSIBLE": Finished(""),
+}
 VIEW = {"UP": "down", "DOWN": "up", "LEFT": "right", "RIGHT": "left"}
 """Where the finger goes → what the view does."""
 WORDS = ("CLICK", "LONG_PRESS", "SWIPE", "TYPE", "TASK_COMPLETE", *BARE)
@@ -155,9 +158,14 @@ class LearnguiAdapter(Adapter):
         known = [_SPLITS.get(str(row.get("split"))), *(_listed(raw.path(file), name) for file in self.side_files(raw))]
         impossible = bool(steps) and isinstance(steps[-1], dict) and steps[-1].get("action") == "TASK_IMPOSSIBLE"
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=name, instruction=goal, split="test" if "test" in known else "train",
-            app=app if isinstance(app, str) and app.strip() else None, outcome="infeasible" if impossible else None,
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            episode_id=name,
+            instruction=goal,
+            split="test" if "test" in known else "train",
+            app=app if isinstance(app, str) and app.strip() else None,
+            outcome="infeasible" if impossible else None,
+        )
         found = unknown_fields(row, _EPISODE)
         if row.get("split") not in (None, *_SPLITS):
             found.append(("bad_value", "split: expected train or test", {"split": row["split"]}))
@@ -219,10 +227,17 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: Any, place: int, a
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
     told = step.get("action_description")
-    builder.add(action, native=step, native_index=place, word=word, screen=screen, rules=rules,
-                status="lossy" if word == "TASK_IMPOSSIBLE" or "finger_word" in rules else "kept",
-                step_instruction=told if isinstance(told, str) and told.strip() and is_text(told) else None,
-                target_box=smallest_box(screen.elements, action))  # fmt: skip
+    builder.add(
+        action,
+        native=step,
+        native_index=place,
+        word=word,
+        screen=screen,
+        rules=rules,
+        status="lossy" if word == "TASK_IMPOSSIBLE" or "finger_word" in rules else "kept",
+        step_instruction=told if isinstance(told, str) and told.strip() and is_text(told) else None,
+        target_box=smallest_box(screen.elements, action),
+    )
 
 
 def _action(word: str, argument: str | None, screen: Screen, amex: Mapping[str, Any]) -> tuple[Action, list[str]]:

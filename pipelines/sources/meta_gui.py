@@ -135,16 +135,22 @@ class MetaGuiAdapter(Adapter):
         folder = str(PurePosixPath(record.file).parent)
         category = raw.read_if_there(f"{PurePosixPath(folder).parent}/category.txt")
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=str(record.native_id), instruction=_heard(said, turn),
+            self.descriptor,
+            record,
+            episode_id=str(record.native_id),
+            instruction=_heard(said, turn),
             split="validation" if _split(record.file) == "dev" else "train",
             app=category.decode("utf-8", "replace").strip() or None if category else None,
-        )  # fmt: skip
+        )
         if turn:
             builder.gap("turn_continues_dialogue")
         pictures = {int(match[1]) for name in raw.listing(folder) if (match := _FRAME.fullmatch(name))}
         named = {int(key): value for key, value in actions.items() if key.isdecimal() and len(key) < 7}
-        found = [(f"unknown_field:{key[:60]}", "expected the number of a frame", {key: actions[key]})
-                 for key in actions if not (key.isdecimal() and len(key) < 7)]  # fmt: skip
+        found = [
+            (f"unknown_field:{key[:60]}", "expected the number of a frame", {key: actions[key]})
+            for key in actions
+            if not (key.isdecimal() and len(key) < 7)
+        ]
         frames = sorted(pictures | set(named))
         for frame in frames:
             screen = _screen(raw, folder, frame)
@@ -237,8 +243,15 @@ def _add(builder: EpisodeBuilder, native: Any, frame: int, screen: Screen) -> No
     except ItemError as error:
         builder.reject(error.reason, native=native, native_index=frame, word=error.word, detail=error.detail)
         return
-    builder.add(action, native=native, native_index=frame, word=word, screen=screen, rules=rules,
-                target_box=smallest_box(screen.elements, action))  # fmt: skip
+    builder.add(
+        action,
+        native=native,
+        native_index=frame,
+        word=word,
+        screen=screen,
+        rules=rules,
+        target_box=smallest_box(screen.elements, action),
+    )
 
 
 def _action(word: str, arguments: list[str], screen: Screen) -> tuple[Action, list[str]]:

@@ -124,10 +124,14 @@ class Mind2webAdapter(Adapter):
                 raise RecordError("empty_text", name, items=len(actions))
         site = episode.get("website")
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=episode["annotation_id"], instruction=episode["confirmed_task"],
-            platform="web", split="test" if "test" in record.file.lower() else "train",
+            self.descriptor,
+            record,
+            episode_id=episode["annotation_id"],
+            instruction=episode["confirmed_task"],
+            platform="web",
+            split="test" if "test" in record.file.lower() else "train",
             app=site if isinstance(site, str) and site else None,
-        )  # fmt: skip
+        )
         found = unknown_fields(episode, _KNOWN)
         reprs = episode.get("action_reprs")
         complete = False
@@ -143,10 +147,16 @@ class Mind2webAdapter(Adapter):
 def _map_action(builder: EpisodeBuilder, action: Any, place: int, said: Any, episode: str, raw: Raw) -> bool:
     """Add or reject one action; whether it was mapped."""
     word = "other operations"
-    native = {"action_repr": said} if not isinstance(action, dict) else {
-        "action_uid": action.get("action_uid"), "operation": action.get("operation"),
-        "pos_candidates": action.get("pos_candidates"), "action_repr": said,
-    }  # fmt: skip
+    native = (
+        {"action_repr": said}
+        if not isinstance(action, dict)
+        else {
+            "action_uid": action.get("action_uid"),
+            "operation": action.get("operation"),
+            "pos_candidates": action.get("pos_candidates"),
+            "action_repr": said,
+        }
+    )
     try:
         word = operation_of(action)
         frame = page_size(action, word)
@@ -157,9 +167,15 @@ def _map_action(builder: EpisodeBuilder, action: Any, place: int, said: Any, epi
         builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
         return False
     builder.add(
-        made, native=native, native_index=place, word=word, screen=screen, target_box=box,
-        status="lossy" if word == "SELECT" else "kept", rules=["centre_of_target", "full_page_frame"] if box else [],
-    )  # fmt: skip
+        made,
+        native=native,
+        native_index=place,
+        word=word,
+        screen=screen,
+        target_box=box,
+        status="lossy" if word == "SELECT" else "kept",
+        rules=["centre_of_target", "full_page_frame"] if box else [],
+    )
     return True
 
 

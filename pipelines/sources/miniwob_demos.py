@@ -140,9 +140,14 @@ class MiniwobDemosAdapter(Adapter):
         task = _task(record.file, demo)
         frame = _frame(record.file, task)
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=str(record.native_id), instruction=utterance, platform="web", app=task,
+            self.descriptor,
+            record,
+            episode_id=str(record.native_id),
+            instruction=utterance,
+            platform="web",
+            app=task,
             outcome="success" if reward == 1 else "failure",
-        )  # fmt: skip
+        )
         for number, gesture in enumerate(gestures):
             _add(builder, gesture, number, states, frame)
         if reward == 1:
@@ -198,6 +203,12 @@ def _add(builder: EpisodeBuilder, gesture: Gesture, number: int, states: list[An
         return
     screen = _screen(states[gesture.events[0].state], frame)
     builder.add(
-        made, native=native, native_index=number, word=gesture.word, screen=screen, rules=gesture.rules,
-        status="lossy" if gesture.word == "scroll" else "kept", target_box=smallest_box(screen.elements, made),
-    )  # fmt: skip
+        made,
+        native=native,
+        native_index=number,
+        word=gesture.word,
+        screen=screen,
+        rules=gesture.rules,
+        status="lossy" if gesture.word == "scroll" else "kept",
+        target_box=smallest_box(screen.elements, made),
+    )

@@ -47,8 +47,17 @@ from schemas.actions import Action, Click, LongPress, Scroll, Type
 from schemas.coordinates import OffScreen, centre_in_units, point_to_unit
 
 TEST_APPS = ("Qunar", "duapp", "cloudweather", "pdfreader", "QQmail", "baicizhan", "zhuishushenqi", "QQmusic")
-GRAPH_FILES = frozenset({"all_action_id.json", "data_all2unique.json", "data_unique2all.json", "all_page_id.json",
-                         "all_unique_page.json", "all_triple.json", "all_page_actions.json"})  # fmt: skip
+GRAPH_FILES = frozenset(
+    {
+        "all_action_id.json",
+        "data_all2unique.json",
+        "data_unique2all.json",
+        "all_page_id.json",
+        "all_unique_page.json",
+        "all_triple.json",
+        "all_page_actions.json",
+    }
+)
 WORDS = ("click", "input", "press", "scroll", "zoom", "pinch")
 _KNOWN = frozenset({"round", "name", "unique_name", "valid", "start_APP", "history_actions", "action_space", "path"})
 _CALL = re.compile(r"\s*([A-Za-z]+)\((.*)\)\s*", re.DOTALL)
@@ -130,9 +139,14 @@ class Mobile3mAdapter(Adapter):
         path = PurePosixPath(record.file)
         graph = path.parent.parent.name
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=str(record.native_id), instruction="", language="zh",
-            app=graph.partition("_graph")[0] or None, split="test" if graph.startswith(TEST_APPS) else "train",
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            episode_id=str(record.native_id),
+            instruction="",
+            language="zh",
+            app=graph.partition("_graph")[0] or None,
+            split="test" if graph.startswith(TEST_APPS) else "train",
+        )
         found = unknown_fields(row, _KNOWN)
         before, _, number = path.stem.rpartition("_")
         if not before:
@@ -154,8 +168,9 @@ class Mobile3mAdapter(Adapter):
             counted = error.word if isinstance(error, ItemError) else word
             builder.reject(error.reason, native=native, native_index=0, word=counted, detail=error.detail)
             return notices(builder.finish(), found)
-        builder.add(actions, native=native, native_index=0, word=word, screen=screen, target_box=box,
-                    rules=["no_goal", *rules])  # fmt: skip
+        builder.add(
+            actions, native=native, native_index=0, word=word, screen=screen, target_box=box, rules=["no_goal", *rules]
+        )
         builder.terminal(None, _screen(raw, path, path.stem)[0], ["no_goal"])
         return notices(builder.finish(), found)
 
@@ -243,8 +258,11 @@ def _bounds(element: str, size: tuple[int, int], tree: list[View], word: str) ->
     told = re.search(r'bounds="([^"]*)"', head)
     bounds, rules = (bounds_of(told[1]) if told else None), []
     if bounds is None:
-        asked = {name: found[1].strip() for name, attribute in _ATTRIBUTES.items()
-                 if (found := re.search(rf'(?:^|\s){attribute}\s*=\s*"([^"]+)"', head))}  # fmt: skip
+        asked = {
+            name: found[1].strip()
+            for name, attribute in _ATTRIBUTES.items()
+            if (found := re.search(rf'(?:^|\s){attribute}\s*=\s*"([^"]+)"', head))
+        }
         if text := body.rpartition("<")[0].strip():
             asked["text"] = text
         if not set(asked) - {"kind"}:

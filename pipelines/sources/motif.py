@@ -47,9 +47,30 @@ from schemas.coordinates import OffScreen, centre_in_units, contains, point_to_u
 SIDE = ("metadata.json", "trace_info.json")
 ROOTS = ("", "raw_data/")
 WORDS = ("click", "swipe", "type")
-_KNOWN = frozenset({"trace_id", "goal", "instr", "app", "screen_w", "screen_h", "vh_w", "vh_h", "scale_x", "scale_y",
-                    "actions", "verb_str", "obj_desc_str", "input_str", "ui_types", "screen_bboxes", "view_bboxes",
-                    "images", "raw_gestures", "ui_target_idxs"})  # fmt: skip
+_KNOWN = frozenset(
+    {
+        "trace_id",
+        "goal",
+        "instr",
+        "app",
+        "screen_w",
+        "screen_h",
+        "vh_w",
+        "vh_h",
+        "scale_x",
+        "scale_y",
+        "actions",
+        "verb_str",
+        "obj_desc_str",
+        "input_str",
+        "ui_types",
+        "screen_bboxes",
+        "view_bboxes",
+        "images",
+        "raw_gestures",
+        "ui_target_idxs",
+    }
+)
 Box = tuple[float, float, float, float]
 
 DESCRIPTOR = Descriptor(
@@ -130,17 +151,26 @@ class MotifAdapter(Adapter):
         size = (row.get("screen_w"), row.get("screen_h"))
         if not all(type(side) is int and side > 0 for side in size):
             raise RecordError("bad_frame", f"screen_w, screen_h: expected two positive ints, found {size!r}", count)
-        for name, wanted in (("images", (count + 1,)), ("raw_gestures", (count, count + 1)),
-                             ("screen_bboxes", (count,)), ("input_str", (count,)), ("instr", (count,))):  # fmt: skip
+        for name, wanted in (
+            ("images", (count + 1,)),
+            ("raw_gestures", (count, count + 1)),
+            ("screen_bboxes", (count,)),
+            ("input_str", (count,)),
+            ("instr", (count,)),
+        ):
             listed = row.get(name)
             if not isinstance(listed, list) or len(listed) not in wanted:
                 raise RecordError("bad_value", f"{name}: expected a list of {wanted[-1]} for {count} actions", count)
         said, found = _told(raw, app, record.native_id, count)
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id, instruction=goal, app=app,
+            self.descriptor,
+            record,
+            episode_id=record.native_id,
+            instruction=goal,
+            app=app,
             split=_split(self.side_files(raw), raw, record.native_id),
             outcome="infeasible" if said is not None else None,
-        )  # fmt: skip
+        )
         trace = _Trace(builder, raw, row, app, record.native_id, (size[0], size[1]))  # type: ignore[arg-type]
         for place in range(count):
             trace.step(place)
@@ -176,10 +206,16 @@ class _Trace:
         told = row["instr"][place]
         self._before = actions[-1] if word != "type" else self._before
         self._builder.add(
-            actions, native=native, native_index=place, word=word, screen=screen, rules=rules, target_box=box,
+            actions,
+            native=native,
+            native_index=place,
+            word=word,
+            screen=screen,
+            rules=rules,
+            target_box=box,
             status="lossy" if word == "type" else "kept",
             step_instruction=told if isinstance(told, str) and told.strip() and is_text(told) else None,
-        )  # fmt: skip
+        )
 
     def end(self, why: str | None) -> None:
         """The last screen; it is unknown where its picture repeats the one before."""

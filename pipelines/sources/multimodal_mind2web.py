@@ -43,9 +43,20 @@ HELD_BYTES = 256 << 20
 _SHARD = re.compile(r"(?P<split>.+?)-\d+-of-\d+.*\.parquet")
 _UNREAD = ("raw_html", "cleaned_html")
 _READ = (
-    "action_uid", "operation", "pos_candidates", "neg_candidates", "website", "domain", "subdomain", "annotation_id",
-    "confirmed_task", "screenshot", "action_reprs", "target_action_index", "target_action_reprs",
-)  # fmt: skip
+    "action_uid",
+    "operation",
+    "pos_candidates",
+    "neg_candidates",
+    "website",
+    "domain",
+    "subdomain",
+    "annotation_id",
+    "confirmed_task",
+    "screenshot",
+    "action_reprs",
+    "target_action_index",
+    "target_action_reprs",
+)
 _OTHER = "other operations"
 
 DESCRIPTOR = Descriptor(
@@ -146,10 +157,14 @@ class MultimodalMind2webAdapter(Adapter):
         site = first.get("website")
         folder = record.file.rpartition("/")[2]
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=first["annotation_id"], instruction=first["confirmed_task"],
-            platform="web", split="train" if folder.startswith("train") else "test",
+            self.descriptor,
+            record,
+            episode_id=first["annotation_id"],
+            instruction=first["confirmed_task"],
+            platform="web",
+            split="train" if folder.startswith("train") else "test",
             app=site if isinstance(site, str) and site else None,
-        )  # fmt: skip
+        )
         due = 0
         for place in sorted(range(len(rows)), key=lambda place: _order(rows[place])):
             index = _index(rows[place])
@@ -227,9 +242,11 @@ def _map_row(builder: EpisodeBuilder, row: dict[str, Any], picture: bytes | None
     """Add or reject one action."""
     word = _OTHER
     native = {
-        "action_uid": row.get("action_uid"), "operation": row.get("operation"),
-        "pos_candidates": row.get("pos_candidates"), "action_repr": row.get("target_action_reprs"),
-    }  # fmt: skip
+        "action_uid": row.get("action_uid"),
+        "operation": row.get("operation"),
+        "pos_candidates": row.get("pos_candidates"),
+        "action_repr": row.get("target_action_reprs"),
+    }
     try:
         if index is None:
             raise ItemError("bad_value", f"target_action_index: {row.get('target_action_index')!r:.60}")
@@ -253,9 +270,15 @@ def _map_row(builder: EpisodeBuilder, row: dict[str, Any], picture: bytes | None
         builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
         return
     builder.add(
-        made, native=native, native_index=index, word=word, screen=screen, target_box=box,
-        status="lossy" if word == "SELECT" else "kept", rules=["centre_of_target", *rules] if box else rules,
-    )  # fmt: skip
+        made,
+        native=native,
+        native_index=index,
+        word=word,
+        screen=screen,
+        target_box=box,
+        status="lossy" if word == "SELECT" else "kept",
+        rules=["centre_of_target", *rules] if box else rules,
+    )
 
 
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:

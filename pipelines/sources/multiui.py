@@ -37,9 +37,13 @@ from pipelines.readers import field_id, json_list
 _KNOWN = frozenset({"id", "image", "conversations"})
 BOXED = ("element_ground_bbox", "action_ground_bbox")
 TOLD = {
-    "meta_generate": "perception", "embed_caption": "perception", "long_text_OCR": "perception",
-    "title_identification": "perception", "webqa": "vqa", "embed_qa": "vqa",
-}  # fmt: skip
+    "meta_generate": "perception",
+    "embed_caption": "perception",
+    "long_text_OCR": "perception",
+    "title_identification": "perception",
+    "webqa": "vqa",
+    "embed_qa": "vqa",
+}
 MARKED = ("element_ground", "action_ground", "action_prediction")
 _BOX = re.compile(r"\[\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*,\s*(-?[\d.]+)\s*\]")
 _QUOTED = re.compile(r"[\"“](?P<what>[^\"”\n]{1,300})[\"”]")
@@ -119,14 +123,22 @@ def _map(builder: SampleBuilder, identifier: str, pairs: list[tuple[str, str]], 
         return
     what = _wanted(asked, task)
     if none:
-        builder.sample("grounding", grounding_text(what), REFUSAL, screen, native_index=0, word=task,
-                       rules=["none_of_above_refuses"])  # fmt: skip
+        builder.sample(
+            "grounding",
+            grounding_text(what),
+            REFUSAL,
+            screen,
+            native_index=0,
+            word=task,
+            rules=["none_of_above_refuses"],
+        )
         return
     box = _BOX.search(answer)
     if box is None:
         raise ItemError("bad_value", f"expected a box, found {answer[:60]!r}", task)
-    builder.grounding(what, unit_box([float(side) for side in box.groups()], (1.0, 1.0), task), screen,
-                      native_index=0, word=task)  # fmt: skip
+    builder.grounding(
+        what, unit_box([float(side) for side in box.groups()], (1.0, 1.0), task), screen, native_index=0, word=task
+    )
 
 
 def _task(identifier: str) -> tuple[str, bool]:

@@ -58,10 +58,7 @@ DESCRIPTOR = Descriptor(
         "no coordinates and no pictures: clicks and hovers can't be mapped",
         "objectives are written by a model after the fact",
     ),
-    loss=(
-        *LOSSES,
-        Loss("the accessibility tree", "-", "lossy", "stays in the raw file"),
-    ),
+    loss=(*LOSSES, Loss("the accessibility tree", "-", "lossy", "stays in the raw file")),
     download=Download("stanfordnlp/nnetnav-live", files=("*.jsonl",)),
 )
 
@@ -108,9 +105,13 @@ class NnetnavAdapter(Adapter):
         if not objective[-1].strip():
             raise RecordError("empty_text", "OBJECTIVE", len(rows))
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id, instruction=objective[-1].strip(), platform="web",
+            self.descriptor,
+            record,
+            episode_id=record.native_id,
+            instruction=objective[-1].strip(),
+            platform="web",
             split="test" if "test" in record.file.rpartition("/")[2].lower() else "train",
-        )  # fmt: skip
+        )
         found: list[tuple[str, str, Any]] = []
         for place, (row, chat) in enumerate(zip(rows, chats, strict=True)):
             found += unknown_fields(row, _KNOWN)
@@ -121,9 +122,15 @@ class NnetnavAdapter(Adapter):
                 builder.reject(error.reason, native=said, native_index=place, word=error.word, detail=error.detail)
                 continue
             builder.add(
-                made, native=said, native_index=place, word=word, screen=None, thought=thought or None,
-                status="lossy" if word == "type" else "kept", rules=["focus_unknown"] if word == "type" else [],
-            )  # fmt: skip
+                made,
+                native=said,
+                native_index=place,
+                word=word,
+                screen=None,
+                thought=thought or None,
+                status="lossy" if word == "type" else "kept",
+                rules=["focus_unknown"] if word == "type" else [],
+            )
         return notices(builder.finish(), found)
 
 

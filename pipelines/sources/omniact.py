@@ -70,17 +70,8 @@ DESCRIPTOR = Descriptor(
     ),
     download=Download(
         "Writer/omniact",
-        files=(
-            "train.json",
-            "val.json",
-            "test.json",
-        ),
-        unpack=(
-            ("data.zip", "."),
-            ("ocr.zip", "."),
-            ("detact_icon.zip", "."),
-            ("detact_color.zip", "."),
-        ),
+        files=("train.json", "val.json", "test.json"),
+        unpack=(("data.zip", "."), ("ocr.zip", "."), ("detact_icon.zip", "."), ("detact_color.zip", ".")),
     ),
 )
 
@@ -129,9 +120,13 @@ class OmniactAdapter(Adapter):
         except RecordError as error:
             raise RecordError(error.reason, error.detail, items) from error
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=str(record.native_id), instruction=instruction,
-            split=SPLITS[record.file], platform="web" if "web" in image.split("/") else "desktop",
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            episode_id=str(record.native_id),
+            instruction=instruction,
+            split=SPLITS[record.file],
+            platform="web" if "web" in image.split("/") else "desktop",
+        )
         assert screen.width_px and screen.height_px  # `Screen.load` raises bad_frame otherwise
         for place, gesture in enumerate(gestures(calls, (screen.width_px, screen.height_px), _CENTRE)):
             _add(builder, gesture, place, screen)
@@ -147,10 +142,15 @@ def _add(builder: EpisodeBuilder, gesture: Gesture, place: int, screen: Screen) 
         builder.reject(error.reason, native=native, native_index=place, word=gesture.word, detail=error.detail)
         return
     builder.add(
-        list(gesture.actions), native=native, native_index=place, word=gesture.word, screen=screen,
-        status="lossy" if gesture.lossy else "kept", rules=[*gesture.rules, *(["shared_screenshot"] if place else [])],
+        list(gesture.actions),
+        native=native,
+        native_index=place,
+        word=gesture.word,
+        screen=screen,
+        status="lossy" if gesture.lossy else "kept",
+        rules=[*gesture.rules, *(["shared_screenshot"] if place else [])],
         target_box=smallest_box(screen.elements, gesture.actions[0]),
-    )  # fmt: skip
+    )
 
 
 def _pointed(gesture: Gesture) -> bool:

@@ -36,18 +36,40 @@ from pipelines.readers import count_of, json_list
 MAX_SHARE = 0.8
 """Share of the screen from which a box is no element (as GUI-Actor's reader of these files has it)."""
 FOLDERS = {
-    "linux": ("linux_images",), "macos": ("macos_images",), "windows": ("windows_images", "windows_image"),
-    "aw_mobile": ("mobile_images",), "amex_raw": ("amex_images",), "uibert_raw": ("UIBert",),
-    "ricosca": ("combined", "rico_imgs"), "widget_captioning": ("combined", "rico_imgs"),
-    "fineweb": ("fineweb_3m",), "seeclick_web": ("seeclick_web_image", "seeclick_web_imgs"),
-}  # fmt: skip
+    "linux": ("linux_images",),
+    "macos": ("macos_images",),
+    "windows": ("windows_images", "windows_image"),
+    "aw_mobile": ("mobile_images",),
+    "amex_raw": ("amex_images",),
+    "uibert_raw": ("UIBert",),
+    "ricosca": ("combined", "rico_imgs"),
+    "widget_captioning": ("combined", "rico_imgs"),
+    "fineweb": ("fineweb_3m",),
+    "seeclick_web": ("seeclick_web_image", "seeclick_web_imgs"),
+}
 """Beginning of a file's name → folders that its archive may have been unpacked to."""
 ROLES = frozenset(
     {
-        "button", "link", "image", "text", "panel", "filler", "label", "icon", "unknown", "group", "pane", "window",
-        "menu", "separator", "statictext", "axgroup", "axbutton", "axstatictext",
+        "button",
+        "link",
+        "image",
+        "text",
+        "panel",
+        "filler",
+        "label",
+        "icon",
+        "unknown",
+        "group",
+        "pane",
+        "window",
+        "menu",
+        "separator",
+        "statictext",
+        "axgroup",
+        "axbutton",
+        "axstatictext",
     }
-)  # fmt: skip
+)
 _ROW = frozenset({"img_filename", "elements"})
 _ELEMENT = frozenset({"instruction", "bbox", "data_type"})
 

@@ -56,7 +56,7 @@ from schemas.actions import (
     Scroll,
     Type,
     Wait,
-)  # fmt: skip
+)
 from schemas.coordinates import OffScreen, point_to_unit
 from schemas.ids import digest
 
@@ -76,8 +76,11 @@ _LEAD = re.compile(r"^\s*(?:Low-level )?thought:", re.IGNORECASE)
 _MARK = re.compile(r"(?:^|\n)[ \t]*actions?:\s*$", re.IGNORECASE)
 _MAX_BRACES = 50
 _BARE: dict[str, Action] = {
-    "navigate_home": PressHome(), "navigate_back": PressBack(), "keyboard_enter": PressEnter(), "wait": Wait(),
-}  # fmt: skip
+    "navigate_home": PressHome(),
+    "navigate_back": PressBack(),
+    "keyboard_enter": PressEnter(),
+    "wait": Wait(),
+}
 _WORDS = ("click", "long_press", "type", "scroll", "open_app", "answer", "status", *_BARE)
 _ENDS = {"successful": "success", "complete": "success", "infeasible": "failure"}
 _OTHER = "other actions"
@@ -157,10 +160,14 @@ class OsGenesisMobileAdapter(Adapter):
         status = native.get("goal_status") if native.get("action_type") == "status" else None
         outcome = _ENDS.get(status) if isinstance(status, str) else None
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=digest({"file": record.file, **row}), instruction=asked[1].strip(),
-            platform="mobile", split="test" if "test" in record.file.rpartition("/")[2].lower() else "train",
+            self.descriptor,
+            record,
+            episode_id=digest({"file": record.file, **row}),
+            instruction=asked[1].strip(),
+            platform="mobile",
+            split="test" if "test" in record.file.rpartition("/")[2].lower() else "train",
             outcome=outcome,
-        )  # fmt: skip
+        )
         found = [*unknown_fields(row, _KNOWN), *unknown_fields(native, _ARGUMENTS)]
         history = _HISTORY.search(prompt, asked.end(1))
         if history is not None and tells_steps(history[1]):
@@ -171,9 +178,15 @@ class OsGenesisMobileAdapter(Adapter):
             builder.reject(error.reason, native=said, native_index=0, word=error.word, detail=error.detail)
         else:
             builder.add(
-                made, native=native, native_index=0, word=word, screen=screen, thought=thought or None,
-                status="lossy" if outcome == "failure" else "kept", step_instruction=(asked[2] or "").strip() or None,
-            )  # fmt: skip
+                made,
+                native=native,
+                native_index=0,
+                word=word,
+                screen=screen,
+                thought=thought or None,
+                status="lossy" if outcome == "failure" else "kept",
+                step_instruction=(asked[2] or "").strip() or None,
+            )
         return notices(builder.finish(), found)
 
 

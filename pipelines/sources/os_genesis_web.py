@@ -64,10 +64,7 @@ DESCRIPTOR = Descriptor(
         "tasks, thoughts and actions are written by a model",
         "the tasks run on the sites that WebArena evaluates on",
     ),
-    loss=(
-        *LOSSES,
-        Loss("the accessibility tree", "-", "lossy", "stays in the raw file"),
-    ),
+    loss=(*LOSSES, Loss("the accessibility tree", "-", "lossy", "stays in the raw file")),
     download=Download("OS-Copilot/OS-Genesis-web-data"),
 )
 
@@ -112,9 +109,13 @@ class OsGenesisWebAdapter(Adapter):
         if not asked:
             raise RecordError("empty_text", "Instruction", len(rows))
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=digest({"file": record.file, "rows": rows}), instruction=asked,
-            platform="web", split="test" if "test" in record.file.rpartition("/")[2].lower() else "train",
-        )  # fmt: skip
+            self.descriptor,
+            record,
+            episode_id=digest({"file": record.file, "rows": rows}),
+            instruction=asked,
+            platform="web",
+            split="test" if "test" in record.file.rpartition("/")[2].lower() else "train",
+        )
         found: list[tuple[str, str, Any]] = []
         for place, row in enumerate(rows):
             found += unknown_fields(row, _KNOWN)
@@ -125,10 +126,15 @@ class OsGenesisWebAdapter(Adapter):
                 builder.reject(error.reason, native=said, native_index=place, word=error.word, detail=error.detail)
                 continue
             builder.add(
-                made, native=said, native_index=place, word=word, screen=_screen(raw, row["image"], len(rows)),
-                thought=thought or None, status="lossy" if word == "type" else "kept",
+                made,
+                native=said,
+                native_index=place,
+                word=word,
+                screen=_screen(raw, row["image"], len(rows)),
+                thought=thought or None,
+                status="lossy" if word == "type" else "kept",
                 rules=["focus_unknown"] if word == "type" else [],
-            )  # fmt: skip
+            )
         return notices(builder.finish(), found)
 
 

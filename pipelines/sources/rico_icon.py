@@ -145,8 +145,15 @@ def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, scree
         raise ItemError("bad_value" if asked else "empty_text", "the request is no text", OTHER)
     said = pointed_at(asked)
     rules = [f"verb left out of: {asked}"] if said else []
-    builder.sample("grounding", grounding_text(said or asked), point_answer(*_point(answer)), screen,
-                   native_index=index, word=WORD, rules=rules)  # fmt: skip
+    builder.sample(
+        "grounding",
+        grounding_text(said or asked),
+        point_answer(*_point(answer)),
+        screen,
+        native_index=index,
+        word=WORD,
+        rules=rules,
+    )
 
 
 def _point(answer: str) -> tuple[int, int]:

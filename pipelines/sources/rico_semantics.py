@@ -104,8 +104,9 @@ class RicoSemanticsAdapter(Adapter):
             {"box": box, "role": "icon", "text": "", "name": meaning or shape} for _, shape, meaning, box in found
         ]
         screen = Screen.load(rico.picture(raw, identifier), elements, normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id),
-                                split=rico.file_split(record.file))  # fmt: skip
+        builder = SampleBuilder(
+            self.descriptor, record, record_id=str(record.native_id), split=rico.file_split(record.file)
+        )
         for index, element, problem in failed:
             builder.reject(problem.reason, native=element, native_index=index, word=problem.word, detail=str(problem))
         labels = Counter((shape, meaning) for _, shape, meaning, _ in found)
@@ -114,8 +115,9 @@ class RicoSemanticsAdapter(Adapter):
             builder.region(said, box, screen, native_index=index, word=WORD)
             if labels[shape, meaning] == 1 and not failed:  # an unread element might bear the same label
                 named = f"the {meaning} icon ({shape})" if meaning else f"the {shape} icon"
-                builder.grounding(named, box, screen, native_index=index, word=WORD, k=1, count=False,
-                                  rules=["unique_label"])  # fmt: skip
+                builder.grounding(
+                    named, box, screen, native_index=index, word=WORD, k=1, count=False, rules=["unique_label"]
+                )
         return notices(builder.finish(), new)
 
 

@@ -64,10 +64,21 @@ _REF = re.compile(r"<ref>(.*?)</ref>", re.DOTALL)
 _TAG = re.compile(r"</?(?:action|operation|think|ref|box|point)>")
 _PLACE = re.compile(r"<(box|point)>(.*?)</\1>", re.DOTALL)
 _PLATFORMS = {
-    "windows": "desktop", "win": "desktop", "mac": "desktop", "macos": "desktop", "ubuntu": "desktop",
-    "linux": "desktop", "desktop": "desktop", "android": "mobile", "iphone": "mobile", "ios": "mobile",
-    "ipad": "mobile", "mobile": "mobile", "web": "web", "browser": "web",
-}  # fmt: skip
+    "windows": "desktop",
+    "win": "desktop",
+    "mac": "desktop",
+    "macos": "desktop",
+    "ubuntu": "desktop",
+    "linux": "desktop",
+    "desktop": "desktop",
+    "android": "mobile",
+    "iphone": "mobile",
+    "ios": "mobile",
+    "ipad": "mobile",
+    "mobile": "mobile",
+    "web": "web",
+    "browser": "web",
+}
 
 DESCRIPTOR = Descriptor(
     id="scalecua",
@@ -94,13 +105,7 @@ DESCRIPTOR = Descriptor(
         Loss("point", "grounding sample", "kept", "without a <ref>: unknown_schema"),
         Loss("answer in words", "vqa sample", "kept", "an empty one: empty_text"),
     ),
-    download=Download(
-        "OpenGVLab/ScaleCUA-Data",
-        files=(
-            "*.jsonl",
-            "meta.json",
-        ),
-    ),
+    download=Download("OpenGVLab/ScaleCUA-Data", files=("*.jsonl", "meta.json")),
 )
 
 
@@ -151,9 +156,12 @@ class ScalecuaAdapter(Adapter):
         found = [notice for step in steps for notice in unknown_fields(step.row, _KNOWN)]
         if len(steps) == 1 and not steps[0].action:
             builder = SampleBuilder(
-                self.descriptor, record, record_id=digest({"file": record.file, **steps[0].row}), platform=platform,
+                self.descriptor,
+                record,
+                record_id=digest({"file": record.file, **steps[0].row}),
+                platform=platform,
                 split=_split(record.file),
-            )  # fmt: skip
+            )
             try:
                 _sample(builder, steps[0], screens[0])
             except ItemError as error:
@@ -164,10 +172,14 @@ class ScalecuaAdapter(Adapter):
     def _episode(self, record: Record, steps: list[_Row], screens: list[Screen], platform: str) -> Mapped:
         made = [read_step(step.action, step.operation) for step in steps]
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=digest({"file": record.file, "rows": [step.row for step in steps]}),
-            instruction=steps[0].task, platform=platform, split=_split(record.file),
+            self.descriptor,
+            record,
+            episode_id=digest({"file": record.file, "rows": [step.row for step in steps]}),
+            instruction=steps[0].task,
+            platform=platform,
+            split=_split(record.file),
             outcome=next((one.outcome for one in made if isinstance(one, Made) and one.outcome), None),
-        )  # fmt: skip
+        )
         due, ended = 0, False
         for place, (step, one, screen) in enumerate(zip(steps, made, screens, strict=True)):
             if step.done > due:
@@ -178,10 +190,16 @@ class ScalecuaAdapter(Adapter):
                 builder.reject(one.reason, native=step.said, native_index=place, word=one.word, detail=one.detail)
             else:
                 builder.add(
-                    list(one.actions), native=step.said, native_index=place, word=one.word, screen=screen,
-                    status="lossy" if one.lossy else "kept", rules=one.rules, thought=step.thought,
+                    list(one.actions),
+                    native=step.said,
+                    native_index=place,
+                    word=one.word,
+                    screen=screen,
+                    status="lossy" if one.lossy else "kept",
+                    rules=one.rules,
+                    thought=step.thought,
                     step_instruction=step.operation or None,
-                )  # fmt: skip
+                )
                 ended = one.outcome is not None
             due = max(due, step.done + 1)
         return builder.finish()
@@ -215,10 +233,14 @@ class _Row:
         if not instruction:
             raise RecordError("empty_text", "no task", items)
         return cls(
-            row, instruction, max((int(n) for n in _STEP.findall(task[2])), default=0) if task else 0, said,
-            actions[0].strip() if actions else "", operation[1].strip() if operation else "",
+            row,
+            instruction,
+            max((int(n) for n in _STEP.findall(task[2])), default=0) if task else 0,
+            said,
+            actions[0].strip() if actions else "",
+            operation[1].strip() if operation else "",
             (thought[1].strip() or None) if thought else None,
-        )  # fmt: skip
+        )
 
 
 def _place(row: Any) -> tuple[str, int] | None:

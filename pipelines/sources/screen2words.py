@@ -110,8 +110,15 @@ class Screen2wordsAdapter(Adapter):
             if not text:
                 builder.reject("empty_text", native=text, native_index=index, word=BAD)
         if said:
-            builder.sample("perception", QUESTION, said[0], screen, native_index=summaries.index(said[0]), word=WORD,
-                           rules=["first_summary", *(f"or: {text}" for text in said[1:])])  # fmt: skip
+            builder.sample(
+                "perception",
+                QUESTION,
+                said[0],
+                screen,
+                native_index=summaries.index(said[0]),
+                word=WORD,
+                rules=["first_summary", *(f"or: {text}" for text in said[1:])],
+            )
             builder.count(OTHER, len(said) - 1)
         return builder.finish()
 

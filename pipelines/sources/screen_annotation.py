@@ -39,10 +39,34 @@ from schemas.coordinates import contains
 
 COLUMNS = ("screen_id", "screen_annotation")
 CLASSES = (
-    "PICTOGRAM", "TEXT_INPUT", "TEXT", "LIST_ITEM", "BUTTON", "IMAGE", "LABEL", "TOOLBAR", "NAVIGATION_BAR",
-    "CHECKBOX", "RADIO_BUTTON", "SWITCH", "PAGER_INDICATOR", "KEYBOARD", "MAP", "ADVERTISEMENT", "VIDEO", "SLIDER",
-    "PROGRESS_BAR", "SPINNER", "DATE_PICKER", "RATING_BAR", "WEB_VIEW", "CARD", "MODAL", "DRAWER", "TABLE",
-)  # fmt: skip
+    "PICTOGRAM",
+    "TEXT_INPUT",
+    "TEXT",
+    "LIST_ITEM",
+    "BUTTON",
+    "IMAGE",
+    "LABEL",
+    "TOOLBAR",
+    "NAVIGATION_BAR",
+    "CHECKBOX",
+    "RADIO_BUTTON",
+    "SWITCH",
+    "PAGER_INDICATOR",
+    "KEYBOARD",
+    "MAP",
+    "ADVERTISEMENT",
+    "VIDEO",
+    "SLIDER",
+    "PROGRESS_BAR",
+    "SPINNER",
+    "DATE_PICKER",
+    "RATING_BAR",
+    "WEB_VIEW",
+    "CARD",
+    "MODAL",
+    "DRAWER",
+    "TABLE",
+)
 """The 14 classes seen, and classes that may turn up: a word in capitals that isn't listed would be taken for text."""
 _CLASS = rf"(?:{'|'.join(CLASSES)})"
 _ELEMENT = re.compile(
@@ -196,8 +220,14 @@ class ScreenAnnotationAdapter(Adapter):
         listed = _emit(builder, nodes, sound, screen)
         if rest.strip(")"):
             missing = max(len(_START.findall(rest)), 1)
-            builder.reject("bad_value", native=rest, native_index=len(nodes), word="element/unread", items=missing,
-                           detail="expected CLASS text and four integers, or a parenthesis too many")  # fmt: skip
+            builder.reject(
+                "bad_value",
+                native=rest,
+                native_index=len(nodes),
+                word="element/unread",
+                items=missing,
+                detail="expected CLASS text and four integers, or a parenthesis too many",
+            )
         builder.count("element/listed", listed)
         return builder.finish()
 
@@ -241,8 +271,16 @@ def _emit(builder: SampleBuilder, nodes: list[Node], sound: list[Node], screen: 
             continue
         box = [float(side) for side in node.box]
         if _innermost(node, sound) and (node.text or node.kind != "TEXT"):
-            builder.sample("perception", point_text(*node.centre), node.line, screen, native_index=index,
-                           word="element", target_boxes=[box], rules=["innermost_at_its_centre"])  # fmt: skip
+            builder.sample(
+                "perception",
+                point_text(*node.centre),
+                node.line,
+                screen,
+                native_index=index,
+                word="element",
+                target_boxes=[box],
+                rules=["innermost_at_its_centre"],
+            )
         else:
             listed += 1
         if node.kind in ("TEXT", "BUTTON") and node.text and names[node.text.casefold()] == 1:
@@ -259,9 +297,18 @@ def _emit(builder: SampleBuilder, nodes: list[Node], sound: list[Node], screen: 
                 rules=["unique_text", "centre_of_box"],
             )
     if sound:
-        builder.sample("perception", LIST_QUESTION, "\n".join(node.line for node in sound), screen, k=2, count=False,
-                       native_index=len(nodes), word="element", target_boxes=[[float(v) for v in n.box] for n in sound],
-                       rules=["native_order"])  # fmt: skip
+        builder.sample(
+            "perception",
+            LIST_QUESTION,
+            "\n".join(node.line for node in sound),
+            screen,
+            k=2,
+            count=False,
+            native_index=len(nodes),
+            word="element",
+            target_boxes=[[float(v) for v in n.box] for n in sound],
+            rules=["native_order"],
+        )
     return listed
 
 

@@ -92,8 +92,12 @@ class ScreenqaAdapter(Adapter):
         found = unknown_fields(row, _KNOWN)
         answer, boxes, boxed = _pick(raters, frame, found)
         screen = fitting_screen(rico.picture(raw, identifier), frame)
-        builder = SampleBuilder(self.descriptor, record, record_id=screenqa_rows.row_id(row) or digest(row),
-                                split=rico.file_split(record.file))  # fmt: skip
+        builder = SampleBuilder(
+            self.descriptor,
+            record,
+            record_id=screenqa_rows.row_id(row) or digest(row),
+            split=rico.file_split(record.file),
+        )
         builder.sample(
             "vqa",
             question,
@@ -107,11 +111,31 @@ class ScreenqaAdapter(Adapter):
         asked = grounding_text(f'the answer to "{question.strip().rstrip("?")}"')
         if boxes:
             centre = point_answer(*centre_in_units(boxes[0]))
-            builder.sample("grounding", asked, centre, screen, native_index=0, word=WORD, k=1, target_boxes=boxes,
-                           rules=["centre_of_first_box", "first_rater_with_elements"], count=False)  # fmt: skip
+            builder.sample(
+                "grounding",
+                asked,
+                centre,
+                screen,
+                native_index=0,
+                word=WORD,
+                k=1,
+                target_boxes=boxes,
+                rules=["centre_of_first_box", "first_rater_with_elements"],
+                count=False,
+            )
         elif not boxed:
-            builder.sample("grounding", asked, REFUSAL, screen, native_index=0, word=WORD, k=1, status="lossy",
-                           rules=["no_rater_boxed_anything"], count=False)  # fmt: skip
+            builder.sample(
+                "grounding",
+                asked,
+                REFUSAL,
+                screen,
+                native_index=0,
+                word=WORD,
+                k=1,
+                status="lossy",
+                rules=["no_rater_boxed_anything"],
+                count=False,
+            )
         return notices(builder.finish(), found)
 
 

@@ -130,10 +130,14 @@ class UgifAdapter(Adapter):
             raise RecordError(reason, f"instruction in {code}", len(steps))
         last = steps[-1].get("action") if steps and isinstance(steps[-1], Mapping) else None
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=str(record.native_id), instruction=goal.strip(), language=code,
+            self.descriptor,
+            record,
+            episode_id=str(record.native_id),
+            instruction=goal.strip(),
+            language=code,
             split=_split(record.file) or "train",
             outcome={"completion": "success", "error": "failure"}.get(str(last)),
-        )  # fmt: skip
+        )
         found = unknown_fields(task, _TASK)
         for place, step in enumerate(steps):
             found += unknown_fields(step, _STEP) if isinstance(step, Mapping) else []
@@ -159,8 +163,16 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: Any, place: int) -
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
-    builder.add(made, native=step, native_index=place, word=word, screen=screen, rules=rules, target_box=box,
-                status="lossy" if word in ("toggle", "error") else "kept")  # fmt: skip
+    builder.add(
+        made,
+        native=step,
+        native_index=place,
+        word=word,
+        screen=screen,
+        rules=rules,
+        target_box=box,
+        status="lossy" if word in ("toggle", "error") else "kept",
+    )
 
 
 def _screen(raw: Raw, file: str, step: Mapping[str, Any]) -> tuple[Screen, list[Mapping[str, str]]]:
@@ -212,8 +224,13 @@ def _made(
         return CallUser(text.strip()), None, []
     bounds, rules = step.get("bounds"), ["centre_of_box"]
     if bounds is None:
-        named = [node for node in nodes if isinstance(text, str) and text.strip() and text.strip() in (
-            node.get("text", "").strip(), node.get("content-desc", "").strip())]  # fmt: skip
+        named = [
+            node
+            for node in nodes
+            if isinstance(text, str)
+            and text.strip()
+            and text.strip() in (node.get("text", "").strip(), node.get("content-desc", "").strip())
+        ]
         if len(named) != 1:
             raise ItemError("no_coordinates", f"no bounds, and {len(named)} elements named {text!r:.60}", word)
         bounds, rules = named[0].get("bounds"), [*rules, "element_by_text"]

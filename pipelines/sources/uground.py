@@ -110,11 +110,19 @@ def _pair(builder: SampleBuilder, place: int, asked: str, said: str, screen: Scr
     if max(numbers) > GRID_MAX:
         raise ItemError("off_screen", f"{numbers}: expected 0..{GRID_MAX}", WORD)
     if len(numbers) == 4:
-        builder.grounding(what, [float(number) for number in numbers], screen, native_index=place, word=WORD,
-                          rules=["grid_of_999"])  # fmt: skip
+        builder.grounding(
+            what, [float(number) for number in numbers], screen, native_index=place, word=WORD, rules=["grid_of_999"]
+        )
         return
-    builder.sample("grounding", grounding_text(what), point_answer(numbers[0], numbers[1]), screen, native_index=place,
-                   word=WORD, rules=["grid_of_999", "point_without_box"])  # fmt: skip
+    builder.sample(
+        "grounding",
+        grounding_text(what),
+        point_answer(numbers[0], numbers[1]),
+        screen,
+        native_index=place,
+        word=WORD,
+        rules=["grid_of_999", "point_without_box"],
+    )
 
 
 def _description(asked: str) -> str:

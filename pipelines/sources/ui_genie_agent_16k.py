@@ -60,14 +60,25 @@ from schemas.actions import (
     Type,
     Wait,
     scroll_direction,
-)  # fmt: skip
+)
 from schemas.coordinates import OffScreen, point_to_unit
 
 _KNOWN = frozenset({"messages", "images"})
 _ARGUMENTS = frozenset(
-    {"action", "action_desc", "action_info", "button", "coordinate", "coordinate2", "direction", "som", "status",
-     "text", "time"}
-)  # fmt: skip
+    {
+        "action",
+        "action_desc",
+        "action_info",
+        "button",
+        "coordinate",
+        "coordinate2",
+        "direction",
+        "som",
+        "status",
+        "text",
+        "time",
+    }
+)
 _PICTURE = re.compile(r"(?:.*/)?(?:data/screenshots/([^/]+)/[^/]+|AMEX/screenshot/([^/]+)-\d+\.\w+)")
 _SIZE = re.compile(r"resolution is (\d{2,5})\s*[x×]\s*(\d{2,5})")
 _ASKED = re.compile(r"The user query:[ \t]*(.*?)\s*\n\s*Task progress(.*)", re.DOTALL)
@@ -155,9 +166,13 @@ class UiGenieAgent16kAdapter(Adapter):
         if any("som" in step.arguments for step in steps):
             raise RecordError("no_coordinates", "numbers of tags instead of coordinates", len(rows))
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id, instruction=steps[0].query, platform="mobile",
+            self.descriptor,
+            record,
+            episode_id=record.native_id,
+            instruction=steps[0].query,
+            platform="mobile",
             outcome=next((end for step in reversed(steps) if (end := _outcome(step.arguments))), None),
-        )  # fmt: skip
+        )
         found: list[tuple[str, str, Any]] = []
         due = 0
         for place, step in enumerate(steps):
@@ -176,10 +191,15 @@ class UiGenieAgent16kAdapter(Adapter):
             else:
                 said = step.arguments.get("action_desc")
                 builder.add(
-                    made, native=step.arguments, native_index=place, word=step.word, screen=screen, rules=rules,
+                    made,
+                    native=step.arguments,
+                    native_index=place,
+                    word=step.word,
+                    screen=screen,
+                    rules=rules,
                     status="lossy" if lossy else "kept",
                     step_instruction=said if isinstance(said, str) and said.strip() else None,
-                )  # fmt: skip
+                )
             due = max(due, step.done + 1)
         return notices(builder.finish(), found)
 
@@ -289,8 +309,9 @@ def _swipe(step: _Step) -> tuple[Action, bool, list[str]]:
 def _end(arguments: Mapping[str, Any]) -> tuple[Action, bool, list[str]]:
     status, said = _outcome(arguments), arguments.get("action_info")
     if status is None:
-        raise ItemError("bad_value", f"status: expected success or failure, found {arguments.get('status')!r:.60}",
-                        "terminate")  # fmt: skip
+        raise ItemError(
+            "bad_value", f"status: expected success or failure, found {arguments.get('status')!r:.60}", "terminate"
+        )
     if said is not None and not isinstance(said, str):
         raise ItemError("bad_value", f"action_info: expected a text, found {said!r:.60}", "terminate")
     return Finished(said or ""), status == "failure", ["terminate_failure"] if status == "failure" else []

@@ -75,7 +75,7 @@ DESCRIPTOR = Descriptor(
         ),
         Loss("image/object/*", "-", "lossy", "only the target's box is used; the others stay in the raw file"),
         Loss("image/view_hierarchy/*", "screens.elements", "lossy", "class id, resource id are left out; needs rico"),
-    ),  # fmt: skip
+    ),
     companions=(COMPANION,),
 )
 
@@ -123,9 +123,15 @@ class UiRefexpAdapter(Adapter):
         builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=_split(record.file))
         answer = point_answer(*centre_in_units(box))
         builder.sample(
-            "grounding", grounding_text(expression or words), answer, screen, native_index=0, word="expression",
-            target_boxes=[box], rules=["centre_of_box", *([f"verb left out of: {words}"] if expression else [])],
-        )  # fmt: skip
+            "grounding",
+            grounding_text(expression or words),
+            answer,
+            screen,
+            native_index=0,
+            word="expression",
+            target_boxes=[box],
+            rules=["centre_of_box", *([f"verb left out of: {words}"] if expression else [])],
+        )
         return notices(builder.finish(), found + unknown_fields(features, _KNOWN))
 
 

@@ -34,8 +34,23 @@ from pipelines.readers import parquet_rows
 from schemas.coordinates import centre_in_units
 
 WORD = "row"
-_KNOWN = frozenset({"image", "instruction", "bbox", "resolution", "source", "platform", "name", "description", "type",
-                    "OCR", "language", "purpose", "expectation"})  # fmt: skip
+_KNOWN = frozenset(
+    {
+        "image",
+        "instruction",
+        "bbox",
+        "resolution",
+        "source",
+        "platform",
+        "name",
+        "description",
+        "type",
+        "OCR",
+        "language",
+        "purpose",
+        "expectation",
+    }
+)
 PLATFORMS = ("web", "mobile", "desktop")
 
 DESCRIPTOR = Descriptor(
@@ -114,8 +129,18 @@ def _map(builder: SampleBuilder, row: dict[str, Any], screen: Screen, size: tupl
     purpose = _text(row, "purpose")
     if purpose:
         asked = caption_text(*centre_in_units(box))
-        builder.sample("perception", asked.replace("unlabelled ", ""), purpose, screen, native_index=0, word=WORD, k=2,
-                       count=False, target_boxes=[box], rules=["written_by_a_model"])  # fmt: skip
+        builder.sample(
+            "perception",
+            asked.replace("unlabelled ", ""),
+            purpose,
+            screen,
+            native_index=0,
+            word=WORD,
+            k=2,
+            count=False,
+            target_boxes=[box],
+            rules=["written_by_a_model"],
+        )
 
 
 def _text(row: dict[str, Any], name: str) -> str:

@@ -133,9 +133,13 @@ class WeblinxAdapter(Adapter):
         if not asked:
             raise RecordError("empty_text", "the instructor says nothing", items)
         builder = EpisodeBuilder(
-            self.descriptor, record, episode_id=record.native_id, instruction="\n".join(asked), platform="web",
+            self.descriptor,
+            record,
+            episode_id=record.native_id,
+            instruction="\n".join(asked),
+            platform="web",
             split=split,
-        )  # fmt: skip
+        )
         _Demo(builder, raw, record.file.rpartition("/")[0], listed).read()
         found = unknown_fields(replay, _KNOWN)
         for turn in listed:
@@ -167,9 +171,16 @@ class _Demo:
                 self.builder.reject(error.reason, native=turn, native_index=place, word=word, detail=error.detail)
                 continue
             self.builder.add(
-                made, native=_short(turn), native_index=place, word=word, screen=screen, target_box=box,
-                status="lossy" if lossy else "kept", rules=rules, step_instruction=self.said,
-            )  # fmt: skip
+                made,
+                native=_short(turn),
+                native_index=place,
+                word=word,
+                screen=screen,
+                target_box=box,
+                status="lossy" if lossy else "kept",
+                rules=rules,
+                step_instruction=self.said,
+            )
 
     def _turn(self, turn: Any, word: str, place: int) -> tuple[list[Action], list[float] | None, bool, list[str]]:
         if not isinstance(turn, dict):
@@ -343,8 +354,11 @@ def _short(turn: dict[str, Any]) -> Any:
     if not isinstance(action, dict) or not isinstance(arguments, dict):
         return turn
     element = arguments.get("element")
-    plain = {k: v for k, v in element.items() if k not in ("innerHTML", "outerHTML")} if isinstance(
-        element, dict) else element  # fmt: skip
+    plain = (
+        {k: v for k, v in element.items() if k not in ("innerHTML", "outerHTML")}
+        if isinstance(element, dict)
+        else element
+    )
     kept = {**arguments, "element": plain} if "element" in arguments else arguments
     return {**turn, "action": {**{k: v for k, v in action.items() if k != "element_html"}, "arguments": kept}}
 

@@ -119,8 +119,18 @@ class WebsrcAdapter(Adapter):
             else:
                 asked = grounding_text(f'the answer to "{question.strip().rstrip("?").strip()}"')
                 centre = point_answer(*centre_in_units(box))
-                builder.sample("grounding", asked, centre, screen, native_index=0, word=WORD, k=1, count=False,
-                               target_boxes=[box], rules=["centre_of_box"])  # fmt: skip
+                builder.sample(
+                    "grounding",
+                    asked,
+                    centre,
+                    screen,
+                    native_index=0,
+                    word=WORD,
+                    k=1,
+                    count=False,
+                    target_boxes=[box],
+                    rules=["centre_of_box"],
+                )
         return notices(builder.finish(), found)
 
 

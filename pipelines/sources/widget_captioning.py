@@ -119,16 +119,26 @@ class WidgetCaptioningAdapter(Adapter):
         screen = Screen.load(rico.picture(raw, identifier), [item for *_, item in found], normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=split)
         for index, problem in failed:
-            builder.reject(problem.reason, native=widgets[index], native_index=index, word=problem.word,
-                           detail=str(problem))  # fmt: skip
+            builder.reject(
+                problem.reason, native=widgets[index], native_index=index, word=problem.word, detail=str(problem)
+            )
         bearers = Counter(text.casefold() for widget in widgets for text in set(_split(widget)))
         for index, captions, element in found:
             for place, caption in enumerate(captions):
-                builder.region(caption, element["box"], screen, native_index=index, word=WORD, k=2 * place,
-                               count=place == 0)  # fmt: skip
+                builder.region(
+                    caption, element["box"], screen, native_index=index, word=WORD, k=2 * place, count=place == 0
+                )
                 if bearers[caption.casefold()] == 1:
-                    builder.grounding(caption, element["box"], screen, native_index=index, word=WORD, k=2 * place + 1,
-                                      count=False, rules=["unique_caption"])  # fmt: skip
+                    builder.grounding(
+                        caption,
+                        element["box"],
+                        screen,
+                        native_index=index,
+                        word=WORD,
+                        k=2 * place + 1,
+                        count=False,
+                        rules=["unique_caption"],
+                    )
         return notices(builder.finish(), unknown_fields(widgets[0], frozenset(COLUMNS)))
 
 

@@ -137,9 +137,12 @@ def _plan(asset: Asset, before: float) -> tuple[AssetPlan, list[Path]]:
     gone = set(going)
     left = [path for path in found if path not in gone]
     plan = AssetPlan(
-        asset.key, asset.kept, dropped, [(path, found[path].st_size) for path in going],
+        asset.key,
+        asset.kept,
+        dropped,
+        [(path, found[path].st_size) for path in going],
         sum(found[path].st_size for path in left),
-    )  # fmt: skip
+    )
     return plan, left
 
 

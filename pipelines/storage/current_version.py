@@ -142,8 +142,10 @@ def point_built(root: Path, version: str, data_version: str, put: Put) -> bool:
         if version in set_aside(history):
             logger.warning(
                 "%s: %s was replaced by hand, so %s stays current; `vesper promote` takes it back",
-                root.name, version, pointer.get("version"),
-            )  # fmt: skip
+                root.name,
+                version,
+                pointer.get("version"),
+            )
             return False
         _replace(root / POINTER, json.dumps({"version": version, "data_version": data_version}, sort_keys=True), put)
         settle(root)

@@ -71,10 +71,14 @@ class PartWriter:
         relative = f"{self._version}/part-{self._stem}{number}.{name}.parquet"
         repeating = [column for column in table.column_names if column not in _UNIQUE]
         pq.write_table(
-            table, self._root / relative, compression="zstd", row_group_size=ROW_GROUP_ROWS,
-            use_dictionary=repeating, write_statistics=[name for name in table.column_names if name in _ORDERED],
+            table,
+            self._root / relative,
+            compression="zstd",
+            row_group_size=ROW_GROUP_ROWS,
+            use_dictionary=repeating,
+            write_statistics=[name for name in table.column_names if name in _ORDERED],
             write_batch_size=ROW_GROUP_ROWS,
-        )  # fmt: skip
+        )
         self._entries.append((relative, name, table.num_rows, hashed))
 
     def path(self, name: str, *, table: str | None = None, hashed: bool = True) -> Path:

@@ -23,9 +23,16 @@ from pipelines.storage.manifest import file_sha256
 from schemas.ids import digest
 
 READS = pa.schema(
-    [("kind", pa.string()), ("companion", pa.string()), ("folder", pa.string()), ("name", pa.string()),
-     ("bytes", pa.int64()), ("mtime_ns", pa.int64()), ("sha256", pa.string())]
-)  # fmt: skip
+    [
+        ("kind", pa.string()),
+        ("companion", pa.string()),
+        ("folder", pa.string()),
+        ("name", pa.string()),
+        ("bytes", pa.int64()),
+        ("mtime_ns", pa.int64()),
+        ("sha256", pa.string()),
+    ]
+)
 """One thing that a part asked for. `kind`: file (sha256 null: it wasn't there), folder (it wasn't there, so neither was
 anything in it), listing (of a folder; sha256 digests the names), or glob (`name` is the pattern, sha256 digests what it
 found)."""
@@ -180,9 +187,13 @@ def changes(
 
 
 def _state(
-    kind: str, listed: dict[str, os.DirEntry[str]] | None, name: str, size: int | None, mtime: int | None,
+    kind: str,
+    listed: dict[str, os.DirEntry[str]] | None,
+    name: str,
+    size: int | None,
+    mtime: int | None,
     sha256: str | None,
-) -> str | None:  # fmt: skip
+) -> str | None:
     if kind == "folder":
         return None if listed is None else "there"
     if kind == "listing":

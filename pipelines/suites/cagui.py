@@ -18,12 +18,15 @@ from pipelines.suites._rows import Box, Form, Pictures, Row, first, records, tho
 from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
-    id="cagui", title="CAGUI", origin="https://huggingface.co/datasets/openbmb/CAGUI", licence="CC-BY-NC-4.0",
+    id="cagui",
+    title="CAGUI",
+    origin="https://huggingface.co/datasets/openbmb/CAGUI",
+    licence="CC-BY-NC-4.0",
     citation="Zhang et al. 2025, AgentCPM-GUI: Building Mobile-Use Agents with Reinforcement Fine-Tuning",
     size="600 episodes, 3,000 grounding rows",
     frame="agent: fractions, y before x; grounding: corner fractions; origin top left",
     known_problems=("one grounding row has no text", "some pairs of box and text repeat, a few of them misplaced"),
-)  # fmt: skip
+)
 
 
 def _box(row: Row, size: tuple[int, int] | None) -> tuple[Box | None, tuple[tuple[float, float], ...]]:
@@ -40,9 +43,13 @@ def _grounding_picture(row: Row, name: str) -> str:
 
 
 GROUNDING = Form(
-    lambda row: "fraction", wordings=(("", ("text",), "zh"),), picture=("image",), identity=(), box_of=_box,
+    lambda row: "fraction",
+    wordings=(("", ("text",), "zh"),),
+    picture=("image",),
+    identity=(),
+    box_of=_box,
     picture_names=_grounding_picture,
-)  # fmt: skip
+)
 
 
 def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
@@ -71,9 +78,16 @@ def _step(record: Record, pictures: Pictures) -> SuiteItem | BadRow:
         points = ()
         notes.append("bad_point")
     return SuiteItem(
-        f"{row['episode_id']}/{row.get('step_id', record.locator)}", text, "zh", None, points, name, data,
-        scope="goal", notes=tuple(notes),
-    )  # fmt: skip
+        f"{row['episode_id']}/{row.get('step_id', record.locator)}",
+        text,
+        "zh",
+        None,
+        points,
+        name,
+        data,
+        scope="goal",
+        notes=tuple(notes),
+    )
 
 
 def _touch(row: Row) -> tuple[tuple[float, float], ...]:

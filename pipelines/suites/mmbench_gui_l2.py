@@ -10,11 +10,15 @@ from pipelines.suites._rows import Form, Row
 from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
-    id="mmbench_gui_l2", title="MMBench-GUI L2 grounding", origin="https://github.com/open-compass/MMBench-GUI",
-    licence="unconfirmed", citation="Wang et al. 2025, MMBench-GUI: Hierarchical Multi-Platform Evaluation Framework",
-    size="unconfirmed; part of more than 8,000 tasks", frame="corner fractions, origin top left",
+    id="mmbench_gui_l2",
+    title="MMBench-GUI L2 grounding",
+    origin="https://github.com/open-compass/MMBench-GUI",
+    licence="unconfirmed",
+    citation="Wang et al. 2025, MMBench-GUI: Hierarchical Multi-Platform Evaluation Framework",
+    size="unconfirmed; part of more than 8,000 tasks",
+    frame="corner fractions, origin top left",
     known_problems=("image_path has the platform's folder in one guide and not in the readers",),
-)  # fmt: skip
+)
 
 
 def _with_platform(row: Row, name: str) -> str:

@@ -14,11 +14,15 @@ from pipelines.suites._rows import Box, Form, Row, thousandths
 from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
-    id="osworld_g", title="OSWorld-G", origin="https://github.com/xlang-ai/OSWorld-G", licence="unconfirmed",
+    id="osworld_g",
+    title="OSWorld-G",
+    origin="https://github.com/xlang-ai/OSWorld-G",
+    licence="unconfirmed",
     citation="Xie et al. 2025, Scaling Computer-Use Grounding via User Interface Decomposition and Synthesis (Jedi)",
-    size="564 instructions", frame="pixels x, y, width, height; polygons x, y, ...; origin top left",
+    size="564 instructions",
+    frame="pixels x, y, width, height; polygons x, y, ...; origin top left",
     known_problems=("original wordings are hard to understand: a refined file exists",),
-)  # fmt: skip
+)
 SIDE_FILES = ("classification_result", "buckets")
 
 

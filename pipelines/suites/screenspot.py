@@ -14,11 +14,15 @@ from pipelines.suites._rows import Convention, Form, Row
 from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
-    id="screenspot", title="ScreenSpot", origin="https://github.com/njucckevin/SeeClick", licence="Apache-2.0",
+    id="screenspot",
+    title="ScreenSpot",
+    origin="https://github.com/njucckevin/SeeClick",
+    licence="Apache-2.0",
     citation="Cheng et al. 2024, SeeClick: Harnessing GUI Grounding for Advanced Visual GUI Agents",
-    size="1,272 instructions", frame="JSON: pixels x, y, width, height; parquet: corner fractions; origin top left",
+    size="1,272 instructions",
+    frame="JSON: pixels x, y, width, height; parquet: corner fractions; origin top left",
     known_problems=("some labels are wrong or ambiguous: V2 corrects them", "copied into groundui_18k and waveui_25k"),
-)  # fmt: skip
+)
 
 
 def convention(row: Row) -> Convention:
@@ -33,10 +37,11 @@ def convention(row: Row) -> Convention:
 FORM = Form(
     convention,
     wordings=(
-        ("", ("instruction", "prompt_to_evaluate", "task"), "en"), (":action", ("action",), "en"),
+        ("", ("instruction", "prompt_to_evaluate", "task"), "en"),
+        (":action", ("action",), "en"),
         (":description", ("description", "decription"), "en"),
     ),
-)  # fmt: skip
+)
 
 
 def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:

@@ -14,12 +14,15 @@ from pipelines.suites._rows import Form
 from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
-    id="screenspot_pro", title="ScreenSpot-Pro",
-    origin="https://github.com/likaixin2000/ScreenSpot-Pro-GUI-Grounding", licence="MIT (unconfirmed)",
+    id="screenspot_pro",
+    title="ScreenSpot-Pro",
+    origin="https://github.com/likaixin2000/ScreenSpot-Pro-GUI-Grounding",
+    licence="MIT (unconfirmed)",
     citation="Li et al. 2025, ScreenSpot-Pro: GUI Grounding for Professional High-Resolution Computer Use",
-    size="1,581 instructions", frame="corner pixels, origin top left",
+    size="1,581 instructions",
+    frame="corner pixels, origin top left",
     known_problems=("file names repeat across folders",),
-)  # fmt: skip
+)
 FORM = Form(
     lambda row: "xyxy",
     wordings=(("", ("instruction", "prompt_to_evaluate"), "en"), (":zh", ("instruction_cn",), "zh")),

@@ -11,11 +11,15 @@ from pipelines.suites._rows import items as rows
 from pipelines.suites.screenspot import FORM
 
 CARD = SuiteCard(
-    id="screenspot_v2", title="ScreenSpot-V2", origin="https://huggingface.co/datasets/OS-Copilot/ScreenSpot-v2",
-    licence="unconfirmed", citation="Wu et al. 2024, OS-ATLAS: A Foundation Action Model for Generalist GUI Agents",
-    size="1,272 instructions", frame="pixels x, y, width, height; the converted copy: corners; origin top left",
+    id="screenspot_v2",
+    title="ScreenSpot-V2",
+    origin="https://huggingface.co/datasets/OS-Copilot/ScreenSpot-v2",
+    licence="unconfirmed",
+    citation="Wu et al. 2024, OS-ATLAS: A Foundation Action Model for Generalist GUI Agents",
+    size="1,272 instructions",
+    frame="pixels x, y, width, height; the converted copy: corners; origin top left",
     known_problems=("shares its pictures with ScreenSpot", "converted copies don't say which convention they follow"),
-)  # fmt: skip
+)
 
 
 def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:

@@ -10,18 +10,21 @@ from pipelines.suites._rows import Form
 from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
-    id="ui_vision", title="UI-Vision", origin="https://huggingface.co/datasets/ServiceNow/ui-vision", licence="MIT",
+    id="ui_vision",
+    title="UI-Vision",
+    origin="https://huggingface.co/datasets/ServiceNow/ui-vision",
+    licence="MIT",
     citation="Nayak et al. 2025, UI-Vision: A Desktop-centric GUI Benchmark for Visual Perception and Interaction",
-    size="5,479 element instructions, and layouts", frame="corner pixels in either order, origin top left",
+    size="5,479 element instructions, and layouts",
+    frame="corner pixels in either order, origin top left",
     known_problems=("corners of some boxes are swapped",),
-)  # fmt: skip
+)
 FORM = Form(
     lambda row: "xyxy",
-    wordings=(
-        ("", ("prompt_to_evaluate", "instruction", "name"), "en"), (":explanation", ("explanation",), "en"),
-    ),
-    picture=("image_path", "img_path", "img_filename", "image"), app=("platform",),
-)  # fmt: skip
+    wordings=(("", ("prompt_to_evaluate", "instruction", "name"), "en"), (":explanation", ("explanation",), "en")),
+    picture=("image_path", "img_path", "img_filename", "image"),
+    app=("platform",),
+)
 
 
 def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:

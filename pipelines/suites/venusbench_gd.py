@@ -10,10 +10,14 @@ from pipelines.suites._rows import Box, Form, Row, thousandths
 from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
-    id="venusbench_gd", title="VenusBench-GD", origin="https://huggingface.co/datasets/inclusionAI/VenusBench-GD",
-    licence="MIT (unconfirmed)", citation="VenusBench-GD: A Comprehensive Multi-Platform GUI Benchmark for Grounding",
-    size="6,166 instructions", frame="corner pixels, origin top left; refusals have no box",
-)  # fmt: skip
+    id="venusbench_gd",
+    title="VenusBench-GD",
+    origin="https://huggingface.co/datasets/inclusionAI/VenusBench-GD",
+    licence="MIT (unconfirmed)",
+    citation="VenusBench-GD: A Comprehensive Multi-Platform GUI Benchmark for Grounding",
+    size="6,166 instructions",
+    frame="corner pixels, origin top left; refusals have no box",
+)
 SIDE_FILES = ("meta",)
 
 
@@ -25,9 +29,10 @@ def target(row: Row, size: tuple[int, int] | None) -> tuple[Box | None, tuple[tu
 
 
 FORM = Form(
-    lambda row: "xyxy", box_of=target,
+    lambda row: "xyxy",
+    box_of=target,
     wordings=(("", ("instruction", "prompt_to_evaluate"), "en"), (":zh", ("instruction_zh",), "zh")),
-)  # fmt: skip
+)
 
 
 def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:

@@ -172,10 +172,16 @@ class Rewriter:
             gone += len(chosen) - len(stays)
             if stays:
                 left.append(
-                    {**row, "sha256": moved.entry.sha256, "bytes": moved.entry.bytes,
-                     "rows": [number for (number, _), _ in stays], "row_groups": [group for (_, group), _ in stays],
-                     "repeats": [repeats for _, repeats in stays], "tokens": row["tokens"] - lost}
-                )  # fmt: skip
+                    {
+                        **row,
+                        "sha256": moved.entry.sha256,
+                        "bytes": moved.entry.bytes,
+                        "rows": [number for (number, _), _ in stays],
+                        "row_groups": [group for (_, group), _ in stays],
+                        "repeats": [repeats for _, repeats in stays],
+                        "tokens": row["tokens"] - lost,
+                    }
+                )
         pq.write_table(pa.Table.from_pylist(left, schema=table.schema), place.path(entry), compression="zstd")
         return max(gone, 1), place.entry(entry, len(left))
 
@@ -189,17 +195,29 @@ class Rewriter:
         return len(lines) - len(left), place.entry(entry, entry.rows and len(left))
 
     def _commit(
-        self, old: Manifest, version: str, inputs: Mapping[str, str], files: list[FileEntry],
-        side_files: list[FileEntry], went: Counter[str], dropped: int,
-    ) -> None:  # fmt: skip
+        self,
+        old: Manifest,
+        version: str,
+        inputs: Mapping[str, str],
+        files: list[FileEntry],
+        side_files: list[FileEntry],
+        went: Counter[str],
+        dropped: int,
+    ) -> None:
         """Write the manifest and, if the old version was current, the pointer."""
         told = {"from": old.version, "reason": REASON, "rows": dict(sorted(went.items())), "files": dropped}
         check = Check("taken down", True, f"{sum(went.values())} rows, {dropped} files", "none of them left")
         counts = {**old.counts, REASON: [*old.counts.get(REASON, []), told]}
         manifest = replace(
-            old, version=version, data_version=data_version(files), inputs=dict(inputs), files=files,
-            side_files=side_files, counts=counts, checks=[*old.checks, replace(check, blocking=False)],
-        )  # fmt: skip
+            old,
+            version=version,
+            data_version=data_version(files),
+            inputs=dict(inputs),
+            files=files,
+            side_files=side_files,
+            counts=counts,
+            checks=[*old.checks, replace(check, blocking=False)],
+        )
         if (copies := self.store.copies) is not None:
             copies.require_files(old.folder, [*files, *side_files])
             copies.write_text(old.folder / version / "manifest.json", manifest.to_json())

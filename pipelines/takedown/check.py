@@ -46,8 +46,11 @@ def verify(home: Path, taken: Taken, raws: Mapping[str, Raw]) -> list[Left]:
     found = []
     if (copies := copies_at(home)) is not None:
         fetch_everything(copies)
-        found += [Left(copies.name(path), "a picture") for path in remote_screens(copies, sorted(taken.screens))
-                  if not path.exists()]  # fmt: skip
+        found += [
+            Left(copies.name(path), "a picture")
+            for path in remote_screens(copies, sorted(taken.screens))
+            if not path.exists()
+        ]
     inside = {path.resolve() for raw in raws.values() for path in (raw.root, *raw.companions.values())}
     for path in _files(home, inside):
         if (what := _look(path, taken, needles)) is not None:

@@ -79,9 +79,7 @@ def remaining(source: str, raw: Raw, taken: Taken) -> list[str]:
     """Files of a raw folder that still hold a record or picture that was taken down, and folders that nobody can tell
     of."""
     adapter, mine = sources.get(source), TakenOfSource(taken, source)
-    found = {
-        one.file for group in adapter.parts(raw) for one in _records(adapter, raw, group) if mine.native(_id(one))
-    }  # fmt: skip
+    found = {one.file for group in adapter.parts(raw) for one in _records(adapter, raw, group) if mine.native(_id(one))}
     for folder in (raw.root, *raw.companions.values()):
         found |= {path.relative_to(folder).as_posix() for path in unpacked_folders(folder)}
         shown = (path for path in pictures(folder) if file_sha256(path) in taken.screens)

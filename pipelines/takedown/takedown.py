@@ -252,8 +252,11 @@ def trained_on(assets: Mapping[str, Asset], taken: Taken) -> set[str]:
             rows = (id_rows(path) for path in paths if path.is_file())
             if any(table is not None and matches(table, needles).any() for table in rows):
                 held.add((asset.key, version))
-    made = {(asset.key, version): manifest.inputs for asset in assets.values()
-            for version, manifest in asset.manifests.items()}  # fmt: skip
+    made = {
+        (asset.key, version): manifest.inputs
+        for asset in assets.values()
+        for version, manifest in asset.manifests.items()
+    }
     for one in _in_order(assets):
         if not held.isdisjoint(made[one].items()):
             held.add(one)

@@ -26,10 +26,12 @@ REASON = "takedown"
 GENERATED = "generated"
 """Source of the episodes that are made here: each is a trajectory, and its id is the trajectory's."""
 _FORMS = {
-    "sample": re.compile(r"[0-9a-f]{32}"), "step": re.compile(r"[a-z0-9_]+/.+/\d+", re.DOTALL),
-    "episode": re.compile(r"[a-z0-9_]+/.+", re.DOTALL), "screen": re.compile(r"[0-9a-f]{64}"),
+    "sample": re.compile(r"[0-9a-f]{32}"),
+    "step": re.compile(r"[a-z0-9_]+/.+/\d+", re.DOTALL),
+    "episode": re.compile(r"[a-z0-9_]+/.+", re.DOTALL),
+    "screen": re.compile(r"[0-9a-f]{64}"),
     "record": re.compile(r"[a-z0-9_]+/.+", re.DOTALL),
-}  # fmt: skip
+}
 MAX_ID, MAX_REASON = 4096, 500
 _HEX = re.compile(rb"[0-9a-f]{32,}")
 _IS_HEX = re.compile(r"[0-9a-f]{32,}").fullmatch

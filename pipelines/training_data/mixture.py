@@ -47,10 +47,17 @@ class Mixture(Table, version=1):
 
 
 SHARES = pa.schema(
-    [("group", pa.string()), ("name", pa.string()), ("available_tokens", pa.int64()), ("chosen_tokens", pa.int64()),
-     ("chosen_rows", pa.int64()), ("target_share", pa.float64()), ("reached_share", pa.float64()),
-     ("rate", pa.float64())]
-)  # fmt: skip
+    [
+        ("group", pa.string()),
+        ("name", pa.string()),
+        ("available_tokens", pa.int64()),
+        ("chosen_tokens", pa.int64()),
+        ("chosen_rows", pa.int64()),
+        ("target_share", pa.float64()),
+        ("reached_share", pa.float64()),
+        ("rate", pa.float64()),
+    ]
+)
 """One row an objective, source and platform; target and rate are of objectives only."""
 
 
@@ -172,14 +179,15 @@ def _make(out: PartWriter, source: Manifest, hygiene: Manifest | None, config: M
     out.table("shares", pa.Table.from_pylist(shares, schema=SHARES))
     objectives = {row["name"]: row for row in shares if row["group"] == "objective"}
     return {
-        "rows": chosen.num_rows, "epoch_rows": int(repeats.sum(dtype=np.int64)),
+        "rows": chosen.num_rows,
+        "epoch_rows": int(repeats.sum(dtype=np.int64)),
         "displaced": index.num_rows - usable.num_rows,
         "tokens": sum(row["chosen_tokens"] for row in objectives.values()),
         "available": {name: row["available_tokens"] for name, row in objectives.items()},
         "reached": {name: round(row["reached_share"], 6) for name, row in objectives.items()},
         "rates": {name: round(rate, 6) for name, rate in rates.items()},
         "short": sorted(n for n, row in objectives.items() if _is_short(row, config)),
-    }  # fmt: skip
+    }
 
 
 def _is_short(row: Mapping[str, Any], config: MixtureConfig) -> bool:
@@ -201,10 +209,16 @@ def _by_shard(chosen: pa.Table, source: Manifest) -> pa.Table:
         mine, entry = chosen.filter(pc.equal(chosen["shard"], shard)), entries[shard]
         spent = pc.sum(pc.multiply(mine["tokens"].cast(pa.int64()), mine["repeats"].cast(pa.int64()))).as_py()
         rows.append(
-            {"shard": shard, "sha256": entry.sha256, "bytes": entry.bytes,
-             "rows": mine["row"].to_pylist(), "repeats": mine["repeats"].to_pylist(),
-             "row_groups": mine["row_group"].to_pylist(), "tokens": spent}
-        )  # fmt: skip
+            {
+                "shard": shard,
+                "sha256": entry.sha256,
+                "bytes": entry.bytes,
+                "rows": mine["row"].to_pylist(),
+                "repeats": mine["repeats"].to_pylist(),
+                "row_groups": mine["row_group"].to_pylist(),
+                "tokens": spent,
+            }
+        )
     return pa.Table.from_pylist(rows, schema=Mixture.schema)
 
 
@@ -219,11 +233,17 @@ def _shares(usable: pa.Table, rates: Mapping[str, float], config: MixtureConfig)
             mine = values == name
             spent = int((tokens * times)[mine].sum())
             rows.append(
-                {"group": group, "name": name, "available_tokens": int(tokens[mine].sum()), "chosen_tokens": spent,
-                 "chosen_rows": int((times[mine] > 0).sum()), "reached_share": spent / total,
-                 "target_share": config.shares.get(name, 0.0) if group == "objective" else None,
-                 "rate": rates[name] if group == "objective" else None}
-            )  # fmt: skip
+                {
+                    "group": group,
+                    "name": name,
+                    "available_tokens": int(tokens[mine].sum()),
+                    "chosen_tokens": spent,
+                    "chosen_rows": int((times[mine] > 0).sum()),
+                    "reached_share": spent / total,
+                    "target_share": config.shares.get(name, 0.0) if group == "objective" else None,
+                    "rate": rates[name] if group == "objective" else None,
+                }
+            )
     return rows
 
 

@@ -92,11 +92,13 @@ class Order:
     def between(self, epoch: int, start: int, stop: int) -> list[Entry]:
         """The entries at positions [start, stop) of an epoch, 0 <= start < stop <= `rows`; all are found at once."""
         numbers = range(start // self.window, (stop - 1) // self.window + 1)
-        places = np.concatenate([
-            number * self.window
-            + self._window(epoch, number)[max(start - number * self.window, 0) : stop - number * self.window]
-            for number in numbers
-        ])  # fmt: skip
+        places = np.concatenate(
+            [
+                number * self.window
+                + self._window(epoch, number)[max(start - number * self.window, 0) : stop - number * self.window]
+                for number in numbers
+            ]
+        )
         blocks, ends = self._blocks(epoch)
         found = np.searchsorted(ends, places, side="right")
         chosen = blocks[found]

@@ -115,10 +115,11 @@ class _File:
         paths = [self._file.schema.column(place).path for place in range(len(self._file.schema))]
         wanted = None if columns is None else tuple(f"{name}." for name in columns)
         self._leaves = [
-            path for path in paths
+            path
+            for path in paths
             if (wanted is None or f"{path}.".startswith(wanted))
             and not (path.startswith("images.") and path.endswith(".path"))  # which is for other readers
-        ]  # fmt: skip
+        ]
 
     def group(self, number: int) -> _Group:
         """A row group, read. Raises `OSError` or `ArrowException` if it can't be."""
@@ -133,9 +134,13 @@ class ShardFiles:
     """Rows by (shard, row group, row). One instance may be used by several threads."""
 
     def __init__(
-        self, shards: Sequence[ShardRows], *, columns: Sequence[str] | None = None, verify: bool = True,
+        self,
+        shards: Sequence[ShardRows],
+        *,
+        columns: Sequence[str] | None = None,
+        verify: bool = True,
         cache_bytes: int = CACHE_BYTES,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._shards = list(shards)
         self._columns = list(columns) if columns is not None else None
         self._verify = verify

@@ -142,9 +142,12 @@ def build_shards(
     inputs = {manifest.asset: manifest.version for manifest in manifests}
     inputs |= removed.inputs | unsafe.inputs | people.inputs
     with store.build(
-        asset, code_version=CODE_VERSION, config=_plain(config), inputs=inputs,
+        asset,
+        code_version=CODE_VERSION,
+        config=_plain(config),
+        inputs=inputs,
         parts=[spec for spec, *_ in specs.values()],
-    ) as build:  # fmt: skip
+    ) as build:
         counts: Counter[str] = Counter()
         for spec, manifest, entry, barred in specs.values():
             result = build.run_part(
@@ -163,9 +166,11 @@ def build_shards(
 
 def _plain(config: ShardConfig) -> dict[str, Any]:
     return {
-        "splits": list(config.splits), "row_group_rows": config.row_group_rows, "shard_bytes": config.shard_bytes,
+        "splits": list(config.splits),
+        "row_group_rows": config.row_group_rows,
+        "shard_bytes": config.shard_bytes,
         "exclude_held_out_pictures": config.exclude_held_out_pictures,
-    }  # fmt: skip
+    }
 
 
 def _part_key(entry: FileEntry) -> str:
@@ -320,14 +325,23 @@ def _checks(index: pa.Table, counts: Counter[str], config: ShardConfig) -> list[
     return [
         Check("only the given splits", set(found) <= set(config.splits), str(found), str(sorted(config.splits))),
         Check("each sample once", unique == index.num_rows, f"{unique} ids in {index.num_rows} rows", "as many ids"),
-        Check("nothing lost", counts["packed"] + left_out == counts["gold_samples"],
-              f"{counts['packed']} packed + {left_out} left out", str(counts["gold_samples"])),
+        Check(
+            "nothing lost",
+            counts["packed"] + left_out == counts["gold_samples"],
+            f"{counts['packed']} packed + {left_out} left out",
+            str(counts["gold_samples"]),
+        ),
         Check("there is something to train on", index.num_rows > 0, str(index.num_rows), "at least 1")
-        if "train" in config.splits else
+        if "train" in config.splits
         # A corpus whose sources have no such split is whole without it; one that lost all of it isn't.
-        Check("there is something to evaluate on", index.num_rows > 0, f"{index.num_rows} of {there} samples of "
-              f"{', '.join(config.splits)} among {counts['gold_samples']} of gold", "at least 1", blocking=there > 0),
-    ]  # fmt: skip
+        else Check(
+            "there is something to evaluate on",
+            index.num_rows > 0,
+            f"{index.num_rows} of {there} samples of {', '.join(config.splits)} among {counts['gold_samples']} of gold",
+            "at least 1",
+            blocking=there > 0,
+        ),
+    ]
 
 
 assert SHARD.field("target_boxes").type == pa.list_(BOX)

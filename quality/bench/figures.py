@@ -29,7 +29,7 @@ from quality.bench.rows import (
     Point,
     Row,
     Scored,
-)  # fmt: skip
+)
 from quality.bench.truth import DEFECTS, INTENT
 from schemas.ids import digest
 
@@ -70,9 +70,7 @@ class _Bench:
         if learned:
             first = np.array([int(digest(["half", one.family])[:4], 16) % 2 == 0 for one in scored], dtype=bool)
             self.halves = [(first, self.measured & ~first), (~first, self.measured & first)]
-        self.cut = {
-            "alarms": self._each(self._alarm_cut), "f1": self._each(self._f1_cut),
-        }  # fmt: skip
+        self.cut = {"alarms": self._each(self._alarm_cut), "f1": self._each(self._f1_cut)}
         self.own = self._each(lambda unit, _: cal.cut_at(self.risk[self._sound(unit)], FALSE_ALARMS))
 
     # --- choices
@@ -119,13 +117,23 @@ class _Bench:
         wanted = np.flatnonzero(measured)
         recalls, interval = self._macro(self.cut["alarms"])
         return Figures(
-            split=self.split, sound=int((measured & ~self.bad).sum()), bad=int((measured & self.bad).sum()),
-            abstained=int(self.abstained[wanted].sum()), defects=tuple(defects), natural=tuple(natural_rows),
-            held_out=tuple(held_out), alarms=tuple(self._alarms()), cuts=tuple(self._cuts()),
-            points=tuple(self._points()), macro_recall=recalls, macro_recall_interval=interval,
+            split=self.split,
+            sound=int((measured & ~self.bad).sum()),
+            bad=int((measured & self.bad).sum()),
+            abstained=int(self.abstained[wanted].sum()),
+            defects=tuple(defects),
+            natural=tuple(natural_rows),
+            held_out=tuple(held_out),
+            alarms=tuple(self._alarms()),
+            cuts=tuple(self._cuts()),
+            points=tuple(self._points()),
+            macro_recall=recalls,
+            macro_recall_interval=interval,
             macro_auroc=_mean(row.auroc for row in _one_each(defects) if row.name not in INTENT),
-            agreement=self._agreement(), calibrated=tuple(self._calibrated()), notes=tuple(notes),
-        )  # fmt: skip
+            agreement=self._agreement(),
+            calibrated=tuple(self._calibrated()),
+            notes=tuple(notes),
+        )
 
     def _missing(self) -> list[str]:
         notes = []
@@ -164,12 +172,17 @@ class _Bench:
 
         families, every = list(self.family[pool]), np.arange(len(pool))
         return Row(
-            name=name, unit=unit, n=int(where.sum()), auroc=ranked(every),
+            name=name,
+            unit=unit,
+            n=int(where.sum()),
+            auroc=ranked(every),
             auroc_interval=cal.cluster_bootstrap(families, ranked, self.rounds, self.seed),
             average_precision=ranked(every, lambda bad, good: cal.average_precision(bad, good, PREVALENCE)),
-            recall=caught(every), recall_interval=cal.cluster_bootstrap(families, caught, self.rounds, self.seed),
-            recall_own=_mean(self._flagged(self.own)[where]), abstained=int(self.abstained[where].sum()),
-        )  # fmt: skip
+            recall=caught(every),
+            recall_interval=cal.cluster_bootstrap(families, caught, self.rounds, self.seed),
+            recall_own=_mean(self._flagged(self.own)[where]),
+            abstained=int(self.abstained[where].sum()),
+        )
 
     def _by_unit(self, bad: npt.NDArray[np.int64], sound: npt.NDArray[np.int64], figure: Callable[..., float]) -> float:
         """Mean over units of a figure of (bad risks, sound risks), weighted by bad items; units never mix."""
@@ -205,10 +218,16 @@ class _Bench:
                 hits = int((self.risk[sound] > cut).sum()) if not math.isnan(cut) else 0
                 made.append(
                     Cut(
-                        unit, rule, cut, int(chosen_on.sum()), cal.share_above(self.risk[chosen_on], cut),
-                        int(sound.sum()), cal.share_above(self.risk[sound], cut), cal.wilson(hits, int(sound.sum())),
+                        unit,
+                        rule,
+                        cut,
+                        int(chosen_on.sum()),
+                        cal.share_above(self.risk[chosen_on], cut),
+                        int(sound.sum()),
+                        cal.share_above(self.risk[sound], cut),
+                        cal.wilson(hits, int(sound.sum())),
                     )
-                )  # fmt: skip
+                )
         return made
 
     def _macro(self, cuts: npt.NDArray[np.float64], unit: str | None = None) -> tuple[float, tuple[float, float]]:
@@ -250,9 +269,12 @@ class _Bench:
         weighted = cal.confusion(truth, said, 3, self._weights(where)) if where.any() else np.zeros((3, 3))
         counts = cal.confusion(truth, said, 3)
         return Agreement(
-            int(where.sum()), int((self.measured & (self.said < 0)).sum()), cal.weighted_kappa(weighted, 2),
-            cal.weighted_kappa(weighted, 1), tuple(tuple(int(one) for one in line) for line in counts),
-        )  # fmt: skip
+            int(where.sum()),
+            int((self.measured & (self.said < 0)).sum()),
+            cal.weighted_kappa(weighted, 2),
+            cal.weighted_kappa(weighted, 1),
+            tuple(tuple(int(one) for one in line) for line in counts),
+        )
 
     def _calibrated(self) -> list[Calibrated]:
         """Per unit and over all; only where both sound and bad items stand, or the prevalence can't be set."""

@@ -87,9 +87,8 @@ def measure(
     costs = _costs(verdicts, seconds, requests_sent(judge) - before, prices)
     found = figures(scored, split, rounds=rounds, seed=seed, learned=getattr(judge, "learned", False))
     return BenchResult(
-        identity(judge), elements, split, found, costs, tuple(scored),
-        len(truth) - len(scored), report_of(judge),
-    )  # fmt: skip
+        identity(judge), elements, split, found, costs, tuple(scored), len(truth) - len(scored), report_of(judge)
+    )
 
 
 # --- what is read -----------------------------------------------------------------------------------------------------
@@ -121,8 +120,9 @@ def read_truth(folder: Path, part: Part) -> list[dict[str, Any]]:
         table = pq.read_table(path)
         Truth.check(table)
     except FileNotFoundError:
-        raise ValueError(f"{folder}: expected truth.parquet of a judge bench, found none; build one with "
-                         "`vesper judge bench`") from None  # fmt: skip
+        raise ValueError(
+            f"{folder}: expected truth.parquet of a judge bench, found none; build one with `vesper judge bench`"
+        ) from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path}: isn't the truth of a judge bench: {error}") from error
     rows = table.to_pylist()
@@ -195,11 +195,19 @@ def _scored(row: Mapping[str, Any], verdicts: Sequence[Verdict]) -> Scored:
     risks = [found for verdict, value in zip(verdicts, axis) if (found := risk_of(verdict, value)) is not None]
     values = [value for value in axis if value is not None]
     return Scored(
-        item_id=row["item_id"], unit=unit, label=row["label"], kind=row["kind"], family=row["family"],
-        held_out=row["held_out"], held_out_by=row["held_out_by"], magnitude=row["magnitude"],
-        band=BAND_RANK[row["band"]], risk=max(risks, default=PREVALENCE),
-        said=BAND_RANK[route(min(values))] if values else None, abstained=not risks,
-    )  # fmt: skip
+        item_id=row["item_id"],
+        unit=unit,
+        label=row["label"],
+        kind=row["kind"],
+        family=row["family"],
+        held_out=row["held_out"],
+        held_out_by=row["held_out_by"],
+        magnitude=row["magnitude"],
+        band=BAND_RANK[row["band"]],
+        risk=max(risks, default=PREVALENCE),
+        said=BAND_RANK[route(min(values))] if values else None,
+        abstained=not risks,
+    )
 
 
 def _axis(verdict: Verdict, own: bool) -> int | None:
@@ -225,8 +233,12 @@ def _costs(verdicts: Sequence[Verdict], seconds: float, requests: int, prices: P
     asked = [cost for cost in billed if not cost.cached]
     prompt, completion = sum(cost.prompt_tokens for cost in asked), sum(cost.completion_tokens for cost in asked)
     return Costs(
-        items=sum(not verdict.item_id.startswith("episode:") for verdict in verdicts), seconds=seconds,
-        model_seconds=math.fsum(cost.seconds for cost in asked), requests=requests, prompt_tokens=prompt,
-        completion_tokens=completion, cached=len(billed) - len(asked),
+        items=sum(not verdict.item_id.startswith("episode:") for verdict in verdicts),
+        seconds=seconds,
+        model_seconds=math.fsum(cost.seconds for cost in asked),
+        requests=requests,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cached=len(billed) - len(asked),
         price=prices.of(prompt, completion) if prices is not None and prices.known else None,
-    )  # fmt: skip
+    )

@@ -124,9 +124,15 @@ def _agreement(name: str, pairs: Sequence[tuple[float, int]], rounds: int, seed:
     interval = cal.cluster_bootstrap(
         [f"{number}" for number in range(len(pairs))],
         lambda at: cal.spearman([native[one] for one in at], [said[one] for one in at]),
-        rounds, seed,
-    )  # fmt: skip
+        rounds,
+        seed,
+    )
     return Agreement(
-        name, len(pairs), cal.spearman(native, said), interval, sum(a == b for a, b in bands) / len(pairs),
-        cal.weighted_kappa(counts), math.fsum(abs(a - b) for a, b in zip(native, said)) / len(pairs),
-    )  # fmt: skip
+        name,
+        len(pairs),
+        cal.spearman(native, said),
+        interval,
+        sum(a == b for a, b in bands) / len(pairs),
+        cal.weighted_kappa(counts),
+        math.fsum(abs(a - b) for a, b in zip(native, said)) / len(pairs),
+    )

@@ -97,11 +97,14 @@ def _rows_table(
         for rows in found:
             row = rows.get(key)
             line += (
-                ["", "", ""] if row is None else [
-                    _interval(row.auroc, row.auroc_interval), _interval(row.recall, row.recall_interval),
+                ["", "", ""]
+                if row is None
+                else [
+                    _interval(row.auroc, row.auroc_interval),
+                    _interval(row.recall, row.recall_interval),
                     _number(row.recall_own),
                 ]
-            )  # fmt: skip
+            )
         lines.append(line)
     return table(head, lines)
 
@@ -114,8 +117,11 @@ def _summary(results: Sequence[BenchResult]) -> str:
         ["κ of three bands, quadratic", *(_number(r.figures.agreement.quadratic) for r in results)],
         ["κ of three bands, linear", *(_number(r.figures.agreement.linear) for r in results)],
     ]
-    for name, title in (("error", "calibration error"), ("brier", "Brier score"),
-                        ("brier_of_prevalence", "Brier of 30.3 % for all")):  # fmt: skip
+    for name, title in (
+        ("error", "calibration error"),
+        ("brier", "Brier score"),
+        ("brier_of_prevalence", "Brier of 30.3 % for all"),
+    ):
         overall = [[one for one in r.figures.calibrated if one.unit == "all"] for r in results]
         lines.append([title, *(_number(getattr(found[0], name)) if found else "-" for found in overall)])
     return table(head, lines)
@@ -202,11 +208,16 @@ def report(results: Sequence[BenchResult]) -> dict[str, Any]:
     return {
         "prevalence": PREVALENCE,
         "results": [
-            {**one.judge, "elements": one.elements, "pending": one.pending, "blind_spots": blind_spots(one),
-             **one.figures.as_json()}
+            {
+                **one.judge,
+                "elements": one.elements,
+                "pending": one.pending,
+                "blind_spots": blind_spots(one),
+                **one.figures.as_json(),
+            }
             for one in results
         ],
-    }  # fmt: skip
+    }
 
 
 def costs(results: Sequence[BenchResult]) -> list[dict[str, Any]]:
@@ -254,8 +265,13 @@ def reliability_png(results: Sequence[BenchResult]) -> bytes:
         label = f"{_clean(result.title)} (error {overall[0].error:.3f})"
         axes.plot(x, y, color=colour, linewidth=1.2, label=label)
         axes.scatter(x, y, s=[12 + 300 * one.weight for one in bins], color=colour, alpha=0.6)
-    axes.set(xlabel="risk", ylabel="share of bad items", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02),
-             title=f"Reliability at {PREVALENCE:.1%} bad items, {results[0].split}")  # fmt: skip
+    axes.set(
+        xlabel="risk",
+        ylabel="share of bad items",
+        xlim=(-0.02, 1.02),
+        ylim=(-0.02, 1.02),
+        title=f"Reliability at {PREVALENCE:.1%} bad items, {results[0].split}",
+    )
     figure.legend(frameon=False, fontsize=8, loc="outside lower left")
     return _png(figure)
 
@@ -274,14 +290,26 @@ def recall_png(results: Sequence[BenchResult]) -> bytes:
         ends = [
             row.recall_interval if not math.isnan(row.recall_interval[0]) else (row.recall,) * 2 for _, row in shown
         ]
-        spread = [[max(v - low, 0) for v, (low, _) in zip(values, ends)],
-                  [max(high - v, 0) for v, (_, high) in zip(values, ends)]]  # fmt: skip
-        axes.barh(places, values, height, color=COLOURS[number % len(COLOURS)], label=_clean(result.title),
-                  xerr=spread if values else None, error_kw={"elinewidth": 0.8, "ecolor": "#33415c"})  # fmt: skip
+        spread = [
+            [max(v - low, 0) for v, (low, _) in zip(values, ends)],
+            [max(high - v, 0) for v, (_, high) in zip(values, ends)],
+        ]
+        axes.barh(
+            places,
+            values,
+            height,
+            color=COLOURS[number % len(COLOURS)],
+            label=_clean(result.title),
+            xerr=spread if values else None,
+            error_kw={"elinewidth": 0.8, "ecolor": "#33415c"},
+        )
     axes.set_yticks(range(len(names)), [name + (" *" if name in INTENT else "") for name in names], fontsize=8)
     axes.invert_yaxis()
-    axes.set(xlim=(0, 1.02), xlabel="recall at 5 % false alarms (* needs a reading of intent)",
-             title=f"Recall per defect, {results[0].split}")  # fmt: skip
+    axes.set(
+        xlim=(0, 1.02),
+        xlabel="recall at 5 % false alarms (* needs a reading of intent)",
+        title=f"Recall per defect, {results[0].split}",
+    )
     figure.legend(frameon=False, fontsize=8, loc="outside lower left")
     return _png(figure)
 

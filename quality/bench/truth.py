@@ -20,19 +20,33 @@ STEP_DEFECTS = ("off_by_one", "shifted_box", "flipped_scroll", "wrong_element", 
 SCREEN_DEFECTS = ("shifted_box", "shifted_screen")
 """Defects of native grounding samples: one box, or all boxes of a screenshot."""
 EPISODE_DEFECTS = (
-    "skipped_step", "shuffled_steps", "noop_loop", "premature_finish", "finish_without_goal", "other_task",
+    "skipped_step",
+    "shuffled_steps",
+    "noop_loop",
+    "premature_finish",
+    "finish_without_goal",
+    "other_task",
     "near_miss",
-)  # fmt: skip
+)
 DEFECTS = tuple(dict.fromkeys((*STEP_DEFECTS, *SCREEN_DEFECTS, *EPISODE_DEFECTS)))
 INTENT = frozenset(("near_miss", "contradictory_thought"))
 """Defects that only a reader of intent can see; reported without a target."""
 BAND_OF = {
-    "near_miss": "rewrite", "other_task": "rewrite", "shifted_box": "reconstruct", "shifted_screen": "reconstruct",
-    "off_by_one": "reconstruct", "premature_finish": "reconstruct", "skipped_step": "reconstruct",
-    "finish_without_goal": "reconstruct", "flipped_scroll": "reconstruct", "noop_loop": "reconstruct",
-    "wrong_element": "discard", "wrong_text": "discard", "shuffled_steps": "discard",
+    "near_miss": "rewrite",
+    "other_task": "rewrite",
+    "shifted_box": "reconstruct",
+    "shifted_screen": "reconstruct",
+    "off_by_one": "reconstruct",
+    "premature_finish": "reconstruct",
+    "skipped_step": "reconstruct",
+    "finish_without_goal": "reconstruct",
+    "flipped_scroll": "reconstruct",
+    "noop_loop": "reconstruct",
+    "wrong_element": "discard",
+    "wrong_text": "discard",
+    "shuffled_steps": "discard",
     "contradictory_thought": "discard",
-}  # fmt: skip
+}
 """Where an item with this defect belongs; `clean` and `hard` belong to keep, `natural` to reconstruct."""
 
 

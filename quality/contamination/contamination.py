@@ -68,9 +68,17 @@ class Hits(Table, version=1):
 
 
 QUARANTINE = pa.schema(
-    [("item_id", pa.string()), ("source", pa.string()), ("reason", pa.string()), ("suite", pa.string()),
-     ("suite_item", pa.string()), ("because", pa.string()), ("text", pa.string()), ("picture_sha256", pa.string())]
-)  # fmt: skip
+    [
+        ("item_id", pa.string()),
+        ("source", pa.string()),
+        ("reason", pa.string()),
+        ("suite", pa.string()),
+        ("suite_item", pa.string()),
+        ("because", pa.string()),
+        ("text", pa.string()),
+        ("picture_sha256", pa.string()),
+    ]
+)
 """What may not train, each item once. `reason` is the kind of its first hit, `recording` for an episode most of whose
 pictures are hit, or `episode` for what goes with its episode, which `because` names. `text` is what it asked."""
 
@@ -90,11 +98,17 @@ def find_contamination(store: Store, sources: Sequence[str], suites: Sequence[st
     base = [CODE_VERSION, index.identity]
     specs = {
         (source, key): PartSpec(f"{source}-{key}", digest([base, files.get("steps"), files.get("samples")]))
-        for source, manifest in manifests.items() for key, files in part_keys(manifest).items()
-    }  # fmt: skip
+        for source, manifest in manifests.items()
+        for key, files in part_keys(manifest).items()
+    }
     read = [*manifests.values(), *index.manifests.values()]
-    with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs={m.asset: m.version for m in read},
-                     parts=list(specs.values())) as build:  # fmt: skip
+    with store.build(
+        ASSET,
+        code_version=CODE_VERSION,
+        config=plain,
+        inputs={m.asset: m.version for m in read},
+        parts=list(specs.values()),
+    ) as build:
         scan = Scan(store, index)
         for (source, key), spec in specs.items():
             build.run_part(spec, lambda out, source=source, key=key: scan.part(out, manifests[source], key))  # type: ignore[misc]
@@ -117,18 +131,34 @@ def _commit(build: Build, parts: Sequence[PartResult], index: SuiteIndex, hits: 
     told = {suite: {kind: by_suite[suite, kind] for kind in KINDS if by_suite[suite, kind]} for suite in index.present}
     share = counts["removed_samples"] / max(counts["samples"], 1)
     checks = [
-        Check("every item that is hit is in quarantine", counts["hit_items"] == counts["hit_quarantined"],
-              str(counts["hit_quarantined"]), str(counts["hit_items"])),
-        Check("training data is left", counts["samples"] == 0 or share < 1, f"{share:.1%} of the samples removed",
-              "less than all"),
-        Check("most training data is left", share <= 0.5, f"{share:.1%} of the samples removed", "at most half",
-              blocking=False),
-        Check("every suite has fingerprints", not index.absent, f"none of: {', '.join(index.absent) or '-'}",
-              "fingerprints of each", blocking=False),
-    ]  # fmt: skip
-    return build.commit(
-        counts={**counts, "hits": hits.num_rows, "suites": told, "absent": index.absent}, checks=checks
-    )  # fmt: skip
+        Check(
+            "every item that is hit is in quarantine",
+            counts["hit_items"] == counts["hit_quarantined"],
+            str(counts["hit_quarantined"]),
+            str(counts["hit_items"]),
+        ),
+        Check(
+            "training data is left",
+            counts["samples"] == 0 or share < 1,
+            f"{share:.1%} of the samples removed",
+            "less than all",
+        ),
+        Check(
+            "most training data is left",
+            share <= 0.5,
+            f"{share:.1%} of the samples removed",
+            "at most half",
+            blocking=False,
+        ),
+        Check(
+            "every suite has fingerprints",
+            not index.absent,
+            f"none of: {', '.join(index.absent) or '-'}",
+            "fingerprints of each",
+            blocking=False,
+        ),
+    ]
+    return build.commit(counts={**counts, "hits": hits.num_rows, "suites": told, "absent": index.absent}, checks=checks)
 
 
 class Scan:
@@ -158,12 +188,17 @@ class Scan:
         out.table("quarantine", pa.Table.from_pylist(quarantine, schema=QUARANTINE))
         held = {row["item_id"] for row in quarantine}
         return {
-            "steps": len(steps), "samples": len(samples), "pictures": len(screens), "pictures_unread": unread,
-            "pictures_hit": len(shown), "hit_items": len(found), "hit_quarantined": len(held & found.keys()),
+            "steps": len(steps),
+            "samples": len(samples),
+            "pictures": len(screens),
+            "pictures_unread": unread,
+            "pictures_hit": len(shown),
+            "hit_items": len(found),
+            "hit_quarantined": len(held & found.keys()),
             "removed_samples": sum(name.startswith("sample:") for name in held),
             "removed_steps": sum(name.startswith("step:") for name in held),
             "removed_episodes": sum(name.startswith("episode:") for name in held),
-        }  # fmt: skip
+        }
 
     def _hashes(self, source: str, shas: set[str]) -> tuple[dict[str, tuple[int, float]], int]:
         """sha256 → (phash, width / height), by the source's screens or the picture; how many can't be read."""
@@ -190,8 +225,7 @@ class Scan:
         asked = [asked_of(row, [screens.get(sha) for sha in row["images"]]) for row in samples]
         told = [(row, one) for row, one in zip(samples, asked, strict=True) if one is not None]
         matches = self._index.match_texts([one for _, one in told])
-        return {item_sample(row["sample_id"]): found
-                for (row, _), found in zip(told, matches, strict=True) if found}  # fmt: skip
+        return {item_sample(row["sample_id"]): found for (row, _), found in zip(told, matches, strict=True) if found}
 
 
 def asked_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> Asked | None:
@@ -247,8 +281,15 @@ def _once(matches: Sequence[Match]) -> list[Match]:
 
 
 def _hit(name: str, source: str, match: Match) -> dict[str, Any]:
-    return {"item_id": name, "source": source, "suite": match.suite, "suite_item": match.item, "kind": match.kind,
-            "measure": match.measure, "threshold": match.threshold}  # fmt: skip
+    return {
+        "item_id": name,
+        "source": source,
+        "suite": match.suite,
+        "suite_item": match.item,
+        "kind": match.kind,
+        "measure": match.measure,
+        "threshold": match.threshold,
+    }
 
 
 def _quarantine(
@@ -258,10 +299,19 @@ def _quarantine(
     rows: dict[str, dict[str, Any]] = {}
 
     def put(name: str, source: str, reason: str, match: Match | None, because: str | None, text: str, sha: Any) -> None:
-        rows.setdefault(name, {
-            "item_id": name, "source": source, "reason": reason, "suite": match.suite if match else None,
-            "suite_item": match.item if match else None, "because": because, "text": text, "picture_sha256": sha,
-        })  # fmt: skip
+        rows.setdefault(
+            name,
+            {
+                "item_id": name,
+                "source": source,
+                "reason": reason,
+                "suite": match.suite if match else None,
+                "suite_item": match.item if match else None,
+                "because": because,
+                "text": text,
+                "picture_sha256": sha,
+            },
+        )
 
     episodes: dict[str, list[Mapping[str, Any]]] = {}
     for row in steps:
@@ -273,12 +323,20 @@ def _quarantine(
         first = listed[0]
         if name in found:
             gone[name] = found[name][0]
-            put(name, first["source"], gone[name].kind, gone[name], None, first["instruction"],
-                first["screenshot_sha256"])  # fmt: skip
+            put(
+                name,
+                first["source"],
+                gone[name].kind,
+                gone[name],
+                None,
+                first["instruction"],
+                first["screenshot_sha256"],
+            )
         elif 2 * len(hit) > len(shown):
             gone[name] = found[hit[0]][0]
-            put(name, first["source"], "recording", gone[name], hit[0], first["instruction"],
-                first["screenshot_sha256"])  # fmt: skip
+            put(
+                name, first["source"], "recording", gone[name], hit[0], first["instruction"], first["screenshot_sha256"]
+            )
         for row in listed:
             step = _step(row)
             match = found[step][0] if step in found else gone.get(name)

@@ -67,9 +67,14 @@ class Items(Table, version=1):
 
 
 PICTURES = pa.schema(
-    [("sha256", pa.string()), ("phash", pa.uint64()), ("width_px", pa.int32()), ("height_px", pa.int32()),
-     ("cells", pa.binary())]
-)  # fmt: skip
+    [
+        ("sha256", pa.string()),
+        ("phash", pa.uint64()),
+        ("width_px", pa.int32()),
+        ("height_px", pa.int32()),
+        ("cells", pa.binary()),
+    ]
+)
 """`cells` is the look (`quality.duplicates.looks`)."""
 THUMBS = pa.schema([("sha256", pa.string()), ("thumb", pa.binary())])
 """`thumb` is a small WebP."""
@@ -108,8 +113,9 @@ def build_fingerprints(store: Store, suite: str, raw: Raw) -> Manifest:
     spec = PartSpec("all", digest([CODE_VERSION, listing]))
     known = store.current(f"raw/{suite}")
     inputs = {known.asset: known.version} if known is not None else {}
-    with store.build(asset_of(suite), code_version=CODE_VERSION, config={"suite": suite}, inputs=inputs,
-                     parts=[spec]) as build:  # fmt: skip
+    with store.build(
+        asset_of(suite), code_version=CODE_VERSION, config={"suite": suite}, inputs=inputs, parts=[spec]
+    ) as build:
         build.run_part(spec, lambda out: _write(out, "all", registered.items(raw)))
         return _commit(build, suite)
 
@@ -123,8 +129,13 @@ def build_split_fingerprints(store: Store, source: str) -> Manifest:
     specs = {key: PartSpec(key, digest([CODE_VERSION, files])) for key, files in part_keys(unified).items()}
     inputs = {unified.asset: unified.version}
     suite = split_name(source)
-    with store.build(asset_of(suite), code_version=CODE_VERSION, config={"source": source, "split": "test"},
-                     inputs=inputs, parts=list(specs.values())) as build:  # fmt: skip
+    with store.build(
+        asset_of(suite),
+        code_version=CODE_VERSION,
+        config={"source": source, "split": "test"},
+        inputs=inputs,
+        parts=list(specs.values()),
+    ) as build:
         for key, spec in specs.items():
             build.run_part(spec, lambda out, key=key: _write(out, key, _split_items(store, unified, key)))  # type: ignore[misc]
         return _commit(build, suite, may_be_empty=True)
@@ -140,13 +151,26 @@ def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest
     shown = counts["items"] - counts["without_picture"]
     checks = [
         Check("there are items", counts["items"] > 0, str(counts["items"]), "at least 1", blocking=not may_be_empty),
-        Check("every row is an item or has a reason", counts["items"] + counts["rejected"] == counts["read"],
-              f"{counts['items']} + {counts['rejected']}", str(counts["read"])),
-        Check("most rows are items", 2 * counts["rejected"] <= counts["read"], f"{counts['rejected']} rejected",
-              f"at most half of {counts['read']}"),
-        Check("pictures are there", 10 * shown >= 9 * counts["items"], f"{shown} of {counts['items']} items",
-              "nine of ten", blocking=False),
-    ]  # fmt: skip
+        Check(
+            "every row is an item or has a reason",
+            counts["items"] + counts["rejected"] == counts["read"],
+            f"{counts['items']} + {counts['rejected']}",
+            str(counts["read"]),
+        ),
+        Check(
+            "most rows are items",
+            2 * counts["rejected"] <= counts["read"],
+            f"{counts['rejected']} rejected",
+            f"at most half of {counts['read']}",
+        ),
+        Check(
+            "pictures are there",
+            10 * shown >= 9 * counts["items"],
+            f"{shown} of {counts['items']} items",
+            "nine of ten",
+            blocking=False,
+        ),
+    ]
     return build.commit(counts={"suite": suite, **counts, "reasons": dict(sorted(reasons.items()))}, checks=checks)
 
 
@@ -164,8 +188,9 @@ def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | Made]
         for item in found:
             counts["read"] += 1
             if isinstance(item, BadRow):
-                rejects.append({"file": item.file, "locator": item.locator, "reason": item.reason,
-                                "detail": item.detail[:400]})  # fmt: skip
+                rejects.append(
+                    {"file": item.file, "locator": item.locator, "reason": item.reason, "detail": item.detail[:400]}
+                )
                 continue
             row, data = _suite_row(item) if isinstance(item, SuiteItem) else item
             if data is not None:
@@ -230,8 +255,13 @@ class _PictureWriter:
 
 
 def _picture_row(sha: str, image: Image.Image) -> dict[str, Any]:
-    return {"sha256": sha, "phash": phash(image), "width_px": image.width, "height_px": image.height,
-            "cells": look(image).to_bytes()}  # fmt: skip
+    return {
+        "sha256": sha,
+        "phash": phash(image),
+        "width_px": image.width,
+        "height_px": image.height,
+        "cells": look(image).to_bytes(),
+    }
 
 
 def _thumb(image: Image.Image) -> bytes:
@@ -244,8 +274,17 @@ def _thumb(image: Image.Image) -> bytes:
 
 def _suite_row(item: SuiteItem) -> tuple[dict[str, Any], bytes | None]:
     points = [number for point in item.points for number in point]
-    row = item_row(item.id, item.scope, text_print(item.instruction), box=item.box, points=points,
-                   language=item.language, app=item.app, picture=item.picture, notes=item.notes)  # fmt: skip
+    row = item_row(
+        item.id,
+        item.scope,
+        text_print(item.instruction),
+        box=item.box,
+        points=points,
+        language=item.language,
+        app=item.app,
+        picture=item.picture,
+        notes=item.notes,
+    )
     return row, item.data
 
 
@@ -253,17 +292,35 @@ def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[st
     """A row of `items`; what is left out is null or empty."""
     box = more.get("box")
     return {
-        "item_id": identity, "scope": scope, "language": more.get("language"), "app": more.get("app"),
-        "words": text.plain, "weight": text.weight, "latin": text.latin, "literals": sorted(text.literals),
-        "shingles": shingles(text.words), "box": None if box is None else [float(v) for v in box],
-        "points": [float(v) for v in more.get("points") or ()], "picture_sha256": more.get("sha"),
-        "picture": more.get("picture"), "notes": list(more.get("notes") or ()),
-    }  # fmt: skip
+        "item_id": identity,
+        "scope": scope,
+        "language": more.get("language"),
+        "app": more.get("app"),
+        "words": text.plain,
+        "weight": text.weight,
+        "latin": text.latin,
+        "literals": sorted(text.literals),
+        "shingles": shingles(text.words),
+        "box": None if box is None else [float(v) for v in box],
+        "points": [float(v) for v in more.get("points") or ()],
+        "picture_sha256": more.get("sha"),
+        "picture": more.get("picture"),
+        "notes": list(more.get("notes") or ()),
+    }
 
 
 # --- test splits ------------------------------------------------------------------------------------------------------
-_STEP_COLUMNS = ["episode_id", "step_index", "split", "language", "app", "instruction", "screenshot_sha256",
-                 "target_box", "source"]  # fmt: skip
+_STEP_COLUMNS = [
+    "episode_id",
+    "step_index",
+    "split",
+    "language",
+    "app",
+    "instruction",
+    "screenshot_sha256",
+    "target_box",
+    "source",
+]
 
 
 def _split_items(store: Store, unified: Manifest, key: str) -> Iterator[tuple[dict[str, Any], bytes | None]]:
@@ -316,8 +373,16 @@ def subject(messages: str) -> str:
     return text.strip()
 
 
-_TEMPLATES = ("navigation_no_thinking", "navigation", "plan", "caption", "region", "perception_point",
-              "perception_list", "grounding")  # fmt: skip
+_TEMPLATES = (
+    "navigation_no_thinking",
+    "navigation",
+    "plan",
+    "caption",
+    "region",
+    "perception_point",
+    "perception_list",
+    "grounding",
+)
 _SLOT = re.compile(r"\\\{(\w+)\\\}")
 
 

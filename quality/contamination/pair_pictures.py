@@ -19,8 +19,15 @@ from schemas.actions import parse
 if TYPE_CHECKING:
     from quality.contamination.suite_index import SuiteIndex
 
-PAIRS = pa.schema([("item_id", pa.string()), ("suite", pa.string()), ("suite_item", pa.string()), ("kind", pa.string()),
-                   ("file", pa.string())])  # fmt: skip
+PAIRS = pa.schema(
+    [
+        ("item_id", pa.string()),
+        ("suite", pa.string()),
+        ("suite_item", pa.string()),
+        ("kind", pa.string()),
+        ("file", pa.string()),
+    ]
+)
 """`file` is the picture's name within the version."""
 PANEL_PX = 480
 CAPTION_PX = 84

@@ -49,11 +49,13 @@ def scan_shards(store: Store, suites: Sequence[str]) -> Manifest:
     index = SuiteIndex(store, suites)
     entries = {entry.path.rpartition("/")[2]: entry for entry in source.files if entry.table == "shard"}
     base = [CODE_VERSION, index.identity]
-    specs = {name: PartSpec(name.removesuffix(".parquet"), digest([base, entry.sha256]))
-             for name, entry in entries.items()}  # fmt: skip
+    specs = {
+        name: PartSpec(name.removesuffix(".parquet"), digest([base, entry.sha256])) for name, entry in entries.items()
+    }
     inputs = {m.asset: m.version for m in (source, *index.manifests.values())}
-    with store.build(ASSET, code_version=CODE_VERSION, config=settings(), inputs=inputs,
-                     parts=list(specs.values())) as build:  # fmt: skip
+    with store.build(
+        ASSET, code_version=CODE_VERSION, config=settings(), inputs=inputs, parts=list(specs.values())
+    ) as build:
         counts: Counter[str] = Counter(rows=0, pictures=0, leaks=0, leaked_pictures=0, leaked_texts=0, unreadable=0)
         for name, spec in specs.items():
             path = source.root / entries[name].path
@@ -61,15 +63,32 @@ def scan_shards(store: Store, suites: Sequence[str]) -> Manifest:
             counts.update(result.counts)
         packed = sum(entry.rows or 0 for entry in entries.values())
         checks = [
-            Check("no evaluation picture in the shards", counts["leaked_pictures"] == 0,
-                  f"{counts['leaked_pictures']} rows", "0"),
-            Check("no evaluation instruction in the shards", counts["leaked_texts"] == 0,
-                  f"{counts['leaked_texts']} rows", "0"),
-            Check("every packed row was read", counts["rows"] == packed and counts["unreadable"] == 0,
-                  f"{counts['rows']} rows, {counts['unreadable']} pictures unreadable", f"{packed} rows, 0"),
-            Check("there is something to look for", bool(index.present) or not suites,
-                  f"fingerprints of {len(index.present)} of {len(suites)} suites", "at least one", blocking=False),
-        ]  # fmt: skip
+            Check(
+                "no evaluation picture in the shards",
+                counts["leaked_pictures"] == 0,
+                f"{counts['leaked_pictures']} rows",
+                "0",
+            ),
+            Check(
+                "no evaluation instruction in the shards",
+                counts["leaked_texts"] == 0,
+                f"{counts['leaked_texts']} rows",
+                "0",
+            ),
+            Check(
+                "every packed row was read",
+                counts["rows"] == packed and counts["unreadable"] == 0,
+                f"{counts['rows']} rows, {counts['unreadable']} pictures unreadable",
+                f"{packed} rows, 0",
+            ),
+            Check(
+                "there is something to look for",
+                bool(index.present) or not suites,
+                f"fingerprints of {len(index.present)} of {len(suites)} suites",
+                "at least one",
+                blocking=False,
+            ),
+        ]
         return build.commit(counts={**counts, "present": index.present, "absent": index.absent}, checks=checks)
 
 
@@ -99,9 +118,16 @@ def _scan(out: PartWriter, index: SuiteIndex, path: Any, shard: str) -> dict[str
 
 
 def _leak(row: Mapping[str, Any], shard: str, match: Match) -> dict[str, Any]:
-    return {"item_id": item_sample(row["sample_id"]), "shard": shard, "source": row["source"], "suite": match.suite,
-            "suite_item": match.item, "kind": match.kind, "measure": match.measure,
-            "threshold": match.threshold}  # fmt: skip
+    return {
+        "item_id": item_sample(row["sample_id"]),
+        "shard": shard,
+        "source": row["source"],
+        "suite": match.suite,
+        "suite_item": match.item,
+        "kind": match.kind,
+        "measure": match.measure,
+        "threshold": match.threshold,
+    }
 
 
 def _groups(path: Any) -> Iterator[list[dict[str, Any]]]:
@@ -127,8 +153,9 @@ class _Pictures:
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         """Take up a row group; returns sha256 → phash of the pictures that are new."""
-        self._bytes = {sha: image["bytes"] or b"" for row in rows
-                       for sha, image in zip(row["shas"], row["images"], strict=True)}  # fmt: skip
+        self._bytes = {
+            sha: image["bytes"] or b"" for row in rows for sha, image in zip(row["shas"], row["images"], strict=True)
+        }
         new: dict[str, int] = {}
         for sha, data in self._bytes.items():
             if sha in self._facts:

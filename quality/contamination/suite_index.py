@@ -47,10 +47,16 @@ VECTOR_BLOCK = 2048
 def settings() -> dict[str, Any]:
     """What counts as evaluation data, for a config hash: the thresholds, and the versions of the ways of comparing."""
     return {
-        "phash_radius": PHASH_RADIUS, "place_radius": PLACE_RADIUS, "text_weight": TEXT_WEIGHT,
-        "app_weight": APP_WEIGHT, "containment": CONTAINMENT, "cosine": COSINE, "model": EMBEDDED,
-        "texts": TEXT_VERSION, "looks": LOOK_VERSION,
-    }  # fmt: skip
+        "phash_radius": PHASH_RADIUS,
+        "place_radius": PLACE_RADIUS,
+        "text_weight": TEXT_WEIGHT,
+        "app_weight": APP_WEIGHT,
+        "containment": CONTAINMENT,
+        "cosine": COSINE,
+        "model": EMBEDDED,
+        "texts": TEXT_VERSION,
+        "looks": LOOK_VERSION,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +189,11 @@ class SuiteIndex:
                 if row["suite"] not in best or rank < best[row["suite"]]:
                     best[row["suite"]] = rank
         return [
-            Match(suite, item, "phash" if rank else "image", float(max(rank - 1, 0)),
-                  float(PHASH_RADIUS if rank else 0))
+            Match(
+                suite, item, "phash" if rank else "image", float(max(rank - 1, 0)), float(PHASH_RADIUS if rank else 0)
+            )
             for suite, (rank, _, item) in sorted(best.items())
-        ]  # fmt: skip
+        ]
 
     # --- texts --------------------------------------------------------------------------------------------------------
     def match_texts(self, asked: Sequence[Asked]) -> list[list[Match]]:

@@ -58,8 +58,16 @@ def dedup_file(
     standing = set(kept)
     stays = pa.array([name in standing for name in ids], pa.bool_())
     pq.write_table(table.filter(stays).sort_by("id"), folder / "kept.parquet")
-    return write_report(folder, {"rows": len(ids), "pairs": len(rows), "kept": len(kept),
-                                 "displaced": len(displaced), "embedded": embedder.embedded})  # fmt: skip
+    return write_report(
+        folder,
+        {
+            "rows": len(ids),
+            "pairs": len(rows),
+            "kept": len(kept),
+            "displaced": len(displaced),
+            "embedded": embedder.embedded,
+        },
+    )
 
 
 def _expand(

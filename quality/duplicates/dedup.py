@@ -55,9 +55,14 @@ POINT_CELL = 50
 
 KEEP = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("score", pa.int8())])
 DISPLACED = pa.schema(
-    [("item_id", pa.string()), ("source", pa.string()), ("kept", pa.string()), ("similarity", pa.float32()),
-     ("reason", pa.string())]
-)  # fmt: skip
+    [
+        ("item_id", pa.string()),
+        ("source", pa.string()),
+        ("kept", pa.string()),
+        ("similarity", pa.float32()),
+        ("reason", pa.string()),
+    ]
+)
 """`kept` is the item it yields to; `reason` is `duplicate`, `recording` for an episode told in other words, or
 `episode` for a sample of a displaced episode; `similarity` is then that of the steps, or null."""
 TEXTS = pa.schema([("text_id", pa.string()), ("platform", pa.string()), ("text", pa.string())])
@@ -127,14 +132,18 @@ def _commit(build: Build, counts: Mapping[str, Any]) -> Manifest:
         Check("every item is kept or displaced once", whole == counts["items"], str(whole), str(counts["items"])),
         Check("no two kept items are duplicates", counts["kept_pairs"] == 0, str(counts["kept_pairs"]), "0"),
         Check("something is kept", counts["kept"] > 0 or counts["items"] == 0, str(counts["kept"]), "at least 1"),
-    ]  # fmt: skip
+    ]
     return build.commit(counts=dict(counts), checks=checks)
 
 
 def _write(
-    out: PartWriter, items: list[Item], threshold: float, embedder: Embedder, before: Manifest | None,
+    out: PartWriter,
+    items: list[Item],
+    threshold: float,
+    embedder: Embedder,
+    before: Manifest | None,
     recordings: Sequence[tuple[str, str, float]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     pairs = item_pairs(items, threshold, embedder)
     told = {(left, right) for left, right, _ in pairs}
     known = {item.id for item in items}
@@ -145,11 +154,15 @@ def _write(
     similarity = {frozenset((left, right)): value for left, right, value in pairs}
     by_id = {item.id: item for item in items}
     rows: list[dict[str, Any]] = [
-        {"item_id": name, "source": by_id[name].source, "kept": winner,
-         "similarity": similarity[frozenset((name, winner))],
-         "reason": "recording" if frozenset((name, winner)) in seen_alike else "duplicate"}
+        {
+            "item_id": name,
+            "source": by_id[name].source,
+            "kept": winner,
+            "similarity": similarity[frozenset((name, winner))],
+            "reason": "recording" if frozenset((name, winner)) in seen_alike else "duplicate",
+        }
         for name, winner in displaced.items()
-    ]  # fmt: skip
+    ]
     rows += [
         {"item_id": name, "source": by_id[name].source, "kept": winner, "similarity": None, "reason": "episode"}
         for name, winner in follow.items()
@@ -162,12 +175,16 @@ def _write(
     out.table("displaced", pa.Table.from_pylist(rows, schema=DISPLACED))
     counts = _instructions(out, items, threshold, embedder, before)
     return {
-        **counts, "items": len(items), "pairs": len(pairs), "recordings": len(recorded),
-        "kept": len(kept), "displaced": len(rows),
+        **counts,
+        "items": len(items),
+        "pairs": len(pairs),
+        "recordings": len(recorded),
+        "kept": len(kept),
+        "displaced": len(rows),
         "displaced_episodes": sum(row["item_id"].startswith("episode:") for row in rows),
         "displaced_samples": sum(row["item_id"].startswith("sample:") for row in rows),
         "kept_pairs": sum(left in standing and right in standing for left, right, _ in pairs),
-    }  # fmt: skip
+    }
 
 
 def decide(
@@ -259,9 +276,12 @@ def item_pairs(items: Sequence[Item], threshold: float, embedder: Embedder) -> l
 
 
 def _read_items(
-    manifests: Mapping[str, Manifest], judged: Mapping[str, Manifest], looks: Mapping[str, Manifest],
-    ranks: Mapping[str, int], copies: Mapping[str, str],
-) -> list[Item]:  # fmt: skip
+    manifests: Mapping[str, Manifest],
+    judged: Mapping[str, Manifest],
+    looks: Mapping[str, Manifest],
+    ranks: Mapping[str, int],
+    copies: Mapping[str, str],
+) -> list[Item]:
     items: list[Item] = []
     hashes = _phashes(looks, copies)
     for source, manifest in manifests.items():

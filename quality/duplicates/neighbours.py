@@ -35,9 +35,14 @@ def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def similar_pairs(
-    vectors: np.ndarray, threshold: float, *, new_from: int = 0, block: int = BLOCK, most: int | None = None,
+    vectors: np.ndarray,
+    threshold: float,
+    *,
+    new_from: int = 0,
+    block: int = BLOCK,
+    most: int | None = None,
     pruned: bool | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs (i, j, cosine) with cosine >= threshold: rows from `new_from` on against all rows before them.
 
     `vectors` is float32 [n, d], unit length. Rows before `new_from` are not compared among themselves, so growing

@@ -58,8 +58,9 @@ def near_pairs_within(hashes: np.ndarray, radius: int) -> Pairs:
     every = np.arange(len(unique))
     left = np.concatenate([i, j, every])
     right = np.concatenate([j, i, every])
-    found = _expand(left, right, np.concatenate([distance, distance, np.zeros(len(unique), np.uint8)]),
-                    inverse, inverse)  # fmt: skip
+    found = _expand(
+        left, right, np.concatenate([distance, distance, np.zeros(len(unique), np.uint8)]), inverse, inverse
+    )
     keep = found[0] < found[1]
     return found[0][keep], found[1][keep], found[2][keep]
 

@@ -100,15 +100,21 @@ def find_screen_owners(store: Store, sources: Sequence[str], config: OwnerConfig
     def make(out: PartWriter) -> dict[str, Any]:
         return _write(out, store, order, gold, unified, config)
 
-    with store.build(ASSET, code_version=CODE_VERSION, config=settings, inputs={m.asset: m.version for m in read},
-                     parts=[spec]) as build:  # fmt: skip
+    with store.build(
+        ASSET, code_version=CODE_VERSION, config=settings, inputs={m.asset: m.version for m in read}, parts=[spec]
+    ) as build:
         counts = build.run_part(spec, make).counts
         checks = [
             Check("no owner is itself a copy", counts["chained"] == 0, str(counts["chained"]), "0"),
             Check("near pairs cross sources", counts["inside"] == 0, f"{counts['inside']} inside a source", "0"),
-            Check("few screens are alike", counts["capped"] == 0, f"{counts['capped']} hashes with more screens",
-                  f"at most {config.max_alike} a hash", blocking=False),
-        ]  # fmt: skip
+            Check(
+                "few screens are alike",
+                counts["capped"] == 0,
+                f"{counts['capped']} hashes with more screens",
+                f"at most {config.max_alike} a hash",
+                blocking=False,
+            ),
+        ]
         return build.commit(counts=counts, checks=checks)
 
 
@@ -129,9 +135,13 @@ def recording_pairs(manifest: Manifest | None) -> list[tuple[str, str, float]]:
 
 
 def _write(
-    out: PartWriter, store: Store, order: Sequence[str], gold: Mapping[str, Manifest],
-    unified: Mapping[str, Manifest], config: OwnerConfig,
-) -> dict[str, Any]:  # fmt: skip
+    out: PartWriter,
+    store: Store,
+    order: Sequence[str],
+    gold: Mapping[str, Manifest],
+    unified: Mapping[str, Manifest],
+    config: OwnerConfig,
+) -> dict[str, Any]:
     screens, holders = _screens(order, unified)
     near, capped, compared = _near(store, screens, config)
     by_sha = {screen.sha: screen for screen in screens}
@@ -139,23 +149,37 @@ def _write(
     _, displaced = keep(ranked, [(left, right) for left, right, _ in near])
     bits = {frozenset((left, right)): distance for left, right, distance in near}
     copies = [
-        {"screenshot_sha256": sha, "source": order[by_sha[sha].rank], "canonical": winner,
-         "owner": order[by_sha[winner].rank], "distance": bits[frozenset((sha, winner))]}
+        {
+            "screenshot_sha256": sha,
+            "source": order[by_sha[sha].rank],
+            "canonical": winner,
+            "owner": order[by_sha[winner].rank],
+            "distance": bits[frozenset((sha, winner))],
+        }
         for sha, winner in sorted(displaced.items())
-    ]  # fmt: skip
-    shared = [{"screenshot_sha256": sha, "owner": order[min(found)], "sources": [order[rank] for rank in sorted(found)]}
-              for sha, found in sorted(holders.items()) if len(found) > 1]  # fmt: skip
+    ]
+    shared = [
+        {"screenshot_sha256": sha, "owner": order[min(found)], "sources": [order[rank] for rank in sorted(found)]}
+        for sha, found in sorted(holders.items())
+        if len(found) > 1
+    ]
     recordings, busy = _recordings(order, gold, displaced, config)
     out.table("shared", pa.Table.from_pylist(shared, schema=SHARED))
     out.table("copies", pa.Table.from_pylist(copies, schema=Copies.schema))
     out.table("near", Pairs.table({"left": a, "right": b, "similarity": 1 - d / 64} for a, b, d in sorted(near)))
     out.table("recordings", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in recordings))
     return {
-        "screens": len(screens), "shared": len(shared), "candidates": compared, "near_pairs": len(near),
-        "copies": len(copies), "recordings": len(recordings), "capped": capped, "busy_screens": busy,
+        "screens": len(screens),
+        "shared": len(shared),
+        "candidates": compared,
+        "near_pairs": len(near),
+        "copies": len(copies),
+        "recordings": len(recordings),
+        "capped": capped,
+        "busy_screens": busy,
         "chained": sum(winner in displaced for winner in displaced.values()),
         "inside": sum(by_sha[a].rank == by_sha[b].rank for a, b, _ in near),
-    }  # fmt: skip
+    }
 
 
 def _screens(order: Sequence[str], unified: Mapping[str, Manifest]) -> tuple[list[_Screen], dict[str, set[int]]]:

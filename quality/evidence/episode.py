@@ -79,9 +79,12 @@ def finish_in_place(episode: Episode, habits: Habits) -> Finding | None:
     ends = [place for place, step in enumerate(actions) if step.row["action_type"] == "Finished"]
     if ends and ends[0] < len(actions) - 1:
         return Finding(
-            "steps_after_finish", 3, f"{len(actions) - 1 - ends[0]} actions follow Finished", "reachability",
+            "steps_after_finish",
+            3,
+            f"{len(actions) - 1 - ends[0]} actions follow Finished",
+            "reachability",
             {"cut_after": actions[ends[0]].row["step_index"]},
-        )  # fmt: skip
+        )
     if episode.is_prefix:
         return None
     if actions[-1].row["action_type"] in ENDS:
@@ -179,8 +182,12 @@ def typed_asked_for(episode: Episode) -> Finding | None:
             confirmed += 1
             continue
         near = [e for e in entities(episode.instruction) if similarity(e.text, content) >= 0.7]
-        before = [t for s in episode.steps if s.row["step_index"] <= step.row["step_index"] and s.screen is not None
-                  for t in visible_text(s.screen)]  # fmt: skip
+        before = [
+            t
+            for s in episode.steps
+            if s.row["step_index"] <= step.row["step_index"] and s.screen is not None
+            for t in visible_text(s.screen)
+        ]
         if held_by_any(before, content) and not near:
             continue
         if near or (firm and not _all_used(firm, typed)):

@@ -60,9 +60,13 @@ def read_texts(data: bytes) -> list[Element]:
     image.save(out, "PNG", compress_level=1)
     try:
         done = subprocess.run(
-            [PROGRAM, "-", "-", "--psm", "11", "--dpi", "150", "tsv"], input=out.getvalue(), capture_output=True,
-            timeout=TIME_LIMIT_S, check=False, env={**os.environ, "OMP_THREAD_LIMIT": "1"},
-        )  # fmt: skip
+            [PROGRAM, "-", "-", "--psm", "11", "--dpi", "150", "tsv"],
+            input=out.getvalue(),
+            capture_output=True,
+            timeout=TIME_LIMIT_S,
+            check=False,
+            env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+        )
     except subprocess.TimeoutExpired:
         # What a slow hour left unread must not be kept as a picture without words.
         raise NoReader(
@@ -71,10 +75,19 @@ def read_texts(data: bytes) -> list[Element]:
     if done.returncode:
         raise NoReader(f"reading: {PROGRAM} ended with {done.returncode}: {done.stderr.decode(errors='replace')[:200]}")
     return [
-        Element((box[0] * 1000 / image.width, box[1] * 1000 / image.height,
-                 box[2] * 1000 / image.width, box[3] * 1000 / image.height), ROLE, text, "")
+        Element(
+            (
+                box[0] * 1000 / image.width,
+                box[1] * 1000 / image.height,
+                box[2] * 1000 / image.width,
+                box[3] * 1000 / image.height,
+            ),
+            ROLE,
+            text,
+            "",
+        )
         for box, text in _texts(done.stdout.decode("utf-8", "replace"))
-    ]  # fmt: skip
+    ]
 
 
 PixelBox = tuple[int, int, int, int]

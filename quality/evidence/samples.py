@@ -26,8 +26,9 @@ MOVED_FROM = 8.0
 
 RELATIVE = re.compile(
     r"\b(next to|beside|near|left of|right of|above|below|under|over|inside|within|between|closest|"
-    r"first|second|third|fourth|fifth|last|\d+(st|nd|rd|th)|in the row|belonging to)\b", re.I
-)  # fmt: skip
+    r"first|second|third|fourth|fifth|last|\d+(st|nd|rd|th)|in the row|belonging to)\b",
+    re.I,
+)
 """An expression that names one element to say where another is."""
 
 
@@ -117,8 +118,11 @@ def box_of_named(sample: Sample) -> Finding | None:
     if not exact and under is not None and under.label and word_f1(under.label, asked) > 0.3:
         return None
     whole = any(plain(e.label) and overlap(boxes[0], e.box) >= 0.8 for e in elements)
-    reason = f"asked for {named[0].label[:40]!r}, the box lies on {under.label[:40]!r}" if under else (
-        f"asked for {named[0].label[:40]!r}, the box lies on no element")  # fmt: skip
+    reason = (
+        f"asked for {named[0].label[:40]!r}, the box lies on {under.label[:40]!r}"
+        if under
+        else (f"asked for {named[0].label[:40]!r}, the box lies on no element")
+    )
     # A box that is some element's own points to wrong words (rewrite), one that is none's to a wrong box (reconstruct).
     return Finding("box_misses_named", 5 if whole else 3 if exact else 4, reason, repair=_snap(sample, named))
 
@@ -283,8 +287,12 @@ def answer_at_point(sample: Sample) -> Finding | None:
     if under.role and holds(answer, under.role):
         return None
     said = f"{under.role} {under.text or under.name}".strip()
-    return Finding("answer_elsewhere", 3, f"{under.label[:40]!r} lies there, the answer says {answer[:40]!r}",
-                   repair={"answer": said})  # fmt: skip
+    return Finding(
+        "answer_elsewhere",
+        3,
+        f"{under.label[:40]!r} lies there, the answer says {answer[:40]!r}",
+        repair={"answer": said},
+    )
 
 
 def listed_on_screen(sample: Sample) -> Finding | None:

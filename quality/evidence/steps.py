@@ -16,12 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from quality.evidence.pixels import (
-    STATUS_BAR,
-    changed_box,
-    changed_share,
-    spread_around,
-)
+from quality.evidence.pixels import STATUS_BAR, changed_box, changed_share, spread_around
 from quality.evidence.words import entities, holds, named_elements, plain, similarity
 from quality.items import Step
 from quality.screens import Box, Element, Screen
@@ -346,8 +341,11 @@ def screenshot_in_time(step: Step) -> Finding | None:
     if point is None or step.screen is None or not step.screen.elements:
         return None
     here = _fit(step, step.screen, point)
-    rivals = [(offset, _fit(step, other, point)) for offset, other in ((-1, step.previous), (1, step.next))
-              if other is not None and other.elements and other.sha256 != step.screen.sha256]  # fmt: skip
+    rivals = [
+        (offset, _fit(step, other, point))
+        for offset, other in ((-1, step.previous), (1, step.next))
+        if other is not None and other.elements and other.sha256 != step.screen.sha256
+    ]
     if here >= 1 or not rivals:
         return None
     offset, best = max(rivals, key=lambda rival: rival[1])

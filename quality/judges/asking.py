@@ -93,24 +93,51 @@ class Stamp:
     round: int = 0
 
     def verdict(
-        self, item_id: str, alignment: int | None, reachability: int | None, reason: str, confidence: float,
-        *, cost: Cost | None = None, kinds: tuple[str, ...] = (), risk: float | None = None, unanswered: bool = False,
-    ) -> Verdict:  # fmt: skip
+        self,
+        item_id: str,
+        alignment: int | None,
+        reachability: int | None,
+        reason: str,
+        confidence: float,
+        *,
+        cost: Cost | None = None,
+        kinds: tuple[str, ...] = (),
+        risk: float | None = None,
+        unanswered: bool = False,
+    ) -> Verdict:
         """A verdict with this stamp."""
         return Verdict(
-            item_id, alignment, reachability, reason, confidence, self.judge, self.model, self.rubric_version,
-            self.round, cost=cost, kinds=kinds, risk=risk, unanswered=unanswered,
-        )  # fmt: skip
+            item_id,
+            alignment,
+            reachability,
+            reason,
+            confidence,
+            self.judge,
+            self.model,
+            self.rubric_version,
+            self.round,
+            cost=cost,
+            kinds=kinds,
+            risk=risk,
+            unanswered=unanswered,
+        )
 
     def unanswered(self, item_id: str, answer: NoAnswer, reachability: int | None = None) -> Verdict:
         """An abstention on what the model can't answer; `reachability` of an episode that speaks against its step."""
-        return self.verdict(
-            item_id, None, reachability, answer.reason[:500], 0.0, cost=answer.cost, unanswered=True,
-        )  # fmt: skip
+        return self.verdict(item_id, None, reachability, answer.reason[:500], 0.0, cost=answer.cost, unanswered=True)
 
     def pending(self, item_id: str, cost: Cost | None = None) -> Verdict:
         """An item that waits for another night."""
         return Verdict(
-            item_id, None, None, "not asked yet: a ceiling was reached", 0.0, self.judge, self.model,
-            self.rubric_version, self.round, cost=cost, pending=True,
-        )  # fmt: skip
+            item_id,
+            None,
+            None,
+            "not asked yet: a ceiling was reached",
+            0.0,
+            self.judge,
+            self.model,
+            self.rubric_version,
+            self.round,
+            cost=cost,
+            pending=True,
+        )

@@ -51,7 +51,7 @@ compare words, and words paraphrase; `out_of_order` weighs how well screens fit,
 alone, since a click on blank ground closes menus; `blank_box`, since faint borders vanish in the small grey picture;
 `box_cuts`, since photographs look cut; `false_refusal`, since trees list hidden elements."""
 JOINT_VETOES: dict[frozenset[str], str] = {
-    frozenset(("blank_point", "no_effect")): "nothing is drawn or listed at the point, and nothing changes afterwards",
+    frozenset(("blank_point", "no_effect")): "nothing is drawn or listed at the point, and nothing changes afterwards"
 }
 """Findings that prove something only together; the gravest of them must be capped at `PROVEN` or less."""
 
@@ -153,8 +153,16 @@ class CascadeJudge:
         self.first, self.second = model, second or model
         self.config = config or CascadeConfig()
         self.model = model.model if second is None else f"{model.model}+{second.model}"
-        parts = [VERSION, rules_judge.rubric_version, openai_judge.RUBRIC_VERSION, SECOND_RUBRIC, sorted(VETOES),
-                 sorted(sorted(pair) for pair in JOINT_VETOES), asdict(self.config), second is None]  # fmt: skip
+        parts = [
+            VERSION,
+            rules_judge.rubric_version,
+            openai_judge.RUBRIC_VERSION,
+            SECOND_RUBRIC,
+            sorted(VETOES),
+            sorted(sorted(pair) for pair in JOINT_VETOES),
+            asdict(self.config),
+            second is None,
+        ]
         self.rubric_version = f"{VERSION}-{digest(parts)[:8]}"
         self.counts = Tally()
         self.vetoes = Tally()
@@ -169,8 +177,16 @@ class CascadeJudge:
         """Since the judge was made: questions that asking a model about everything takes (`calls_without`), those not
         asked (`calls_saved`, of them vetoed, under a vetoed trace, accepted), second opinions and how many moved the
         item to another band; `calls_saved_net` = saved less second opinions."""
-        names = ("calls_without", "calls_saved", "vetoed", "under_vetoed", "accepted", "second_opinions",
-                 "second_moved_band", "second_abstained")  # fmt: skip
+        names = (
+            "calls_without",
+            "calls_saved",
+            "vetoed",
+            "under_vetoed",
+            "accepted",
+            "second_opinions",
+            "second_moved_band",
+            "second_abstained",
+        )
         plain: dict[str, Any] = {name: self.counts[name] for name in names}
         plain["calls_saved_net"] = plain["calls_saved"] - plain["second_opinions"]
         plain["share_saved"] = plain["calls_saved"] / plain["calls_without"] if plain["calls_without"] else 0.0
@@ -297,9 +313,15 @@ def _verdicts(item: Item, opinions: Mapping[str, Opinion], stamp: Stamp) -> list
     else:
         alignment, reach = (own.score, None) if isinstance(item, Sample) else (None, own.score)
         whole = stamp.verdict(
-            item.item_id, alignment, reach, own.reason, own.confidence, cost=cost, kinds=own.kinds,
+            item.item_id,
+            alignment,
+            reach,
+            own.reason,
+            own.confidence,
+            cost=cost,
+            kinds=own.kinds,
             unanswered=own.unanswered,
-        )  # fmt: skip
+        )
     if isinstance(item, Sample):
         return [whole]
     return [whole, *(_of_step(step.item_id, opinions[step.item_id], whole, stamp) for step in item.actions)]
@@ -314,6 +336,12 @@ def _of_step(item_id: str, opinion: Opinion, whole: Verdict, stamp: Stamp) -> Ve
     why = f"; episode: {whole.reason[:300]}" if below else ""
     kinds = tuple(dict.fromkeys((*opinion.kinds, *whole.kinds)))
     return stamp.verdict(
-        item_id, opinion.score, reach, opinion.reason + why, opinion.confidence, cost=cost, kinds=kinds,
+        item_id,
+        opinion.score,
+        reach,
+        opinion.reason + why,
+        opinion.confidence,
+        cost=cost,
+        kinds=kinds,
         unanswered=opinion.unanswered,
-    )  # fmt: skip
+    )

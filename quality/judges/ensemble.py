@@ -154,9 +154,16 @@ class EnsembleJudge:
         kinds = tuple(dict.fromkeys(kind for vote in votes for kind in vote.kinds))
         confidence = min((vote.confidence for vote in scored), default=0.0)
         return stamp.verdict(
-            item_id, alignment.score, reach.score, reason, confidence, cost=cost, kinds=kinds,
-            risk=self._risk(votes) if scored else None, unanswered=any(vote.unanswered for vote in votes),
-        )  # fmt: skip
+            item_id,
+            alignment.score,
+            reach.score,
+            reason,
+            confidence,
+            cost=cost,
+            kinds=kinds,
+            risk=self._risk(votes) if scored else None,
+            unanswered=any(vote.unanswered for vote in votes),
+        )
 
     def _vote(self, scores: Sequence[int | None]) -> Vote:
         """Scores of the members on one axis, None where one abstained → the median; its confidence is one less the

@@ -179,9 +179,14 @@ def _of_trace(episode: Episode, trace: _Trace | None, stamp: Stamp) -> Verdict:
     scores = kp.PREFIX_REACHABILITY if episode.is_prefix else kp.REACHABILITY
     reason = f"{outcome.word}: {outcome.reason}"
     return stamp.verdict(
-        episode.item_id, None, scores[outcome.word], reason, outcome.confidence, cost=total(trace.costs),
+        episode.item_id,
+        None,
+        scores[outcome.word],
+        reason,
+        outcome.confidence,
+        cost=total(trace.costs),
         kinds=(outcome.word,) if outcome.word != "completed" else (),
-    )  # fmt: skip
+    )
 
 
 def _of_step(step: Step, singles: dict[str, Answer | NoAnswer | None], whole: Verdict, stamp: Stamp) -> Verdict:
@@ -198,6 +203,11 @@ def _of_step(step: Step, singles: dict[str, Answer | NoAnswer | None], whole: Ve
     reach = step_reach(alignment, whole.reachability)
     why = f"; episode: {whole.reason[:300]}" if reach is not None and reach < alignment else ""
     return stamp.verdict(
-        step.item_id, alignment, reach, f"{label}: {answer.fields['reason'][:300]}{why}",
-        answer.fields["confidence"] / 10, cost=answer.cost, kinds=(label,) if label != "correct" else (),
-    )  # fmt: skip
+        step.item_id,
+        alignment,
+        reach,
+        f"{label}: {answer.fields['reason'][:300]}{why}",
+        answer.fields["confidence"] / 10,
+        cost=answer.cost,
+        kinds=(label,) if label != "correct" else (),
+    )

@@ -77,17 +77,24 @@ class KeypointConfig:
     final_pictures: int = 6
 
     def __post_init__(self) -> None:
-        bounds = {"max_keypoints": (1, 10), "window": (2, 10), "overlap": (1, self.window - 1), "max_windows": (1, 500),
-                  "final_pictures": (2, 20)}  # fmt: skip
+        bounds = {
+            "max_keypoints": (1, 10),
+            "window": (2, 10),
+            "overlap": (1, self.window - 1),
+            "max_windows": (1, 500),
+            "final_pictures": (2, 20),
+        }
         for name, (low, high) in bounds.items():
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
                 raise ValueError(f"keypoints: {name}: expected an int {low}..{high}, found {value!r}")
 
 
-RUBRIC_VERSION = TEMPLATE_VERSION + "-" + digest(
-    [KEYPOINT_RUBRIC, WINDOW_RUBRIC, FINAL_RUBRIC, REACHABILITY, PREFIX_REACHABILITY, RULE_CONFIDENCE]
-)[:8]  # fmt: skip
+RUBRIC_VERSION = (
+    TEMPLATE_VERSION
+    + "-"
+    + digest([KEYPOINT_RUBRIC, WINDOW_RUBRIC, FINAL_RUBRIC, REACHABILITY, PREFIX_REACHABILITY, RULE_CONFIDENCE])[:8]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +235,11 @@ def rule(readings: Sequence[Reading], count: int, incomplete: bool) -> Outcome |
     if incomplete:
         return None
     if met:
-        return None if blocked is not None else Outcome(
-            "partial", f"{met} of {count} keypoints are shown, the others refuted", RULE_CONFIDENCE)  # fmt: skip
+        return (
+            None
+            if blocked is not None
+            else Outcome("partial", f"{met} of {count} keypoints are shown, the others refuted", RULE_CONFIDENCE)
+        )
     if blocked is not None:
         return Outcome("infeasible", f"the screen of step {blocked} rules the goal out", RULE_CONFIDENCE)
     return Outcome("failed", f"all {count} keypoints are refuted", RULE_CONFIDENCE)
@@ -251,10 +261,13 @@ def final_request(
 ) -> Request:
     """The question how the trace ends, with the windows' findings and the key frames."""
     findings = [
-        {"statement": statement, "status": status_of([reading.sightings[k] for reading in readings]),
-         "seen_at": sorted({at for reading in readings if (at := reading.sightings[k].at) is not None})}
+        {
+            "statement": statement,
+            "status": status_of([reading.sightings[k] for reading in readings]),
+            "seen_at": sorted({at for reading in readings if (at := reading.sightings[k].at) is not None}),
+        }
         for k, statement in enumerate(keypoints.statements)
-    ]  # fmt: skip
+    ]
     frames = key_frames(shown_steps(episode), readings, config.final_pictures)
     answers = (
         [s.action.content for s in episode.actions if isinstance(s.action, CallUser)] if keypoints.question else []

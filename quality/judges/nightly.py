@@ -106,9 +106,11 @@ class Nightly:
 
 
 def _run_all(
-    run: Callable[[PartSpec], tuple[PartSpec, PartResult]], specs: Sequence[PartSpec], parts_at_once: int,
+    run: Callable[[PartSpec], tuple[PartSpec, PartResult]],
+    specs: Sequence[PartSpec],
+    parts_at_once: int,
     interrupted: Callable[[], None],
-) -> list[tuple[PartSpec, PartResult]]:  # fmt: skip
+) -> list[tuple[PartSpec, PartResult]]:
     """Run parts, several side by side; results in order."""
     with ThreadPoolExecutor(parts_at_once) as pool:
         try:

@@ -99,22 +99,45 @@ class OpenAIJudge:
         return verdicts
 
     def _verdict(
-        self, item_id: str, answer: Answer | NoAnswer, alignment: int | None, reachability: int | None, number: int,
+        self,
+        item_id: str,
+        answer: Answer | NoAnswer,
+        alignment: int | None,
+        reachability: int | None,
+        number: int,
         why: str = "",
-    ) -> Verdict:  # fmt: skip
+    ) -> Verdict:
         confidence = answer.fields["confidence"] / 10 if isinstance(answer, Answer) else 0.0
         return Verdict(
-            item_id, alignment, reachability, _reason(answer)[:500] + why, confidence, self.name, self.model,
-            self.rubric_version, number, cost=answer.cost, unanswered=isinstance(answer, NoAnswer),
-        )  # fmt: skip
+            item_id,
+            alignment,
+            reachability,
+            _reason(answer)[:500] + why,
+            confidence,
+            self.name,
+            self.model,
+            self.rubric_version,
+            number,
+            cost=answer.cost,
+            unanswered=isinstance(answer, NoAnswer),
+        )
 
     def _pending(self, item_id: str, answer: Answer | NoAnswer | None, number: int) -> Verdict:
         """An item for another night; what was answered of it by then is in the cache."""
         reason = f"the ceiling of the night {self.client.ceiling.night} was reached"
         return Verdict(
-            item_id, None, None, reason, 0.0, self.name, self.model, self.rubric_version, number,
-            cost=answer.cost if answer else None, pending=True,
-        )  # fmt: skip
+            item_id,
+            None,
+            None,
+            reason,
+            0.0,
+            self.name,
+            self.model,
+            self.rubric_version,
+            number,
+            cost=answer.cost if answer else None,
+            pending=True,
+        )
 
 
 def _score(answer: Answer | NoAnswer, axis: str) -> int | None:

@@ -53,11 +53,15 @@ class Request:
         """sha256 of all that its answer depends on: pictures, text, template, schema, model and decoding."""
         return digest(
             {
-                "model": model, "template": self.template_version, "system": self.system,
-                "schema": self.json_schema(), "decoding": {"temperature": TEMPERATURE, "max_tokens": max_tokens},
-                "text": self.text, "pictures": [picture.key for picture in self.pictures],
+                "model": model,
+                "template": self.template_version,
+                "system": self.system,
+                "schema": self.json_schema(),
+                "decoding": {"temperature": TEMPERATURE, "max_tokens": max_tokens},
+                "text": self.text,
+                "pictures": [picture.key for picture in self.pictures],
             }
-        )  # fmt: skip
+        )
 
 
 def _field_schema(kind: Any) -> dict[str, Any]:

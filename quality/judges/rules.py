@@ -123,9 +123,17 @@ class RulesJudge:
         self, item_id: str, alignment: int | None, reachability: int | None, findings: Sequence[Finding], number: int
     ) -> Verdict:
         return Verdict(
-            item_id, alignment, reachability, _says(findings), _confidence(findings), self.name, self.model,
-            self.rubric_version, number, kinds=tuple(f.kind for f in objections(findings)),
-        )  # fmt: skip
+            item_id,
+            alignment,
+            reachability,
+            _says(findings),
+            _confidence(findings),
+            self.name,
+            self.model,
+            self.rubric_version,
+            number,
+            kinds=tuple(f.kind for f in objections(findings)),
+        )
 
     def _sample(self, sample: Sample, number: int) -> Verdict:
         findings = look_at_sample(sample)

@@ -60,9 +60,13 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
             client.stop("interrupted")
 
     return asset.build(
-        store, work, lambda totals: {**shares(totals), **bill(totals, prices_of(judge))}, _checks,
-        getattr(judge, "parts_at_once", 1), stop,
-    )  # fmt: skip
+        store,
+        work,
+        lambda totals: {**shares(totals), **bill(totals, prices_of(judge))},
+        _checks,
+        getattr(judge, "parts_at_once", 1),
+        stop,
+    )
 
 
 def judge_part(part: Part, judge: Judge) -> list[Verdict]:

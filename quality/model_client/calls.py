@@ -341,9 +341,15 @@ class Engine:
             raise JudgeError(self.breaker.dead)
 
     def _book(
-        self, question: _Question, call: str, outcome: str, usage: Usage | None, *, sent: bool = True,
+        self,
+        question: _Question,
+        call: str,
+        outcome: str,
+        usage: Usage | None,
+        *,
+        sent: bool = True,
         entry: tuple[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.book.book(call, outcome, usage, sent=sent, entry=entry)
         if self.limiter is None or (usage is None and sent):
             return
@@ -368,10 +374,7 @@ class Engine:
         request = question.request
         schema = {"name": "answer", "schema": request.json_schema(), "strict": True}
         body = {
-            "messages": [
-                {"role": "system", "content": request.system},
-                {"role": "user", "content": question.content},
-            ],
+            "messages": [{"role": "system", "content": request.system}, {"role": "user", "content": question.content}],
             "response_format": {"type": "json_schema", "json_schema": schema},
             "temperature": TEMPERATURE,
             "seed": attempt,  # a server that is deterministic would repeat its garbage

@@ -28,9 +28,21 @@ from quality.model_client.spending import Ceiling, CeilingReached, Spent
 from quality.model_client.unanswered import Unanswerable
 
 __all__ = [
-    "Answer", "Ceiling", "CeilingReached", "Garbage", "ModelClient", "NoAnswer", "Picture", "Prices", "RateLimits",
-    "Request", "Retry", "Unanswerable", "data_block", "read_answer",
-]  # fmt: skip
+    "Answer",
+    "Ceiling",
+    "CeilingReached",
+    "Garbage",
+    "ModelClient",
+    "NoAnswer",
+    "Picture",
+    "Prices",
+    "RateLimits",
+    "Request",
+    "Retry",
+    "Unanswerable",
+    "data_block",
+    "read_answer",
+]
 
 
 class ModelClient:
@@ -63,7 +75,7 @@ class ModelClient:
         self.ask_again = ask_again
         self._endpoint = Endpoint(
             base_url, model, cache, self.retry, concurrency, max_tokens, limits, self.ceiling, ask_again
-        )  # fmt: skip
+        )
         self._sent_before = 0
         self._engine: Engine | None = None
         self._starting = threading.Lock()
@@ -109,8 +121,13 @@ class ModelClient:
         spent = self.spent()
         plain = self.prices.bill(spent.usage.prompt_tokens, spent.usage.completion_tokens)
         calls = {name: getattr(spent, name) for name in ("requests", "answers", "garbage", "failed")}
-        return {"night": self.ceiling.night, **calls, **plain, "unbilled_tokens": spent.unbilled_tokens,
-                "open_tokens": spent.open_tokens}  # fmt: skip
+        return {
+            "night": self.ceiling.night,
+            **calls,
+            **plain,
+            "unbilled_tokens": spent.unbilled_tokens,
+            "open_tokens": spent.open_tokens,
+        }
 
     def stop(self, why: str) -> None:
         """Let nothing new be sent; whoever waits for an answer gets `JudgeError`."""

@@ -36,9 +36,11 @@ class Prices:
     def bill(self, prompt_tokens: int, completion_tokens: int) -> dict[str, Any]:
         """Tokens and their price, plain, for reports and counts."""
         plain: dict[str, Any] = {
-            "prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens,
-            "cost": round(self.of(prompt_tokens, completion_tokens), 6), "currency": self.currency,
-        }  # fmt: skip
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "cost": round(self.of(prompt_tokens, completion_tokens), 6),
+            "currency": self.currency,
+        }
         if not self.known:
             missing = [name for name in ("prompt", "completion") if getattr(self, name) is None]
             plain["note"] = f"price of {' and '.join(missing)} tokens unknown, counted as 0"

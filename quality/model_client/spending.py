@@ -61,8 +61,10 @@ class Ceiling:
 
     def __post_init__(self) -> None:
         if self.money is not None and not (math.isfinite(self.money) and self.money >= 0 and self.prices.known):
-            raise ValueError(f"ceiling of money a night: expected a number from 0 on and both prices, found "
-                             f"{self.money!r} with {self.prices.prompt!r} and {self.prices.completion!r}")  # fmt: skip
+            raise ValueError(
+                f"ceiling of money a night: expected a number from 0 on and both prices, found "
+                f"{self.money!r} with {self.prices.prompt!r} and {self.prices.completion!r}"
+            )
         for name in ("requests", "tokens"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 0):
@@ -136,8 +138,9 @@ class JudgeBook:
             call = uuid.uuid4().hex
             base.execute(
                 "INSERT INTO nights (night, model, requests) VALUES (?, ?, 1) "
-                "ON CONFLICT DO UPDATE SET requests = requests + 1", (ceiling.night, model),
-            )  # fmt: skip
+                "ON CONFLICT DO UPDATE SET requests = requests + 1",
+                (ceiling.night, model),
+            )
             base.execute("INSERT INTO open_calls VALUES (?, ?, ?, ?)", (call, ceiling.night, model, estimate))
             return call
 

@@ -18,15 +18,43 @@ from quality.nano.transition import NAN, Features
 from schemas.action_types import CallUser, Finished, Launch, Type
 
 RULES = (
-    "steps_after_finish", "no_finish", "failed", "entities_unmet", "typed_not_asked", "nothing_done", "chose_other",
-    "not_reached", "left_unconfirmed", "out_of_order",
-)  # fmt: skip
+    "steps_after_finish",
+    "no_finish",
+    "failed",
+    "entities_unmet",
+    "typed_not_asked",
+    "nothing_done",
+    "chose_other",
+    "not_reached",
+    "left_unconfirmed",
+    "out_of_order",
+)
 GATHERED = (
-    "changed", "fit", "changed_at_point", "labels_kept", "acted_in_headings", "acted_in_new", "headings_of_others",
-    "same_picture", "label_in_goal", "label_near_goal", "rival_in_goal", "goal_names_other", "typed_in_goal",
-    "rule_cap", "follows", "rival", "follows_less_rival", "on_element", "risk", "changed_elsewhere",
-    "rewritten_elsewhere", "typed_gap", "typed_unchosen", "typed_shown",
-)  # fmt: skip
+    "changed",
+    "fit",
+    "changed_at_point",
+    "labels_kept",
+    "acted_in_headings",
+    "acted_in_new",
+    "headings_of_others",
+    "same_picture",
+    "label_in_goal",
+    "label_near_goal",
+    "rival_in_goal",
+    "goal_names_other",
+    "typed_in_goal",
+    "rule_cap",
+    "follows",
+    "rival",
+    "follows_less_rival",
+    "on_element",
+    "risk",
+    "changed_elsewhere",
+    "rewritten_elsewhere",
+    "typed_gap",
+    "typed_unchosen",
+    "typed_shown",
+)
 """Step features of which mean, least and most enter the episode's."""
 LAST = ("fit", "follows", "changed", "label_in_goal", "is_Click", "is_Type", "is_Scroll", "is_Launch", "is_PressBack")
 """Step features of the last action but one, after which only Finished comes, that enter the episode's."""
@@ -72,11 +100,14 @@ def _shape(actions: Sequence[Step]) -> Features:
     returns = sum(sha in shas[:place] for place, sha in enumerate(shas) if place > 1 and sha != shas[place - 1])
     kinds = [str(step.row["action_type"]) for step in actions]
     return {
-        "repeats": float(repeats), "screens_again": float(again), "returns": float(returns),
+        "repeats": float(repeats),
+        "screens_again": float(again),
+        "returns": float(returns),
         "ends": float(kinds[-1] in ("Finished", "CallUser")) if kinds else 0.0,
         "launch_late": float(any(kind == "Launch" for kind in kinds[1:])),
-        "types": float(sum(kind == "Type" for kind in kinds)), "clicks": float(sum(kind == "Click" for kind in kinds)),
-    }  # fmt: skip
+        "types": float(sum(kind == "Type" for kind in kinds)),
+        "clicks": float(sum(kind == "Click" for kind in kinds)),
+    }
 
 
 def _fields(actions: Sequence[Step]) -> Features:
@@ -135,11 +166,34 @@ def acted_on(step: Step) -> str:
 
 
 EPISODE = (
-    *(f"rule_{kind}" for kind in RULES), "rule_cap", "rule_confirms",
+    *(f"rule_{kind}" for kind in RULES),
+    "rule_cap",
+    "rule_confirms",
     *(f"{name}_{how}" for name in GATHERED for how in ("mean", "min", "max")),
-    "steps", "risky", "repeats", "screens_again", "returns", "ends", "launch_late", "types", "clicks", "goal_size",
-    "goal_links", "goal_verbs", "links_per_step", "entities_acted", "last_entity_acted", "goal_covered",
-    "goal_near_done", "goal_near_last", "ends_with_commit", "commit_open", "goal_on_screen",
-    *(f"last_{name}" for name in LAST), "fields_chosen", "fields_left", *REQUIREMENTS,
-)  # fmt: skip
+    "steps",
+    "risky",
+    "repeats",
+    "screens_again",
+    "returns",
+    "ends",
+    "launch_late",
+    "types",
+    "clicks",
+    "goal_size",
+    "goal_links",
+    "goal_verbs",
+    "links_per_step",
+    "entities_acted",
+    "last_entity_acted",
+    "goal_covered",
+    "goal_near_done",
+    "goal_near_last",
+    "ends_with_commit",
+    "commit_open",
+    "goal_on_screen",
+    *(f"last_{name}" for name in LAST),
+    "fields_chosen",
+    "fields_left",
+    *REQUIREMENTS,
+)
 """The features of an episode, in order."""

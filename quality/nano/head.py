@@ -129,6 +129,11 @@ def _head(names: Sequence[str], named: Mapping[str, Array], prefix: str) -> Head
     trees = {key.removeprefix(f"{prefix}forest:"): array for key, array in named.items() if f"{prefix}forest:" in key}
     slope, shift = named[f"{prefix}platt"].tolist()
     return Head(
-        tuple(names), named[f"{prefix}mean"], named[f"{prefix}scale"], layers,
-        from_tensors(trees) if trees else None, slope, shift,
-    )  # fmt: skip
+        tuple(names),
+        named[f"{prefix}mean"],
+        named[f"{prefix}scale"],
+        layers,
+        from_tensors(trees) if trees else None,
+        slope,
+        shift,
+    )

@@ -87,17 +87,29 @@ class NanoJudge:
         return verdicts
 
     def _verdict(
-        self, item_id: str, axes: tuple[int | None, int | None], findings: Sequence[Finding], number: int,
+        self,
+        item_id: str,
+        axes: tuple[int | None, int | None],
+        findings: Sequence[Finding],
+        number: int,
         risk: float | None,
-    ) -> Verdict:  # fmt: skip
+    ) -> Verdict:
         against = objections(findings)
         says = "; ".join(f"{f.kind}: {f.reason}" for f in against[:3])
         reason = f"risk {risk:.2f}" if risk is not None else "nothing could be seen"
         confidence = 0.0 if risk is None else abs(risk - 0.5) * 2
         return Verdict(
-            item_id, *axes, f"{reason}; {says}" if says else reason, round(confidence, 4), self.name, self.model,
-            self.rubric_version, number, kinds=tuple(f.kind for f in against), risk=risk,
-        )  # fmt: skip
+            item_id,
+            *axes,
+            f"{reason}; {says}" if says else reason,
+            round(confidence, 4),
+            self.name,
+            self.model,
+            self.rubric_version,
+            number,
+            kinds=tuple(f.kind for f in against),
+            risk=risk,
+        )
 
     def _sample(self, sample: Sample, number: int) -> Verdict:
         findings, features = sample_look(sample, self._cosine)

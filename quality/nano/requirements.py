@@ -75,7 +75,17 @@ def _named(episode: Episode) -> Features:
 
 
 REQUIREMENTS = (
-    "clauses", "clause_near_min", "clause_near_last", "clause_words_min", "clause_words_last", "clauses_unmet",
-    "goal_reached", "goal_gap", "goal_tail", "named", "named_open", "named_last_open",
-)  # fmt: skip
+    "clauses",
+    "clause_near_min",
+    "clause_near_last",
+    "clause_words_min",
+    "clause_words_last",
+    "clauses_unmet",
+    "goal_reached",
+    "goal_gap",
+    "goal_tail",
+    "named",
+    "named_open",
+    "named_last_open",
+)
 """The features of a goal's parts, in order."""

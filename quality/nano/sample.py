@@ -14,9 +14,16 @@ from quality.nano.step import Cosine, rule_features
 from quality.nano.transition import NAN, Features
 
 RULES = (
-    "answer_outside", "answer_elsewhere", "blank_box", "box_cuts", "box_misses_named", "box_no_element", "boxes_moved",
-    "huge_box", "thin_box",
-)  # fmt: skip
+    "answer_outside",
+    "answer_elsewhere",
+    "blank_box",
+    "box_cuts",
+    "box_misses_named",
+    "box_no_element",
+    "boxes_moved",
+    "huge_box",
+    "thin_box",
+)
 
 
 def sample_features(sample: Sample, findings: Sequence[Finding], cosine: Cosine) -> Features:
@@ -43,8 +50,9 @@ def sample_features(sample: Sample, findings: Sequence[Finding], cosine: Cosine)
     found["iou"] = overlaps[-1][0] if overlaps else 0.0
     around = [
         max((overlap(tuple(other), e.box) for e in elements), default=0.0)
-        for row in sample.siblings for other in row["target_boxes"][:1]
-    ]  # fmt: skip
+        for row in sample.siblings
+        for other in row["target_boxes"][:1]
+    ]
     found["iou_of_neighbours"] = sum(around) / len(around) if around else NAN
     label = overlaps[-1][1] if overlaps and overlaps[-1][0] > 0.1 else ""
     if label:
@@ -62,8 +70,21 @@ def _area(box: Sequence[float]) -> float:
 
 
 SAMPLE = (
-    *(f"rule_{kind}" for kind in RULES), "rule_cap", "rule_confirms", "boxes", "has_tree", "area", "spread", "cut",
-    "cut_more", "cut_of_neighbours", "blank_of_neighbours", "iou", "iou_of_neighbours", "label_told", "label_near",
+    *(f"rule_{kind}" for kind in RULES),
+    "rule_cap",
+    "rule_confirms",
+    "boxes",
+    "has_tree",
+    "area",
+    "spread",
+    "cut",
+    "cut_more",
+    "cut_of_neighbours",
+    "blank_of_neighbours",
+    "iou",
+    "iou_of_neighbours",
+    "label_told",
+    "label_near",
     "names_other",
-)  # fmt: skip
+)
 """The features of a sample, in order."""

@@ -15,17 +15,37 @@ from schemas.action_types import Type
 
 Cosine = Callable[[str, str], float]
 RULES = (
-    "point_on_element", "misses_named", "outside_target", "target_no_element", "no_effect", "scroll_contradicts",
-    "typed_before", "typed_differs", "typed_not_told", "off_by_one", "blank_point", "repeated", "loop",
-    "misses_goal", "other_than_goal", "leads_to_other", "effect_elsewhere", "moved_without_scroll", "scroll_elsewhere",
-)  # fmt: skip
+    "point_on_element",
+    "misses_named",
+    "outside_target",
+    "target_no_element",
+    "no_effect",
+    "scroll_contradicts",
+    "typed_before",
+    "typed_differs",
+    "typed_not_told",
+    "off_by_one",
+    "blank_point",
+    "repeated",
+    "loop",
+    "misses_goal",
+    "other_than_goal",
+    "leads_to_other",
+    "effect_elsewhere",
+    "moved_without_scroll",
+    "scroll_elsewhere",
+)
 """Kinds of objection of the rules judge that are features of their own."""
 
 
 def step_features(
-    step: Step, goal: str, findings: Sequence[Finding], place: tuple[int, int], cosine: Cosine,
+    step: Step,
+    goal: str,
+    findings: Sequence[Finding],
+    place: tuple[int, int],
+    cosine: Cosine,
     before: Step | None = None,
-) -> Features:  # fmt: skip
+) -> Features:
     """All features of a step. `place` = (position, number of steps); `cosine` of two texts' sentence embeddings;
     `before` = the action before it that isn't Wait."""
     found = dict.fromkeys(STEP, NAN) | transition_features(step, step.next)
@@ -138,18 +158,52 @@ def _shown(step: Step) -> Features:
     """Whether the text typed stands on the next screen where it didn't stand before."""
     if not isinstance(step.action, Type) or step.screen is None or step.next is None or not step.next.elements:
         return {}
-    times = [sum(holds(e.label, step.action.content) or holds(e.text, step.action.content) for e in screen.elements)
-             for screen in (step.screen, step.next)]  # fmt: skip
+    times = [
+        sum(holds(e.label, step.action.content) or holds(e.text, step.action.content) for e in screen.elements)
+        for screen in (step.screen, step.next)
+    ]
     return {"typed_shown": float(times[1] > times[0])}
 
 
 STEP = (
-    *TRANSITION, "position", "steps", *(f"rule_{kind}" for kind in RULES), "rule_cap", "rule_confirms", "has_tree",
-    "spread_at_point", "on_element", "label_size", "area", "centred_x", "centred_y", "goal_names_other",
-    "label_in_goal", "label_near_goal", "rival_in_goal", "told_there", "told_names_it",
-    "told_near_it", "told_names_other", "thought_there", "thought_names_it", "thought_near_it",
-    "thought_names_other", "has_target", "target_spread", "target_cut", "target_iou", "typed_in_goal", "typed_told",
-    "typed_near_goal", "typed_unchosen", "typed_gap", "typed_shown", "follows", "rival",
-    "follows_less_rival", "before_follows",
-)  # fmt: skip
+    *TRANSITION,
+    "position",
+    "steps",
+    *(f"rule_{kind}" for kind in RULES),
+    "rule_cap",
+    "rule_confirms",
+    "has_tree",
+    "spread_at_point",
+    "on_element",
+    "label_size",
+    "area",
+    "centred_x",
+    "centred_y",
+    "goal_names_other",
+    "label_in_goal",
+    "label_near_goal",
+    "rival_in_goal",
+    "told_there",
+    "told_names_it",
+    "told_near_it",
+    "told_names_other",
+    "thought_there",
+    "thought_names_it",
+    "thought_near_it",
+    "thought_names_other",
+    "has_target",
+    "target_spread",
+    "target_cut",
+    "target_iou",
+    "typed_in_goal",
+    "typed_told",
+    "typed_near_goal",
+    "typed_unchosen",
+    "typed_gap",
+    "typed_shown",
+    "follows",
+    "rival",
+    "follows_less_rival",
+    "before_follows",
+)
 """The features of a step, in order; the last four come from the transition head."""

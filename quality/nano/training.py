@@ -86,8 +86,11 @@ def train_nano(
     looks = [_looks(part, truth, cosine, transition) for part in parts]
     steps = [
         Example(features, _is_low(truth[item_id]), truth[item_id]["family"], truth[item_id]["kind"])
-        for found in looks for look in found for item_id, features in look.steps.items() if item_id in truth
-    ]  # fmt: skip
+        for found in looks
+        for look in found
+        for item_id, features in look.steps.items()
+        if item_id in truth
+    ]
     tell(f"steps: {len(steps)} examples")
     step_head, step_cut = calibrated_head(steps, STEP, config)
     samples = _samples(parts, truth, cosine)
@@ -95,8 +98,10 @@ def train_nano(
     sample_head, sample_cut = calibrated_head(samples, SAMPLE, config)
     named = [
         (look, row["kind"] if _is_low(row) else "")
-        for found in looks for look in found if (row := truth.get(look.episode.item_id)) is not None
-    ]  # fmt: skip
+        for found in looks
+        for look in found
+        if (row := truth.get(look.episode.item_id)) is not None
+    ]
     copies = list(_damaged(parts, truth, transition, cosine, config))
     tell(f"damaged copies: {len(copies)}")
     wholes = _wholes([*named, *copies], truth, cosine, steps, config)
@@ -105,10 +110,14 @@ def train_nano(
     heads = {"transition": transition, "step": step_head, "sample": sample_head, "episode": episode_head}
     cuts = {"step": step_cut, "sample": sample_cut, "episode": episode_cut}
     about: dict[str, Any] = {
-        "version": TRAINING_VERSION, "config": asdict(config), "bench": bench_digest(folder), "cuts": cuts,
-        "examples": {"step": len(steps), "sample": len(samples), "episode": len(wholes)}, "prevalence": PREVALENCE,
+        "version": TRAINING_VERSION,
+        "config": asdict(config),
+        "bench": bench_digest(folder),
+        "cuts": cuts,
+        "examples": {"step": len(steps), "sample": len(samples), "episode": len(wholes)},
+        "prevalence": PREVALENCE,
         "read": reader.version if reader is not None else None,
-    }  # fmt: skip
+    }
     save_heads(out, heads, about)
     return about
 
@@ -181,9 +190,12 @@ def _damaged(
 
 
 def _wholes(
-    looks: Sequence[tuple[EpisodeLook, str]], truth: Mapping[str, Row], cosine: Cosines, steps: Sequence[Example],
+    looks: Sequence[tuple[EpisodeLook, str]],
+    truth: Mapping[str, Row],
+    cosine: Cosines,
+    steps: Sequence[Example],
     config: NanoConfig,
-) -> list[Example]:  # fmt: skip
+) -> list[Example]:
     """(look, defect or "") → episodes, with step risks by heads that didn't see their family (two folds), as at
     judging time."""
     fold_of = lambda family: int(digest(["fold", family])[:4], 16) % 2  # noqa: E731
@@ -282,8 +294,9 @@ def _fit_member(
     net.load_state_dict(best_state)
     found = [
         (layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy().copy())
-        for layer in net if isinstance(layer, torch.nn.Linear)
-    ]  # fmt: skip
+        for layer in net
+        if isinstance(layer, torch.nn.Linear)
+    ]
     return tuple(found)
 
 

@@ -188,10 +188,27 @@ def toward(step: Step, after: Screen | None) -> Step:
 
 
 _NAMES = (
-    "same_picture", "changed", "fit", "changed_area", "change_gap", "changed_at_point", "change_in_element", "moved",
-    "moves", "moved_as_told", "labels_kept", "labels_new", "labels_gone", "headings_new", "acted_in_headings",
-    "acted_in_new", "acted_still_there", "headings_of_others", "element_stays", "changed_elsewhere",
+    "same_picture",
+    "changed",
+    "fit",
+    "changed_area",
+    "change_gap",
+    "changed_at_point",
+    "change_in_element",
+    "moved",
+    "moves",
+    "moved_as_told",
+    "labels_kept",
+    "labels_new",
+    "labels_gone",
+    "headings_new",
+    "acted_in_headings",
+    "acted_in_new",
+    "acted_still_there",
+    "headings_of_others",
+    "element_stays",
+    "changed_elsewhere",
     "rewritten_elsewhere",
-)  # fmt: skip
+)
 TRANSITION = (*_NAMES, *(f"is_{name}" for name in KINDS))
 """The features of a transition, in order."""

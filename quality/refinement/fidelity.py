@@ -115,9 +115,13 @@ def fidelity(store: Store, source: str, truth_path: Path | None = None) -> Fidel
     verdicts, gold = store.require(f"verdicts/{source}"), store.require(f"gold/{source}")
     counts = gold.counts
     result = Fidelity(
-        source, counts["items"], counts["gold"], counts["share_before"], counts["share_after"],
+        source,
+        counts["items"],
+        counts["gold"],
+        counts["share_before"],
+        counts["share_after"],
         gold_yield=counts["yield"],
-    )  # fmt: skip
+    )
     if truth_path is not None and truth_path.exists():
         _compare(result, Truth(truth_path), unified, verdicts, gold, store)
     return result

@@ -134,9 +134,16 @@ def read_rows(manifest: Manifest, key: str) -> list[Row]:
 def verdict_of(row: Row) -> Verdict:
     """A row of `verdicts` → `Verdict`."""
     return Verdict(
-        row["item_id"], row["alignment"], row["reachability"], row["reason"], row["confidence"], row["judge"],
-        row["model"], row["rubric_version"], row["round"],
-    )  # fmt: skip
+        row["item_id"],
+        row["alignment"],
+        row["reachability"],
+        row["reason"],
+        row["confidence"],
+        row["judge"],
+        row["model"],
+        row["rubric_version"],
+        row["round"],
+    )
 
 
 def _write(out: PartWriter, part: Part, refined: Refined, licence: str) -> dict[str, int]:

@@ -68,9 +68,14 @@ class _Work:
 
 
 def refine_part(
-    part: Part, first: Sequence[Verdict], judge: Judge, rewriter: Rewriter, max_rounds: int = 3,
-    waiting: Collection[str] = (), kept: Mapping[str, Kept] | None = None,
-) -> Refined:  # fmt: skip
+    part: Part,
+    first: Sequence[Verdict],
+    judge: Judge,
+    rewriter: Rewriter,
+    max_rounds: int = 3,
+    waiting: Collection[str] = (),
+    kept: Mapping[str, Kept] | None = None,
+) -> Refined:
     """Run the recursion over a part. `first` are the verdicts of round 0 on its items; those `waiting` have none yet
     and are left alone, as is an item whose repair isn't judged yet. `kept`: items that people said are right."""
     by_id = {verdict.item_id: verdict for verdict in first}
@@ -206,9 +211,14 @@ def _needs_repair(verdict: Verdict) -> bool:
 
 
 def _repair_whole(
-    work: _Work, episode: Episode, rows: dict[int, Row], verdict: Verdict, findings: Sequence[Finding],
-    rewriter: Rewriter, number: int,
-) -> bool:  # fmt: skip
+    work: _Work,
+    episode: Episode,
+    rows: dict[int, Row],
+    verdict: Verdict,
+    findings: Sequence[Finding],
+    rewriter: Rewriter,
+    number: int,
+) -> bool:
     """Rewrite the goal, else cut; changes `rows`."""
     if verdict.disposition == "rewrite":
         rewritten = rewriter.rewrite_episode(episode, verdict, findings)
@@ -231,9 +241,14 @@ def _repair_whole(
 
 
 def _repair_step(
-    work: _Work, step: Step, rows: dict[int, Row], verdict: Verdict, findings: Sequence[Finding],
-    rewriter: Rewriter, number: int,
-) -> bool:  # fmt: skip
+    work: _Work,
+    step: Step,
+    rows: dict[int, Row],
+    verdict: Verdict,
+    findings: Sequence[Finding],
+    rewriter: Rewriter,
+    number: int,
+) -> bool:
     """Rewrite or reconstruct one step; changes `rows`."""
     index = step.row["step_index"]
     row, repair = None, f"rewrite:{rewriter.name}"

@@ -87,10 +87,14 @@ class Agreement:
     def plain(self) -> dict[str, Any]:
         """As JSON: undefined figures are null."""
         return {
-            "annotators": list(self.annotators), "items": self.items, "percent": _known(self.percent),
-            "kappa": _known(self.kappa), "fleiss": _known(self.fleiss), "alpha": _known(self.alpha),
+            "annotators": list(self.annotators),
+            "items": self.items,
+            "percent": _known(self.percent),
+            "kappa": _known(self.kappa),
+            "fleiss": _known(self.fleiss),
+            "alpha": _known(self.alpha),
             "pairs": {name: [_known(value), count] for name, (value, count) in sorted(self.pairs.items())},
-        }  # fmt: skip
+        }
 
 
 def _known(value: float) -> float | None:
@@ -121,9 +125,14 @@ def agreement(verdicts: Iterable[HumanVerdict]) -> Agreement:
     whole = [row for row in table.values() if len(row) == len(people) > 1]
     counts = [[list(row.values()).count(label) for label in labels] for row in whole]
     return Agreement(
-        people, sum(len(row) > 1 for row in table.values()), percent_agreement(units),
-        math.fsum(known) / len(known) if known else math.nan, fleiss_kappa(counts), krippendorff_alpha(units), pairs,
-    )  # fmt: skip
+        people,
+        sum(len(row) > 1 for row in table.values()),
+        percent_agreement(units),
+        math.fsum(known) / len(known) if known else math.nan,
+        fleiss_kappa(counts),
+        krippendorff_alpha(units),
+        pairs,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,12 @@ def judge_agreement(pairs: Sequence[Pair]) -> Agreement:
     table = confusion([_band(pair.decision) for pair in both], [_band(route(pair.score)) for pair in both], 3)
     keep = np.array([[table[:2, :2].sum(), table[:2, 2].sum()], [table[2, :2].sum(), table[2, 2]]])
     return Agreement(
-        len(both), len(both) / len(known) if known else math.nan, weighted_kappa(table), weighted_kappa(keep, 1),
+        len(both),
+        len(both) / len(known) if known else math.nan,
+        weighted_kappa(table),
+        weighted_kappa(keep, 1),
         tuple(tuple(float(one) for one in line) for line in table),
-    )  # fmt: skip
+    )
 
 
 def _band(decision: str) -> int:
@@ -118,12 +121,17 @@ def report(pairs: Sequence[Pair], precision: float = 0.9) -> dict[str, Any]:
     """As JSON: agreement, every cut, the one in use and the one that meets the target; undefined figures are null."""
     found, table, chosen = judge_agreement(pairs), cuts(pairs), keep_cut(pairs, precision)
     return {
-        "items": found.items, "unsure": sum(pair.decision not in BAND_RANK for pair in pairs),
-        "share_answered": _known(found.share), "kappa": _known(found.kappa), "keep_kappa": _known(found.keep_kappa),
-        "bands": [list(line) for line in found.counts], "target_precision": precision,
-        "keep_from": chosen.cut if chosen else None, "keep_from_in_use": KEEP_FROM,
+        "items": found.items,
+        "unsure": sum(pair.decision not in BAND_RANK for pair in pairs),
+        "share_answered": _known(found.share),
+        "kappa": _known(found.kappa),
+        "keep_kappa": _known(found.keep_kappa),
+        "bands": [list(line) for line in found.counts],
+        "target_precision": precision,
+        "keep_from": chosen.cut if chosen else None,
+        "keep_from_in_use": KEEP_FROM,
         "cuts": [{name: _known(getattr(cut, name)) for name in Cut.__slots__} for cut in table],
-    }  # fmt: skip
+    }
 
 
 def _known(value: float) -> float | None:

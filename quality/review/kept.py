@@ -50,10 +50,15 @@ def kept_by_people(store: Store) -> dict[str, Kept]:
     pinned = str(promoted["digest"])
     contents = {item: seen for item, (decision, seen) in decisions_of(store, pinned).items() if decision == KEPT}
     folder, settled = store.home / KEY / pinned, human_set(store, pinned).decisions
-    rows = [row for row in pq.read_table(folder / "verdicts.parquet").to_pylist()
-            if row["decision"] == KEPT and row["item_id"] in settled]  # fmt: skip
-    times = {(row["item_id"], row["annotator"]): row["created"]
-             for row in pq.read_table(folder / "times.parquet").to_pylist()}  # fmt: skip
+    rows = [
+        row
+        for row in pq.read_table(folder / "verdicts.parquet").to_pylist()
+        if row["decision"] == KEPT and row["item_id"] in settled
+    ]
+    times = {
+        (row["item_id"], row["annotator"]): row["created"]
+        for row in pq.read_table(folder / "times.parquet").to_pylist()
+    }
     found = {}
     for item, content in contents.items():
         said = [row for row in rows if base_id(row["item_id"]) == item]

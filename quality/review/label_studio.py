@@ -49,9 +49,8 @@ def interface(pictures: Pictures) -> str:
 
 # --- out --------------------------------------------------------------------------------------------------------------
 def export_tasks(
-    queue: OpenQueue, verdicts: Iterable[HumanVerdict], path: Path, pictures: Pictures = "files",
-    answers: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+    queue: OpenQueue, verdicts: Iterable[HumanVerdict], path: Path, pictures: Pictures = "files", answers: bool = False
+) -> dict[str, Any]:
     """Write the queue as tasks to `path`, the interface to `<stem>.xml`, and with "files" pictures to
     `<stem>-pictures/`; returns counts. `answers` adds people's own as annotations (Label Studio takes those of users
     that it knows by their email). Adjudications aren't exported: they are no independent answers."""
@@ -88,9 +87,14 @@ def _data(trajectory: Trajectory, place: int, path: Path, pictures: Pictures) ->
             line += f"  [picture {len(images)}]"
         lines.append(line)
     plain: dict[str, Any] = {
-        "item_id": trajectory.item_id, "content": trajectory.digest, "source": trajectory.source,
-        "platform": trajectory.platform, "kind": trajectory.kind, "goal": trajectory.goal, "steps": "\n".join(lines),
-    }  # fmt: skip
+        "item_id": trajectory.item_id,
+        "content": trajectory.digest,
+        "source": trajectory.source,
+        "platform": trajectory.platform,
+        "kind": trajectory.kind,
+        "goal": trajectory.goal,
+        "steps": "\n".join(lines),
+    }
     return plain | ({"images": images} if pictures != "none" else {})
 
 
@@ -124,9 +128,14 @@ def _annotation(verdict: HumanVerdict) -> dict[str, Any]:
         result.append(_result("note", {"text": [verdict.note]}))
     created = datetime.fromtimestamp(verdict.created, UTC).isoformat().replace("+00:00", "Z")
     return {
-        "completed_by": {"email": verdict.annotator}, "result": result, "was_cancelled": False, "ground_truth": False,
-        "lead_time": verdict.seconds, "created_at": created, "updated_at": created,
-    }  # fmt: skip
+        "completed_by": {"email": verdict.annotator},
+        "result": result,
+        "was_cancelled": False,
+        "ground_truth": False,
+        "lead_time": verdict.seconds,
+        "created_at": created,
+        "updated_at": created,
+    }
 
 
 # --- in ---------------------------------------------------------------------------------------------------------------
@@ -194,12 +203,25 @@ def _verdict(plain: Mapping[str, Any], trajectory: Trajectory, where: str) -> Hu
         raise ReviewError(f"{where}: expected one choice of {', '.join(DECISIONS)}, found {str(choices)[:80]}")
     created = _time(plain.get("updated_at") or plain.get("created_at"), where)
     verdict = HumanVerdict(
-        item_id, _annotator(plain.get("completed_by"), where), "annotator", choices[0],
-        _step(values.get("first_wrong_step"), steps, where), _note(values.get("note"), where),
-        _seconds(plain.get("lead_time"), where), created, content=trajectory.digest,
-    )  # fmt: skip
-    named = [item_id, trajectory.digest, verdict.annotator, verdict.decision, verdict.first_wrong_step, verdict.note,
-             repr(created)]  # fmt: skip
+        item_id,
+        _annotator(plain.get("completed_by"), where),
+        "annotator",
+        choices[0],
+        _step(values.get("first_wrong_step"), steps, where),
+        _note(values.get("note"), where),
+        _seconds(plain.get("lead_time"), where),
+        created,
+        content=trajectory.digest,
+    )
+    named = [
+        item_id,
+        trajectory.digest,
+        verdict.annotator,
+        verdict.decision,
+        verdict.first_wrong_step,
+        verdict.note,
+        repr(created),
+    ]
     verdict = replace(verdict, request=f"label-studio:{digest(named)[:40]}")
     try:
         verdict.check()

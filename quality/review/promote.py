@@ -86,8 +86,9 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
         answers.close()
     drawn = frozenset(queue.rows)
     queue = _with_earlier(store, queue, given)
-    said = [one for one in given if one.item_id in queue.items
-            and queue.trajectories[one.item_id].digest == one.content]  # fmt: skip
+    said = [
+        one for one in given if one.item_id in queue.items and queue.trajectories[one.item_id].digest == one.content
+    ]
     agreed = consensus(said, overlap)
     settled = {item_id: agreed[item_id] for item_id in sorted(_one_version(agreed, said, drawn))}
     said = [one for one in said if one.item_id in settled or one.item_id not in agreed]
@@ -155,10 +156,16 @@ def _write(
     pq.write_table(pa.Table.from_pylist(times), folder / "times.parquet")
     pairs = [Pair(i, queue.rows[i]["score"], decision, weights[i]) for i, decision in settled.items() if i in drawn]
     manifest = {
-        "asset": KEY, "code_version": CODE_VERSION, "digest": data_version(files), "queue": queue.version,
-        "files": [asdict(entry) for entry in files], "items": len(drawn), "agreed": len(settled),
-        "agreement": agreement(said).plain(), "judge_agreement": report(pairs, precision),
-    }  # fmt: skip
+        "asset": KEY,
+        "code_version": CODE_VERSION,
+        "digest": data_version(files),
+        "queue": queue.version,
+        "files": [asdict(entry) for entry in files],
+        "items": len(drawn),
+        "agreed": len(settled),
+        "agreement": agreement(said).plain(),
+        "judge_agreement": report(pairs, precision),
+    }
     return manifest
 
 
@@ -187,8 +194,14 @@ def _asked(store: Store, judge: Judge, digest: str) -> list[Verdict]:
 def _decision(queue: OpenQueue, item_id: str, decision: str) -> Row:
     row, item = queue.rows[item_id], queue.items[item_id]
     judged = [item_id, *(step.item_id for step in item.actions)] if isinstance(item, Episode) else [item_id]
-    return {"item_id": item_id, "source": row["source"], "stratum": row["stratum"], "decision": decision,
-            "judged": judged, "score": row["score"]}  # fmt: skip
+    return {
+        "item_id": item_id,
+        "source": row["source"],
+        "stratum": row["stratum"],
+        "decision": decision,
+        "judged": judged,
+        "score": row["score"],
+    }
 
 
 def _with_earlier(store: Store, queue: OpenQueue, given: Sequence[HumanVerdict]) -> OpenQueue:
@@ -267,8 +280,9 @@ def human_part(store: Store, digest: str) -> Part:
     version(store, digest)
     folder = store.home / KEY / digest
     tables = {name: pq.read_table(folder / f"{name}.parquet") for name in ("steps", "samples", "screens")}
-    return Part(digest[:16], tables["steps"], tables["samples"], tables["screens"],
-                ScreenBank(tables["screens"], store))  # fmt: skip
+    return Part(
+        digest[:16], tables["steps"], tables["samples"], tables["screens"], ScreenBank(tables["screens"], store)
+    )
 
 
 def gate_judge(store: Store, judge: Judge, digest: str | None = None, **limits: float) -> Check:

@@ -111,8 +111,9 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
     }
     last = PartSpec("queue", digest([CODE_VERSION, config.plain(), [spec.inputs_digest for spec in work]]))
     inputs = {m.asset: m.version for one in found for m in (one.gold, one.unified, one.verdicts) if m is not None}
-    with store.build(ASSET, code_version=CODE_VERSION, config=config.plain(), inputs=inputs,
-                     parts=[*work, last]) as build:  # fmt: skip
+    with store.build(
+        ASSET, code_version=CODE_VERSION, config=config.plain(), inputs=inputs, parts=[*work, last]
+    ) as build:
         sizes: Counter[Cell] = Counter()
         paths: list[Path] = []
         for spec, (one, key) in work.items():
@@ -134,11 +135,13 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
 def _told(drawn: Sequence[Drawn], sizes: Mapping[Cell, int]) -> dict[str, Any]:
     strata = {stratum for stratum, _ in sizes}
     return {
-        "queued": len(drawn), "candidates": sum(sizes.values()), "strata": len(strata),
+        "queued": len(drawn),
+        "candidates": sum(sizes.values()),
+        "strata": len(strata),
         "strata_drawn": len({one.stratum for one in drawn}),
         "bands": dict(sorted(Counter(one.band for one in drawn).items())),
         "sources": dict(sorted(Counter(one.source for one in drawn).items())),
-    }  # fmt: skip
+    }
 
 
 def _checks(counts: Mapping[str, Any], config: QueueConfig) -> list[Check]:
@@ -147,9 +150,14 @@ def _checks(counts: Mapping[str, Any], config: QueueConfig) -> list[Check]:
         Check("the queue is as long as it can be", queued == wanted, str(queued), str(wanted)),
         Check("there is something to review", queued > 0, f"{queued} items", "more than 0", blocking=False),
         Check("every item can be opened", counts["opened"] == queued, str(counts["opened"]), str(queued)),
-        Check("every stratum is drawn from", counts["strata_drawn"] == counts["strata"],
-              f"{counts['strata_drawn']} strata", str(counts["strata"]), blocking=False),
-    ]  # fmt: skip
+        Check(
+            "every stratum is drawn from",
+            counts["strata_drawn"] == counts["strata"],
+            f"{counts['strata_drawn']} strata",
+            str(counts["strata"]),
+            blocking=False,
+        ),
+    ]
 
 
 def _candidates(out: PartWriter, store: Store, one: Inputs, key: str, config: QueueConfig) -> dict[str, Any]:
@@ -239,9 +247,11 @@ def open_earlier(store: Store, wanted: Mapping[str, str], *, elements: bool = Fa
         found.append(
             OpenQueue(
                 {i: row for i, row in opened.rows.items() if i in same},
-                {i: item for i, item in opened.items.items() if i in same}, opened.version, opened.screens,
+                {i: item for i, item in opened.items.items() if i in same},
+                opened.version,
+                opened.screens,
             )
-        )  # fmt: skip
+        )
         left = {item_id: content for item_id, content in left.items() if item_id not in same}
     return found
 
@@ -274,9 +284,13 @@ def _open(
 
 
 def _open_part(
-    manifest: Manifest, unified: Manifest | None, key: str, wanted: Sequence[str], source: ScreenSource,
+    manifest: Manifest,
+    unified: Manifest | None,
+    key: str,
+    wanted: Sequence[str],
+    source: ScreenSource,
     screens: list[Row] | None,
-) -> Iterator[Item]:  # fmt: skip
+) -> Iterator[Item]:
     """The wanted items of one part; only their rows are read. Rows of their screens are put into `screens`."""
     episodes = [base_id(name).partition(":")[2].partition("/")[2] for name in wanted if name.startswith("episode:")]
     samples = [base_id(name).partition(":")[2] for name in wanted if name.startswith("sample:")]
@@ -318,9 +332,10 @@ def open_folder(folder: Path, config: QueueConfig | None = None) -> OpenQueue:
     candidates = [_candidate(item, judged, "gold") for item in items.values()]
     rows = [asdict(one) for one in draw(candidates, config)]
     return OpenQueue(
-        {row["item_id"]: row for row in rows}, {row["item_id"]: items[row["item_id"]] for row in rows},
+        {row["item_id"]: row for row in rows},
+        {row["item_id"]: items[row["item_id"]] for row in rows},
         digest(sorted(items))[:16],
-    )  # fmt: skip
+    )
 
 
 __all__ = ["ASSET", "CODE_VERSION", "OpenQueue", "Queue", "build_queue", "open_folder", "open_queue"]

@@ -58,8 +58,9 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
         if own:
             work[name] = PartSpec(name, digest([CODE_VERSION, gold.data_version, sorted(own.items())])), gold, own
     specs = [spec for spec, *_ in work.values()] or [PartSpec("none", CODE_VERSION)]
-    with store.build(ASSET, code_version=CODE_VERSION, config={"feedback/human_verdicts": pinned}, inputs=inputs,
-                     parts=specs) as build:  # fmt: skip
+    with store.build(
+        ASSET, code_version=CODE_VERSION, config={"feedback/human_verdicts": pinned}, inputs=inputs, parts=specs
+    ) as build:
         counts: Counter[str] = Counter()
         for spec, gold, own in work.values():
             result = build.run_part(spec, lambda out, gold=gold, own=own: _refuse(out, store, gold, own))  # type: ignore[misc]
@@ -67,13 +68,23 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
         if not work:
             build.run_part(specs[0], lambda out: out.table("quarantine", Quarantine.table([])))
         told = {
-            "settled": len(decided), "refused": len(refused), "refused in gold": counts["items"],
-            "quarantined": counts["rows"], "feedback/human_verdicts": pinned,
-        }  # fmt: skip
-        return build.commit(counts=told, checks=[
-            Check("no more refused than people said", counts["items"] <= len(refused), str(counts["items"]),
-                  f"at most {len(refused)}"),
-        ])  # fmt: skip
+            "settled": len(decided),
+            "refused": len(refused),
+            "refused in gold": counts["items"],
+            "quarantined": counts["rows"],
+            "feedback/human_verdicts": pinned,
+        }
+        return build.commit(
+            counts=told,
+            checks=[
+                Check(
+                    "no more refused than people said",
+                    counts["items"] <= len(refused),
+                    str(counts["items"]),
+                    f"at most {len(refused)}",
+                )
+            ],
+        )
 
 
 def decisions_of(store: Store, pinned: str) -> Decided:

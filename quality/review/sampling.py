@@ -19,9 +19,23 @@ from quality.items import Episode, Row, Sample, provenance
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM
 
 ACTIONS = (
-    "Click", "Scroll", "Finished", "Type", "Wait", "PressBack", "PressHome", "PressEnter", "Launch", "Hover",
-    "CallUser", "LongPress", "DoubleClick", "Drag", "Hotkey", "PressRecent",
-)  # fmt: skip
+    "Click",
+    "Scroll",
+    "Finished",
+    "Type",
+    "Wait",
+    "PressBack",
+    "PressHome",
+    "PressEnter",
+    "Launch",
+    "Hover",
+    "CallUser",
+    "LongPress",
+    "DoubleClick",
+    "Drag",
+    "Hotkey",
+    "PressRecent",
+)
 """From common to rare (METHOD §2): an episode's stratum is named after the rarest action it holds."""
 
 QUEUE_BANDS = ("abstained", "near_cut", "low_confidence", "sure", "rejected", "unjudged")
@@ -131,11 +145,20 @@ def draw(candidates: Iterable[Candidate], config: QueueConfig, sizes: Mapping[Ce
     whole = sizes or {key: len(inside) for key, inside in cells.items()}
     return [
         Drawn(
-            one.item_id, one.source, one.stratum, _reason(one, config), place, band(one, config), one.score,
-            one.confidence, whole[cell(one, config)] / drawn[cell(one, config)], one.origin, one.part,
+            one.item_id,
+            one.source,
+            one.stratum,
+            _reason(one, config),
+            place,
+            band(one, config),
+            one.score,
+            one.confidence,
+            whole[cell(one, config)] / drawn[cell(one, config)],
+            one.origin,
+            one.part,
         )
         for place, one in enumerate(chosen)
-    ]  # fmt: skip
+    ]
 
 
 def first_of_cells(candidates: Iterable[Candidate], config: QueueConfig) -> tuple[list[Candidate], Counter[Cell]]:

@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 PAGE = Path(__file__).parent / "page"
-FILES = {"/": ("index.html", "text/html"), "/review.css": ("review.css", "text/css"),
-         "/review.js": ("review.js", "text/javascript"), "/icon.svg": ("icon.svg", "image/svg+xml")}  # fmt: skip
+FILES = {
+    "/": ("index.html", "text/html"),
+    "/review.css": ("review.css", "text/css"),
+    "/review.js": ("review.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
 MAX_BODY = 64 * 1024
 CACHED_PICTURES = 400
 AHEAD = 3
@@ -140,13 +144,17 @@ class Review:
             done[one.annotator] = done.get(one.annotator, 0) + 1
         waiting = self._settleable(verdicts)
         return {
-            "annotator": annotator, "decisions": list(DECISIONS), "items": len(self._order), "overlap": self.overlap,
-            "done": done.get(annotator, 0), "everybody": done,
+            "annotator": annotator,
+            "decisions": list(DECISIONS),
+            "items": len(self._order),
+            "overlap": self.overlap,
+            "done": done.get(annotator, 0),
+            "everybody": done,
             "finished": sum(n >= self.overlap for n in _count(one.item_id for one in own).values()),
             "agreement": agreement(verdicts).plain(),
-            "disagreements": sum(one.adjudicated is None for one in waiting), "adjudicated": sum(
-                one.adjudicated is not None for one in waiting),
-        }  # fmt: skip
+            "disagreements": sum(one.adjudicated is None for one in waiting),
+            "adjudicated": sum(one.adjudicated is not None for one in waiting),
+        }
 
     def upcoming(self, annotator: str) -> Any:
         """The next items, first to last, whole: the page shows them without asking again."""
@@ -175,19 +183,27 @@ class Review:
             raise ReviewError("role: this item's annotators don't disagree, so there is nothing to settle")
         kept = self.answers.add(
             HumanVerdict(
-                item_id, check_name(_text(body, "annotator")), role, _text(body, "decision"), step,
-                _text(body, "note", ""), float(seconds), request=_text(body, "request"),
+                item_id,
+                check_name(_text(body, "annotator")),
+                role,
+                _text(body, "decision"),
+                step,
+                _text(body, "note", ""),
+                float(seconds),
+                request=_text(body, "request"),
                 content=self._contents[item_id],
             )
-        )  # fmt: skip
+        )
         return {"kept": asdict(kept)}
 
     def undo(self, body: Any) -> Any:
         """Take back the last answer; `undone` is null if there was none."""
         undone = self.answers.undo(check_name(_text(body, "annotator")), _text(body, "request"))
         known = undone is not None and undone.item_id in self.queue.rows
-        return {"undone": asdict(undone) if undone else None,
-                "item": self._item(undone.item_id) if undone and known else None}  # fmt: skip
+        return {
+            "undone": asdict(undone) if undone else None,
+            "item": self._item(undone.item_id) if undone and known else None,
+        }
 
     def differing(self, annotator: str) -> Any:
         """The disagreement queue, of items that nobody else is to answer on their own any more: what others said would
@@ -197,8 +213,16 @@ class Review:
         for one in self._differing():
             row = self.queue.trajectories[one.item_id]
             final = asdict(one.adjudicated) if one.adjudicated else None
-            shown.append({"item_id": one.item_id, "goal": row.goal, "source": row.source, "final": final,
-                          "decisions": dict(one.decisions), "answers": self._answers(one.item_id)})  # fmt: skip
+            shown.append(
+                {
+                    "item_id": one.item_id,
+                    "goal": row.goal,
+                    "source": row.source,
+                    "final": final,
+                    "decisions": dict(one.decisions),
+                    "answers": self._answers(one.item_id),
+                }
+            )
         return {"items": shown}
 
     def _differing(self) -> list[Disagreement]:
@@ -209,8 +233,7 @@ class Review:
         return [one for one in self.answers.verdicts() if self._contents.get(one.item_id) == one.content]
 
     def _settleable(self, verdicts: list[HumanVerdict]) -> list[Disagreement]:
-        return [one for one in disagreements(verdicts)
-                if len(one.decisions) >= self.overlap]  # fmt: skip
+        return [one for one in disagreements(verdicts) if len(one.decisions) >= self.overlap]
 
     def _answers(self, item_id: str) -> list[Any]:
         """Notes and marks of an item's annotators, for whoever settles it."""
@@ -259,9 +282,11 @@ def make_app(review: Review, port: int, token: str) -> App:
 
     posts = {"/api/join": review.join, "/api/verdict": review.decide, "/api/undo": review.undo}
     gets: dict[str, tuple[Callable[[str], Any], str]] = {
-        "/api/state": (review.state, "annotator"), "/api/next": (review.upcoming, "annotator"),
-        "/api/item": (review.item, "id"), "/api/disagreements": (review.differing, "annotator"),
-    }  # fmt: skip
+        "/api/state": (review.state, "annotator"),
+        "/api/next": (review.upcoming, "annotator"),
+        "/api/item": (review.item, "id"),
+        "/api/disagreements": (review.differing, "annotator"),
+    }
     routes = [
         *(Route(path, partial(_file, name, kind), methods=["GET"]) for path, (name, kind) in FILES.items()),
         *(Route(path, partial(_get, call, name), methods=["GET"]) for path, (call, name) in gets.items()),
@@ -334,8 +359,11 @@ def serve(review: Review, port: int = 0, told: Callable[[str], None] = print) ->
         listener.listen(128)
         real = listener.getsockname()[1]
         config = uvicorn.Config(
-            make_app(review, real, token), log_level="warning", access_log=False, server_header=False,
+            make_app(review, real, token),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
             timeout_graceful_shutdown=3,
-        )  # fmt: skip
+        )
         told(f"http://{HOST}:{real}/{token}/")
         uvicorn.Server(config).run(sockets=[listener])

@@ -60,9 +60,13 @@ class Trajectory:
     def plain(self) -> dict[str, Any]:
         """As JSON for the page: texts as they are, `picture` says whether there is one."""
         return {
-            "item_id": self.item_id, "source": self.source, "platform": self.platform, "kind": self.kind,
-            "goal": self.goal, "steps": [_plain(step) for step in self.steps],
-        }  # fmt: skip
+            "item_id": self.item_id,
+            "source": self.source,
+            "platform": self.platform,
+            "kind": self.kind,
+            "goal": self.goal,
+            "steps": [_plain(step) for step in self.steps],
+        }
 
     def picture(self, place: int, max_side_px: int = FULL_PX) -> bytes | None:
         """JPEG of the screen of a step with its action drawn; None if the step has none that can be read.
@@ -106,15 +110,25 @@ def _shown_episode(episode: Episode) -> Trajectory:
         boxes = (tuple(row["target_box"]),) if row["target_box"] is not None else ()
         steps.append(
             ShownStep(
-                row["action_text"] or "", step.action, row["screenshot_sha256"], boxes,
-                instruction=row["step_instruction"] or "", thought=row["thought"] or "",
-                conclusion=row["conclusion"] or "", gap=step.follows_gap,
+                row["action_text"] or "",
+                step.action,
+                row["screenshot_sha256"],
+                boxes,
+                instruction=row["step_instruction"] or "",
+                thought=row["thought"] or "",
+                conclusion=row["conclusion"] or "",
+                gap=step.follows_gap,
             )
-        )  # fmt: skip
+        )
     return Trajectory(
-        episode.item_id, episode.source, episode.steps[0].platform, "navigation", episode.instruction, tuple(steps),
+        episode.item_id,
+        episode.source,
+        episode.steps[0].platform,
+        "navigation",
+        episode.instruction,
+        tuple(steps),
         episode.bank.source,
-    )  # fmt: skip
+    )
 
 
 def _shown_sample(sample: Sample) -> Trajectory:
@@ -128,9 +142,14 @@ def _shown_sample(sample: Sample) -> Trajectory:
         boxes = tuple(tuple(box) for box in row["target_boxes"] or ()) if last else ()
         steps.append(ShownStep(row["answer"] if last else "", action, sha, boxes))
     return Trajectory(
-        sample.item_id, row["source"], row["platform"], row["objective"], question_of(row["messages"]), tuple(steps),
+        sample.item_id,
+        row["source"],
+        row["platform"],
+        row["objective"],
+        question_of(row["messages"]),
+        tuple(steps),
         sample.bank.source,
-    )  # fmt: skip
+    )
 
 
 def question_of(messages: str) -> str:

@@ -218,9 +218,19 @@ class VerdictStore:
         self._db.execute(
             "INSERT OR IGNORE INTO verdicts (item_id, annotator, role, decision, first_wrong_step, note, seconds, "
             "created, request, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (verdict.item_id, verdict.annotator, verdict.role, verdict.decision, verdict.first_wrong_step,
-             verdict.note, verdict.seconds, verdict.created or self._clock(), verdict.request, verdict.content),
-        )  # fmt: skip
+            (
+                verdict.item_id,
+                verdict.annotator,
+                verdict.role,
+                verdict.decision,
+                verdict.first_wrong_step,
+                verdict.note,
+                verdict.seconds,
+                verdict.created or self._clock(),
+                verdict.request,
+                verdict.content,
+            ),
+        )
         row = self._db.execute(f"SELECT {_COLUMNS} FROM verdicts WHERE request = ?", (verdict.request,)).fetchone()
         if tuple(row[:4]) != (verdict.item_id, verdict.annotator, verdict.role, verdict.decision):
             raise ReviewError(f"request {verdict.request!r}: it names another answer already; send a new name")

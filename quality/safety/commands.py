@@ -40,15 +40,22 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
         rows = [{"item_id": item, "kind": kind} for item, kind in sorted(texts.held.items())]
         schema = pa.schema([("item_id", pa.string()), ("kind", pa.string())])
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), out_dir / "quarantine.parquet")
-    return write_report(out_dir, {
-        "items": texts.counts["items"], "screens": len(looked), "unreadable": unreadable,
-        "triggers": len(found.triggers), "items_trigger": len({row["item_id"] for row in found.findings}),
-        "items_personal": texts.counts["items_personal"], "items_credential": texts.counts["items_credential"],
-        "rules": dict(sorted(Counter(f"{r['rule']}: {r['kind']}" for r in findings if not r["synthetic"]).items())),
-        "synthetic": dict(sorted(Counter(r["kind"] for r in findings if r["synthetic"]).items())),
-        "patterns": [{k: v for k, v in row.items() if k != "source"} for row in found.rows(name)],
-        "licences": _licences(part.samples, sources),
-    })  # fmt: skip
+    return write_report(
+        out_dir,
+        {
+            "items": texts.counts["items"],
+            "screens": len(looked),
+            "unreadable": unreadable,
+            "triggers": len(found.triggers),
+            "items_trigger": len({row["item_id"] for row in found.findings}),
+            "items_personal": texts.counts["items_personal"],
+            "items_credential": texts.counts["items_credential"],
+            "rules": dict(sorted(Counter(f"{r['rule']}: {r['kind']}" for r in findings if not r["synthetic"]).items())),
+            "synthetic": dict(sorted(Counter(r["kind"] for r in findings if r["synthetic"]).items())),
+            "patterns": [{k: v for k, v in row.items() if k != "source"} for row in found.rows(name)],
+            "licences": _licences(part.samples, sources),
+        },
+    )
 
 
 def _licences(samples: pa.Table, sources: list[str]) -> dict[str, dict[str, str]]:

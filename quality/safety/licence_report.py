@@ -116,12 +116,22 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
         licence = card.licence if card else "unknown"
         gold = store.current(f"gold/{name}")
         rows, share = mixed.get(name, (0, 0.0)) if mixed is not None else (None, None)
-        lines.append(Line(
-            name, card.title if card else name, licence, terms(licence), refuses(licence),
-            gold.rows("steps") if gold else 0, gold.rows("samples") if gold else 0,
-            packed.get(name, 0) if packed is not None else None, rows, share,
-            card.citation if card else "", card.origin if card else "",
-        ))  # fmt: skip
+        lines.append(
+            Line(
+                name,
+                card.title if card else name,
+                licence,
+                terms(licence),
+                refuses(licence),
+                gold.rows("steps") if gold else 0,
+                gold.rows("samples") if gold else 0,
+                packed.get(name, 0) if packed is not None else None,
+                rows,
+                share,
+                card.citation if card else "",
+                card.origin if card else "",
+            )
+        )
     return lines
 
 
@@ -132,8 +142,16 @@ def inputs_digest(store: Store, names: Sequence[str], refuses: Refuses) -> str:
         manifest = store.current(asset)
         found[asset] = manifest.data_version if manifest else None
     registry = adapters.registry()
-    cards = {name: [a.descriptor.title, a.descriptor.licence, a.descriptor.citation, a.descriptor.origin,
-                    refuses(a.descriptor.licence)] for name, a in sorted(registry.items())}  # fmt: skip
+    cards = {
+        name: [
+            a.descriptor.title,
+            a.descriptor.licence,
+            a.descriptor.citation,
+            a.descriptor.origin,
+            refuses(a.descriptor.licence),
+        ]
+        for name, a in sorted(registry.items())
+    }
     return digest([found, cards, refuses("unknown"), sorted(names)])
 
 
@@ -183,16 +201,38 @@ def as_json(lines: Sequence[Line]) -> dict[str, Any]:
 
 def markdown(lines: Sequence[Line]) -> str:
     """The report as a page: a table, what is unknown, and the attributions."""
-    head = ("source", "licence", "training", "redistribution", "commercial", "gold steps", "gold samples", "in shards",
-            "share of mixture")  # fmt: skip
+    head = (
+        "source",
+        "licence",
+        "training",
+        "redistribution",
+        "commercial",
+        "gold steps",
+        "gold samples",
+        "in shards",
+        "share of mixture",
+    )
     text = ["# Licences", "", _row(head), "|" + "---|" * 5 + "--:|" * 4]
     for line in lines:
         share = "-" if line.mixture_share is None else f"{line.mixture_share:.1%}"
         shards = "-" if line.shards is None else str(line.shards)
         training = line.training or "allowed"
         redistribute = f"{line.terms.redistribute} ({line.terms.note})" if line.terms.note else line.terms.redistribute
-        text.append(_row((line.source, line.licence, training, redistribute, line.terms.commercial,
-                          str(line.gold_steps), str(line.gold_samples), shards, share)))  # fmt: skip
+        text.append(
+            _row(
+                (
+                    line.source,
+                    line.licence,
+                    training,
+                    redistribute,
+                    line.terms.commercial,
+                    str(line.gold_steps),
+                    str(line.gold_samples),
+                    shards,
+                    share,
+                )
+            )
+        )
     unknown = [line.source for line in lines if line.unknown]
     text += ["", f"Unknown licences: {', '.join(map(markdown_text, unknown)) or 'none'}.", "", "## Attribution", ""]
     text += [

@@ -21,17 +21,46 @@ _MADE_UP_NAME = re.compile(
     r"your[._-]?(?:name|e?mail)?|name|sample|demo\d*|dummy|someone|nobody|no-?reply",
     re.IGNORECASE,
 )
-_TEST_CARDS = frozenset({
-    "4111111111111111", "4012888888881881", "4222222222222", "4242424242424242", "4000056655665556",
-    "4000000000000002", "5555555555554444", "5105105105105100", "5200828282828210", "2223003122003222",
-    "378282246310005", "371449635398431", "378734493671000", "6011111111111117", "6011000990139424",
-    "30569309025904", "38520000023237", "3530111333300000", "3566002020360505", "6200000000000005",
-})  # fmt: skip
-_TEST_IBANS = frozenset({
-    "DE89370400440532013000", "GB82WEST12345698765432", "GB29NWBK60161331926819", "FR1420041010050500013M02606",
-    "FR7630006000011234567890189", "ES9121000418450200051332", "NL91ABNA0417164300", "IT60X0542811101000000123456",
-    "CH9300762011623852957", "BE68539007547034", "AT611904300234573201", "PL61109010140000071219812874",
-})  # fmt: skip
+_TEST_CARDS = frozenset(
+    {
+        "4111111111111111",
+        "4012888888881881",
+        "4222222222222",
+        "4242424242424242",
+        "4000056655665556",
+        "4000000000000002",
+        "5555555555554444",
+        "5105105105105100",
+        "5200828282828210",
+        "2223003122003222",
+        "378282246310005",
+        "371449635398431",
+        "378734493671000",
+        "6011111111111117",
+        "6011000990139424",
+        "30569309025904",
+        "38520000023237",
+        "3530111333300000",
+        "3566002020360505",
+        "6200000000000005",
+    }
+)
+_TEST_IBANS = frozenset(
+    {
+        "DE89370400440532013000",
+        "GB82WEST12345698765432",
+        "GB29NWBK60161331926819",
+        "FR1420041010050500013M02606",
+        "FR7630006000011234567890189",
+        "ES9121000418450200051332",
+        "NL91ABNA0417164300",
+        "IT60X0542811101000000123456",
+        "CH9300762011623852957",
+        "BE68539007547034",
+        "AT611904300234573201",
+        "PL61109010140000071219812874",
+    }
+)
 _TEST_IDS = frozenset({"078051120", "219099999", "123456789", "111111111", "11010519491231002X", "12345678Z"})
 
 
@@ -163,61 +192,154 @@ def _known_street(text: str) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("email", "address", _form(
-        r"(?<![\w.+@/-])[A-Za-z0-9](?:[A-Za-z0-9._%+'-]{0,62}[A-Za-z0-9_+])?@",
-        r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}(?![\w-])",
-    ), _email_holds, _email_made_up),
-    Rule("iban", "mod 97", _form(
-        r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])",
-    ), lambda match: is_iban(match[0]), _test_iban),
-    Rule("payment_card", "Luhn", _form(r"(?<![\w.+-])(?:\d[ -]?){12,18}\d(?![\w-]|\.\d)"),
-         lambda match: is_card(_digits(match[0])), _test_card),
-    Rule("national_id", "Chinese resident id", _form(r"(?<!\w)\d{17}[\dXx](?!\w)"),
-         lambda match: is_chinese_id(match[0]), _test_id),
-    Rule("national_id", "US SSN", _form(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"),
-         lambda match: is_ssn(match[0]), _test_id),
-    Rule("national_id", "US SSN", _form(
-        r"\b(?:SSN|social security(?: number)?)\b\W{0,3}(?:is\s+)?(?P<value>\d{9})(?!\d)", flags=re.IGNORECASE,
-    ), lambda match: is_ssn(match["value"]), _test_id),
-    Rule("national_id", "Spanish DNI or NIE", _form(r"(?<![\w-])[XYZ\d]\d{7}-?[A-Z](?![\w-])"),
-         lambda match: is_spanish_id(match[0]), _test_id),
-    Rule("national_id", "French NIR", _form(
-        r"(?<!\w)[12]\s?\d{2}\s?(?:0[1-9]|1[0-2])\s?(?:\d{2}|2[AB])\s?\d{3}\s?\d{3}\s?\d{2}(?!\w)",
-    ), lambda match: is_nir(match[0]), _never),
-    Rule("national_id", "Polish PESEL", _form(r"\bPESEL\b\W{0,3}(?P<value>\d{11})(?!\d)", flags=re.IGNORECASE),
-         lambda match: is_pesel(match["value"]), _never),
-    Rule("ip_address", "IPv4", _form(r"(?<![\w.])(?P<value>(?:\d{1,3}\.){3}\d{1,3})(?!\w|\.\d)"),
-         _ip_holds, _ip_made_up),
-    Rule("ip_address", "IPv6", _form(r"(?<![\w:.])(?P<value>(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4})(?![\w:])"),
-         _ip_holds, _ip_made_up),
-    Rule("phone", "international", _form(
-        r"(?<![\w+])(?:\+|00(?=[1-9]\d[\s()-]))\s?\d(?:[\s().-]{0,2}\d){7,14}(?!\w)",
-    ), _international, _phone_made_up),
-    Rule("phone", "North American", _form(
-        _BARE, r"(?:1[ .-])?(?:\([2-9]\d{2}\)\s?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}(?!\w|[.-]\d)",
-    ), _always, _phone_made_up),
-    Rule("phone", "seven digits", _form(
-        _BARE, r"(?:call|phone|dial|text|tel\.?|number(?: is)?)\W{0,3}(?:to\s)?(?P<value>[2-9]\d{2}-\d{4})(?![\w-])",
-        flags=re.IGNORECASE,
-    ), _announced, _phone_made_up),
+    Rule(
+        "email",
+        "address",
+        _form(
+            r"(?<![\w.+@/-])[A-Za-z0-9](?:[A-Za-z0-9._%+'-]{0,62}[A-Za-z0-9_+])?@",
+            r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}(?![\w-])",
+        ),
+        _email_holds,
+        _email_made_up,
+    ),
+    Rule(
+        "iban",
+        "mod 97",
+        _form(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])"),
+        lambda match: is_iban(match[0]),
+        _test_iban,
+    ),
+    Rule(
+        "payment_card",
+        "Luhn",
+        _form(r"(?<![\w.+-])(?:\d[ -]?){12,18}\d(?![\w-]|\.\d)"),
+        lambda match: is_card(_digits(match[0])),
+        _test_card,
+    ),
+    Rule(
+        "national_id",
+        "Chinese resident id",
+        _form(r"(?<!\w)\d{17}[\dXx](?!\w)"),
+        lambda match: is_chinese_id(match[0]),
+        _test_id,
+    ),
+    Rule(
+        "national_id",
+        "US SSN",
+        _form(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"),
+        lambda match: is_ssn(match[0]),
+        _test_id,
+    ),
+    Rule(
+        "national_id",
+        "US SSN",
+        _form(r"\b(?:SSN|social security(?: number)?)\b\W{0,3}(?:is\s+)?(?P<value>\d{9})(?!\d)", flags=re.IGNORECASE),
+        lambda match: is_ssn(match["value"]),
+        _test_id,
+    ),
+    Rule(
+        "national_id",
+        "Spanish DNI or NIE",
+        _form(r"(?<![\w-])[XYZ\d]\d{7}-?[A-Z](?![\w-])"),
+        lambda match: is_spanish_id(match[0]),
+        _test_id,
+    ),
+    Rule(
+        "national_id",
+        "French NIR",
+        _form(r"(?<!\w)[12]\s?\d{2}\s?(?:0[1-9]|1[0-2])\s?(?:\d{2}|2[AB])\s?\d{3}\s?\d{3}\s?\d{2}(?!\w)"),
+        lambda match: is_nir(match[0]),
+        _never,
+    ),
+    Rule(
+        "national_id",
+        "Polish PESEL",
+        _form(r"\bPESEL\b\W{0,3}(?P<value>\d{11})(?!\d)", flags=re.IGNORECASE),
+        lambda match: is_pesel(match["value"]),
+        _never,
+    ),
+    Rule(
+        "ip_address", "IPv4", _form(r"(?<![\w.])(?P<value>(?:\d{1,3}\.){3}\d{1,3})(?!\w|\.\d)"), _ip_holds, _ip_made_up
+    ),
+    Rule(
+        "ip_address",
+        "IPv6",
+        _form(r"(?<![\w:.])(?P<value>(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4})(?![\w:])"),
+        _ip_holds,
+        _ip_made_up,
+    ),
+    Rule(
+        "phone",
+        "international",
+        _form(r"(?<![\w+])(?:\+|00(?=[1-9]\d[\s()-]))\s?\d(?:[\s().-]{0,2}\d){7,14}(?!\w)"),
+        _international,
+        _phone_made_up,
+    ),
+    Rule(
+        "phone",
+        "North American",
+        _form(_BARE, r"(?:1[ .-])?(?:\([2-9]\d{2}\)\s?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}(?!\w|[.-]\d)"),
+        _always,
+        _phone_made_up,
+    ),
+    Rule(
+        "phone",
+        "seven digits",
+        _form(
+            _BARE,
+            r"(?:call|phone|dial|text|tel\.?|number(?: is)?)\W{0,3}(?:to\s)?(?P<value>[2-9]\d{2}-\d{4})(?![\w-])",
+            flags=re.IGNORECASE,
+        ),
+        _announced,
+        _phone_made_up,
+    ),
     Rule("phone", "Chinese mobile", _form(_BARE, r"1[3-9]\d(?:[ -]?\d{4}){2}(?![\w-]|\.\d)"), _always, _phone_made_up),
-    Rule("phone", "national", _form(
-        r"(?<![\w.$€£¥+/-])\(?0\d{1,4}\)?(?:[ /-]\d{2,8}){1,4}(?![\w/]|[.-]\d)",
-    ), _national, _phone_made_up),
-    Rule("phone", "announced", _form(
-        r"\b(?:phone|mobile|cell|tel(?:ephone)?|whatsapp|fax)(?:\s+(?:number|no\.?))?\s*(?:is|:|=|to|\"|')?\s*[\"']?",
-        r"(?P<value>\d(?:[ .-]?\d){6,14})(?!\w|[.-]\d)", flags=re.IGNORECASE,
-    ), _announced, _phone_made_up),
-    Rule("street_address", "number and street", _form(
-        r"(?<![\w.$€£¥#])\d{1,5}[A-Za-z]?\s+(?:[NSEW]\.?\s+)?(?:[A-Z][a-z']+\.?\s+){1,3}",
-        rf"(?:{_STREETS})\b\.?{_CITY}",
-    ), _always, _known_street),
-    Rule("street_address", "German", _form(
-        r"(?<!\w)[A-ZÄÖÜ][a-zäöüß-]{2,}(?:straße|strasse|str\.|weg|platz|allee|gasse)\s+\d{1,4}[a-z]?",
-        r"(?:,?\s+\d{5}\s+[A-ZÄÖÜ]\w+)?(?!\w)",
-    ), _always, _known_street),
-    Rule("street_address", "Chinese", _form(
-        r"(?:(?![到往寄送在去给])[\u4e00-\u9fff]){2,8}[省市区县][\u4e00-\u9fff]{1,12}[路街道巷]\s?\d{1,5}\s?号(?:\s?\d{1,4}\s?[室楼单元栋])?",
-    ), _always, _never),
-)  # fmt: skip
+    Rule(
+        "phone",
+        "national",
+        _form(r"(?<![\w.$€£¥+/-])\(?0\d{1,4}\)?(?:[ /-]\d{2,8}){1,4}(?![\w/]|[.-]\d)"),
+        _national,
+        _phone_made_up,
+    ),
+    Rule(
+        "phone",
+        "announced",
+        _form(
+            r"\b(?:phone|mobile|cell|tel(?:ephone)?|whatsapp|fax)(?:\s+(?:number|no\.?))?\s*(?:is|:|=|to|\"|')?\s*[\"']?",
+            r"(?P<value>\d(?:[ .-]?\d){6,14})(?!\w|[.-]\d)",
+            flags=re.IGNORECASE,
+        ),
+        _announced,
+        _phone_made_up,
+    ),
+    Rule(
+        "street_address",
+        "number and street",
+        _form(
+            r"(?<![\w.$€£¥#])\d{1,5}[A-Za-z]?\s+(?:[NSEW]\.?\s+)?(?:[A-Z][a-z']+\.?\s+){1,3}",
+            rf"(?:{_STREETS})\b\.?{_CITY}",
+        ),
+        _always,
+        _known_street,
+    ),
+    Rule(
+        "street_address",
+        "German",
+        _form(
+            r"(?<!\w)[A-ZÄÖÜ][a-zäöüß-]{2,}(?:straße|strasse|str\.|weg|platz|allee|gasse)\s+\d{1,4}[a-z]?",
+            r"(?:,?\s+\d{5}\s+[A-ZÄÖÜ]\w+)?(?!\w)",
+        ),
+        _always,
+        _known_street,
+    ),
+    Rule(
+        "street_address",
+        "Chinese",
+        _form(
+            r"(?:(?![到往寄送在去给])[\u4e00-\u9fff]){2,8}[省市区县][\u4e00-\u9fff]{1,12}[路街道巷]\s?\d{1,5}\s?号(?:\s?\d{1,4}\s?[室楼单元栋])?"
+        ),
+        _always,
+        _never,
+    ),
+)
 """In order: where two match the same place the first one names it."""

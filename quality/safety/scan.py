@@ -25,15 +25,7 @@ from quality.items import Part, Row, load_part, part_keys
 from quality.judges.judge import code_digest
 from quality.safety import licence_report as licences
 from quality.safety.credentials import credential_in
-from quality.safety.personal_data import (
-    POLICIES,
-    Policy,
-    Span,
-    find_personal,
-    sample_texts,
-    shape,
-    step_texts,
-)
+from quality.safety.personal_data import POLICIES, Policy, Span, find_personal, sample_texts, shape, step_texts
 from quality.safety.trigger_facts import LOOKED, facts_of, from_table, look_at, on_screen, to_rows
 from quality.safety.trigger_pictures import montage
 from quality.safety.trigger_scan import Facts, Looked, Trigger, find_triggers, search
@@ -41,11 +33,21 @@ from schemas.ids import digest, item_sample, item_step
 from schemas.tables import Column, Table
 
 ASSET = "hygiene/safety"
-CODE_VERSION = "1-" + code_digest((
-    "safety/scan", "safety/trigger_patches", "safety/triggers", "safety/trigger_match", "safety/trigger_scan",
-    "safety/trigger_facts", "safety/personal_data", "safety/personal_rules", "safety/personal_numbers",
-    "safety/credentials", "safety/licence_report",
-))  # fmt: skip
+CODE_VERSION = "1-" + code_digest(
+    (
+        "safety/scan",
+        "safety/trigger_patches",
+        "safety/triggers",
+        "safety/trigger_match",
+        "safety/trigger_scan",
+        "safety/trigger_facts",
+        "safety/personal_data",
+        "safety/personal_rules",
+        "safety/personal_numbers",
+        "safety/credentials",
+        "safety/licence_report",
+    )
+)
 
 
 class Findings(Table, version=1):
@@ -62,10 +64,20 @@ class Findings(Table, version=1):
 
 
 TRIGGERS = pa.schema(
-    [("source", pa.string()), ("number", pa.int32()), ("reason", pa.string()), ("screens", pa.int32()),
-     ("wander", pa.float32()), ("listed", pa.float32()), ("aimed", pa.float32()), ("rough", pa.float32()),
-     ("width_px", pa.int32()), ("height_px", pa.int32()), ("hits", pa.int32())]
-)  # fmt: skip
+    [
+        ("source", pa.string()),
+        ("number", pa.int32()),
+        ("reason", pa.string()),
+        ("screens", pa.int32()),
+        ("wander", pa.float32()),
+        ("listed", pa.float32()),
+        ("aimed", pa.float32()),
+        ("rough", pa.float32()),
+        ("width_px", pa.int32()),
+        ("height_px", pa.int32()),
+        ("hits", pa.int32()),
+    ]
+)
 QUARANTINE = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("reason", pa.string())])
 
 
@@ -136,8 +148,16 @@ def _personal(text: str) -> tuple[Span, ...]:
 def _finding(
     item_id: str, source: str, rule: str, kind: str, name: str, detail: str, synthetic: bool, screen: str | None = None
 ) -> Row:
-    return {"item_id": item_id, "source": source, "rule": rule, "kind": kind, "field": name, "detail": detail,
-            "synthetic": synthetic, "screenshot_sha256": screen}  # fmt: skip
+    return {
+        "item_id": item_id,
+        "source": source,
+        "rule": rule,
+        "kind": kind,
+        "field": name,
+        "detail": detail,
+        "synthetic": synthetic,
+        "screenshot_sha256": screen,
+    }
 
 
 # --- triggers ---------------------------------------------------------------------------------------------------------
@@ -151,17 +171,30 @@ class TriggerScan:
 
     def rows(self, source: str) -> list[Row]:
         return [
-            {"source": source, "number": t.number, "reason": t.reason, "screens": t.found.screens,
-             "wander": t.found.wander, "listed": t.found.listed, "aimed": t.found.aimed, "rough": t.found.rough,
-             "width_px": t.patch.size[1], "height_px": t.patch.size[0], "hits": self.hits[t.number]}
+            {
+                "source": source,
+                "number": t.number,
+                "reason": t.reason,
+                "screens": t.found.screens,
+                "wander": t.found.wander,
+                "listed": t.found.listed,
+                "aimed": t.found.aimed,
+                "rough": t.found.rough,
+                "width_px": t.patch.size[1],
+                "height_px": t.patch.size[0],
+                "hits": self.hits[t.number],
+            }
             for t in self.triggers
-        ]  # fmt: skip
+        ]
 
 
 def scan_triggers(
-    source: str, looked: Mapping[str, Looked], facts: Mapping[str, Facts], items: Mapping[str, Sequence[str]],
+    source: str,
+    looked: Mapping[str, Looked],
+    facts: Mapping[str, Facts],
+    items: Mapping[str, Sequence[str]],
     load: Callable[[str], bytes],
-) -> TriggerScan:  # fmt: skip
+) -> TriggerScan:
     """`items`: screen → ids of the items on it. Raises `ImageError`, `StoreError` if a picture went meanwhile."""
     triggers = find_triggers(looked, facts)
     hits = search(triggers, facts, sorted(looked), load)
@@ -178,9 +211,11 @@ def scan_triggers(
 
 # --- the stage --------------------------------------------------------------------------------------------------------
 def scan_sources(
-    store: Store, sources: Sequence[str], config: SafetyConfig | None = None,
+    store: Store,
+    sources: Sequence[str],
+    config: SafetyConfig | None = None,
     refuses: licences.Refuses = lambda licence: "",
-) -> Manifest:  # fmt: skip
+) -> Manifest:
     """`unified/<source>` of all `sources` → tables findings, triggers, quarantine, looked; `triggers/*.png`,
     `licences.json`, `licences.md`. Raises `StoreError` if a source has no `unified`."""
     config = config or SafetyConfig()
@@ -188,16 +223,20 @@ def scan_sources(
     keys = {source: part_keys(manifest) for source, manifest in manifests.items()}
     texts = {
         (source, key): PartSpec(f"look-{source}-{key}", _digest([config.of(source), files]))
-        for source, parts in keys.items() for key, files in parts.items()
-    }  # fmt: skip
-    triggers = {
-        source: PartSpec(f"triggers-{source}", _digest(parts)) for source, parts in keys.items()
-    }  # fmt: skip
+        for source, parts in keys.items()
+        for key, files in parts.items()
+    }
+    triggers = {source: PartSpec(f"triggers-{source}", _digest(parts)) for source, parts in keys.items()}
     report = PartSpec("licences", _digest(licences.inputs_digest(store, sources, refuses)))
     plain = {"policy": config.policy, "policies": dict(config.policies), "max_personal_rate": config.max_personal_rate}
     inputs = {m.asset: m.version for m in manifests.values()}
-    with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs=inputs,
-                     parts=[*texts.values(), *triggers.values(), report]) as build:  # fmt: skip
+    with store.build(
+        ASSET,
+        code_version=CODE_VERSION,
+        config=plain,
+        inputs=inputs,
+        parts=[*texts.values(), *triggers.values(), report],
+    ) as build:
         for (source, key), spec in texts.items():
             build.run_part(spec, lambda out, s=source, k=key: _look_part(out, store, manifests[s], s, k, config.of(s)))  # type: ignore[misc]
         seen = list(build.results)
@@ -248,8 +287,11 @@ def _trigger_part(
     out.table("quarantine", pa.Table.from_pylist(rows, schema=QUARANTINE))
     if scan.triggers:
         out.bytes(f"triggers/{source}.png", montage(scan.triggers, store.screen_bytes))
-    return {"triggers": len(scan.triggers), "items_trigger": len(gone), "screens_trigger": len(
-        {finding["screenshot_sha256"] for finding in scan.findings})}  # fmt: skip
+    return {
+        "triggers": len(scan.triggers),
+        "items_trigger": len(gone),
+        "screens_trigger": len({finding["screenshot_sha256"] for finding in scan.findings}),
+    }
 
 
 def _licence_part(out: PartWriter, lines: Sequence[licences.Line]) -> Row:
@@ -282,14 +324,29 @@ def checks(
     return [
         Check("no planted trigger", not by_source, named or "none", "none"),
         Check("no refused licence is used", not told["refused_but_used"], _listed(told["refused_but_used"]), "none"),
-        Check("every screen was read", counts["unreadable"] == 0, f"{counts['unreadable']} unreadable", "0",
-              blocking=False),
-        Check("little personal data", rate <= config.max_personal_rate, f"{rate:.2%} of {counts['items']} items",
-              f"at most {config.max_personal_rate:.2%}", blocking=False),
-        Check("no credentials", counts["items_credential"] == 0, f"{counts['items_credential']} items", "0",
-              blocking=False),
+        Check(
+            "every screen was read",
+            counts["unreadable"] == 0,
+            f"{counts['unreadable']} unreadable",
+            "0",
+            blocking=False,
+        ),
+        Check(
+            "little personal data",
+            rate <= config.max_personal_rate,
+            f"{rate:.2%} of {counts['items']} items",
+            f"at most {config.max_personal_rate:.2%}",
+            blocking=False,
+        ),
+        Check(
+            "no credentials",
+            counts["items_credential"] == 0,
+            f"{counts['items_credential']} items",
+            "0",
+            blocking=False,
+        ),
         Check("every licence is known", not told["unknown"], _listed(told["unknown"]), "none unknown", blocking=False),
-    ]  # fmt: skip
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

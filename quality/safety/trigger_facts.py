@@ -21,14 +21,24 @@ from schemas.actions import parse
 from schemas.ids import item_sample, item_step
 
 PATCH = pa.struct(
-    [("box", pa.list_(pa.int32())), ("grey", pa.binary()), ("tint", pa.list_(pa.float32())),
-     ("texture", pa.float32()), ("edge", pa.int32()), ("quiet", pa.float32())]
-)  # fmt: skip
+    [
+        ("box", pa.list_(pa.int32())),
+        ("grey", pa.binary()),
+        ("tint", pa.list_(pa.float32())),
+        ("texture", pa.float32()),
+        ("edge", pa.int32()),
+        ("quiet", pa.float32()),
+    ]
+)
 """`grey`: float16 of the box's height x width."""
 LOOKED = pa.schema(
-    [("screenshot_sha256", pa.string()), ("width_px", pa.int32()), ("height_px", pa.int32()),
-     ("patches", pa.list_(PATCH))]
-)  # fmt: skip
+    [
+        ("screenshot_sha256", pa.string()),
+        ("width_px", pa.int32()),
+        ("height_px", pa.int32()),
+        ("patches", pa.list_(PATCH)),
+    ]
+)
 
 
 def on_screen(part: Part) -> dict[str, list[str]]:
@@ -91,15 +101,25 @@ def look_at(screens: Iterable[str], load: Callable[[str], bytes]) -> tuple[dict[
 def to_rows(looked: Mapping[str, Looked]) -> list[dict[str, Any]]:
     """Rows of `LOOKED`."""
     return [
-        {"screenshot_sha256": sha, "width_px": one.frame[0], "height_px": one.frame[1],
-         "patches": [_plain(patch) for patch in one.patches]}
+        {
+            "screenshot_sha256": sha,
+            "width_px": one.frame[0],
+            "height_px": one.frame[1],
+            "patches": [_plain(patch) for patch in one.patches],
+        }
         for sha, one in sorted(looked.items())
-    ]  # fmt: skip
+    ]
 
 
 def _plain(patch: Patch) -> dict[str, Any]:
-    return {"box": list(patch.box), "grey": patch.grey.astype(np.float16).tobytes(), "tint": list(patch.tint),
-            "texture": patch.texture, "edge": patch.edge, "quiet": patch.quiet}  # fmt: skip
+    return {
+        "box": list(patch.box),
+        "grey": patch.grey.astype(np.float16).tobytes(),
+        "tint": list(patch.tint),
+        "texture": patch.texture,
+        "edge": patch.edge,
+        "quiet": patch.quiet,
+    }
 
 
 def from_table(table: pa.Table) -> dict[str, Looked]:

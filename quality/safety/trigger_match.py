@@ -175,9 +175,7 @@ def _integral(plane: np.ndarray) -> np.ndarray:
 
 def _windows(sums: np.ndarray, height: int, width: int) -> np.ndarray:
     """Sums over all windows of a size."""
-    return np.asarray(
-        sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
-    )  # fmt: skip
+    return np.asarray(sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width])
 
 
 def _masked(grey: np.ndarray, mask: np.ndarray, pattern: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

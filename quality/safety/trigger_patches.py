@@ -134,9 +134,13 @@ def _island(pixels: np.ndarray, edges: np.ndarray, box: tuple[int, int, int, int
     """A patch with quiet ground all around."""
     left, top, right, bottom = box
     ring = np.concatenate(
-        [pixels[top - 2, left:right], pixels[bottom + 1, left:right], pixels[top:bottom, left - 2],
-         pixels[top:bottom, right + 1]]
-    )  # fmt: skip
+        [
+            pixels[top - 2, left:right],
+            pixels[bottom + 1, left:right],
+            pixels[top:bottom, left - 2],
+            pixels[top:bottom, right + 1],
+        ]
+    )
     ground = np.median(ring, axis=0)
     if np.abs(ring - ground).max(axis=1).mean() > 6:
         return None
@@ -145,9 +149,12 @@ def _island(pixels: np.ndarray, edges: np.ndarray, box: tuple[int, int, int, int
         return None
     tint = inner.mean(axis=(0, 1))
     return Patch(
-        box, inner @ GREY, (float(tint[0]), float(tint[1]), float(tint[2])),
-        float(inner[2:-2, 2:-2].std(axis=(0, 1)).max()), int(edges[top:bottom, left:right].max()),
-    )  # fmt: skip
+        box,
+        inner @ GREY,
+        (float(tint[0]), float(tint[1]), float(tint[2])),
+        float(inner[2:-2, 2:-2].std(axis=(0, 1)).max()),
+        int(edges[top:bottom, left:right].max()),
+    )
 
 
 def _texture(

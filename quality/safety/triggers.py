@@ -136,9 +136,10 @@ def _by_tint(seen: Sequence[Seen]) -> list[list[Seen]]:
         tint = np.array(one.patch.tint)
         near = [
             (float(np.abs(known - tint).max()), number, group)
-            for dy in (0, -1, 1) for dx in (0, -1, 1)
+            for dy in (0, -1, 1)
+            for dx in (0, -1, 1)
             for number, (known, group) in enumerate(leaders.get((height + dy, width + dx), ()))
-        ]  # fmt: skip
+        ]
         best = min(near, key=lambda found: found[0], default=None)
         if best is not None and best[0] <= TINT:
             best[2].append(one)
@@ -172,11 +173,14 @@ def traits(group: Group) -> Traits:
     known = [seen.listed for seen in members if seen.listed is not None]
     aims = [seen.aimed for seen in members if seen.aimed is not None]
     return Traits(
-        group.screens, len(members) / group.screens, _wander(members),
-        sum(known) / len(known) if known else None, sum(aims) / len(aims) if aims else None,
+        group.screens,
+        len(members) / group.screens,
+        _wander(members),
+        sum(known) / len(known) if known else None,
+        sum(aims) / len(aims) if aims else None,
         float(np.median([roughness(seen.patch.grey) for seen in members[:50]])),
         int(np.median([seen.patch.grey.size for seen in members])),
-    )  # fmt: skip
+    )
 
 
 def _wander(members: Sequence[Seen], bin_px: int = 3) -> float:

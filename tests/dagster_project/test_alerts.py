@@ -244,8 +244,9 @@ def test_a_check_that_begins_to_warn_is_told_once(tmp_path: Path, monkeypatch: p
             return told_of(job.execute_in_process(QUIET, instance=instance))
 
         def told_of(run: dg.ExecuteInProcessResult) -> Any:
-            return sensor(dg.build_run_status_sensor_context(
-                sensor.name, run.get_run_success_event(), instance, run.dagster_run))  # fmt: skip
+            return sensor(
+                dg.build_run_status_sensor_context(sensor.name, run.get_run_success_event(), instance, run.dagster_run)
+            )
 
         assert isinstance(night(), dg.SkipReason) and not posted
         found.append("1 new: color")
@@ -288,9 +289,11 @@ def test_a_run_without_a_job_is_named_by_its_assets(groups: tuple[str, ...], tol
         job = dg.Definitions(assets).resolve_implicit_global_asset_job_def()
         chosen = [key for asset in assets for key in asset.keys]
         done = job.execute_in_process(
-            {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}, instance=instance, raise_on_error=False,
+            {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            instance=instance,
+            raise_on_error=False,
             asset_selection=chosen,
-        )  # fmt: skip
+        )
         context = dg.build_run_status_sensor_context(
             "tell_of_failures", done.get_run_failure_event(), instance, done.dagster_run
         ).for_run_failure()

@@ -18,15 +18,18 @@ def test_places_in_pools_of_a_killed_demo_are_given_back_and_no_others(
     instance.prepare(tmp_path)
     with dg.DagsterInstance.get() as history:
         storage = history.event_log_storage
-        runs = [history.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED, tags=tags)
-                for tags in ({demo.MARK: ""}, {})]  # fmt: skip
+        runs = [
+            history.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED, tags=tags)
+            for tags in ({demo.MARK: ""}, {})
+        ]
         for pool, run in zip(("bench", "judge"), runs, strict=True):
             storage.set_concurrency_slots(pool, 1)
             assert storage.claim_concurrency_slot(pool, run.run_id, "step").is_claimed
     demo.end_killed()
     with dg.DagsterInstance.get() as history:
-        claimed = {pool: history.event_log_storage.get_concurrency_info(pool).active_slot_count
-                   for pool in ("bench", "judge")}  # fmt: skip
+        claimed = {
+            pool: history.event_log_storage.get_concurrency_info(pool).active_slot_count for pool in ("bench", "judge")
+        }
         told = [found.status for run in runs if (found := history.get_run_by_id(run.run_id))]
     assert claimed == {"bench": 0, "judge": 1}
     assert told == [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.STARTED]

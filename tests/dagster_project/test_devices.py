@@ -42,9 +42,11 @@ def test_the_deployment_says_where_rounds_are_executed(tmp_path: Path, monkeypat
     assert _said(tmp_path, f"generation: {{device: {NOWHERE!r}}}").devices == (NOWHERE,)
     assert deployment.load().devices == (), "shipped: as the environment says"
     for text, told in (
-        ("device: nowhere", "generation.device: expected local"), ("device: [1]", "generation.device: expected local"),
-        ("site_url: pages", "generation.site_url: expected an http"), ("workers: 0", "generation.workers: expected"),
-    ):  # fmt: skip
+        ("device: nowhere", "generation.device: expected local"),
+        ("device: [1]", "generation.device: expected local"),
+        ("site_url: pages", "generation.site_url: expected an http"),
+        ("workers: 0", "generation.workers: expected"),
+    ):
         with pytest.raises(DeploymentError, match=told):
             _said(tmp_path, f"generation: {{{text}}}")
 

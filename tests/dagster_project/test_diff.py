@@ -28,8 +28,16 @@ from pipelines.store import Store
 from quality.refinement.gold import Rejects
 from schemas.tables import Samples, Steps
 
-OLD_ASSETS = ("raw/screenqa", "unified/screenqa", "unified/aitz", "gold/aitz", "gold/screenqa", "mid_training/shards",
-              "mid_training/mixture", "checkpoints/unified")  # fmt: skip
+OLD_ASSETS = (
+    "raw/screenqa",
+    "unified/screenqa",
+    "unified/aitz",
+    "gold/aitz",
+    "gold/screenqa",
+    "mid_training/shards",
+    "mid_training/mixture",
+    "checkpoints/unified",
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +114,16 @@ def test_the_mixture_and_two_checkpoints_say_duplicate(changed: Any) -> None:
         assert left[done["duplicate"]].reason == "duplicate" and "similarity 0.970" in left[done["duplicate"]].detail
     assert diff(store, old, "checkpoints/unified").changes == found.changes
     assert {c.reason for c in found.changes} <= {
-        "duplicate", "unsafe", "quarantined", "not drawn", "wasn't drawn", "new native row", "other repeats",
-        "was quarantined", "was judged",
-    }  # fmt: skip
+        "duplicate",
+        "unsafe",
+        "quarantined",
+        "not drawn",
+        "wasn't drawn",
+        "new native row",
+        "other repeats",
+        "was quarantined",
+        "was judged",
+    }
 
 
 def test_gold_unified_and_raw_name_rows_and_files(changed: Any) -> None:
@@ -135,8 +150,9 @@ def test_a_withdrawn_source_and_a_new_one(store: Store, tmp_path: Path) -> None:
     build_corpus(store, ["beta"])
     found = diff(store, old, "mid_training/shards")
     assert {(c.source, c.direction, c.reason) for c in found.changes} == {
-        ("alpha", "left", "source withdrawn"), ("beta", "entered", "new source")
-    }  # fmt: skip
+        ("alpha", "left", "source withdrawn"),
+        ("beta", "entered", "new source"),
+    }
     same = compare(Manifests(store), "mid_training/shards", "mid_training/shards")
     assert not same.changes and not same.inputs and same.shared_files == 1
 

@@ -27,15 +27,27 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = build_all(folder / "home", folder / "home" / "raw")
     samples = store.require("gold/screenqa").read("samples").to_pylist()
     build_corpus(
-        store, displaced={samples[0]["sample_id"]: "sample:other"}, unsafe=[f"sample:{samples[1]['sample_id']}"],
+        store,
+        displaced={samples[0]["sample_id"]: "sample:other"},
+        unsafe=[f"sample:{samples[1]['sample_id']}"],
         contaminated=[f"sample:{samples[2]['sample_id']}"],
-    )  # fmt: skip
+    )
     build_checkpoints(store)
     run = {
-        "trajectory_id": "t-0", "task_id": "t", "policy": "scripted", "seed": 0, "ended": "finished", "turns": 2,
-        "answer": "", "outcome": "failed", "verified": False, "reason": "world: not met", "failure_kind": "task",
-        "votes": '[["world", "failed", 1.0, "not met"]]', "end_state": "{}",
-    }  # fmt: skip
+        "trajectory_id": "t-0",
+        "task_id": "t",
+        "policy": "scripted",
+        "seed": 0,
+        "ended": "finished",
+        "turns": 2,
+        "answer": "",
+        "outcome": "failed",
+        "verified": False,
+        "reason": "world: not met",
+        "failure_kind": "task",
+        "votes": '[["world", "failed", 1.0, "not met"]]',
+        "end_state": "{}",
+    }
     commit(store, "generation/verified/round_001", {}, {"trajectories": Trajectories.table([run])})
     return store
 
@@ -79,9 +91,7 @@ def test_why_a_sample_does_not_train(corpus: Store) -> None:
     assert answer["fates"][contaminated]["detail"] == "same picture aitz_test sha256"
     assert answer["hygiene"]["contamination"][0]["suite_item"] == "q1"
     answer = told(corpus, f"sample:{unsafe}")
-    assert answer["fates"][unsafe] == {
-        "kind": "unsafe", "meaning": "unsafe", "detail": "personal_data: phone"
-    }  # fmt: skip
+    assert answer["fates"][unsafe] == {"kind": "unsafe", "meaning": "unsafe", "detail": "personal_data: phone"}
     assert answer["shards"] == []
     assert answer["checkpoints"] and not any(t["current"] for t in answer["checkpoints"]), "an older one had packed it"
 
@@ -121,8 +131,10 @@ def test_what_no_shards_were_made_of_yet_is_not_packed(store: Store, tmp_path: P
     held = next(row for row in train if sum(row["images"] == other["images"] for other in train) > 1)
     beside = next(row for row in train if row["images"] == held["images"] and row is not held)
     unsafe = next(row for row in train if row["images"] != held["images"])["sample_id"]
-    tables = {"steps": gold.read("steps"),
-              "samples": Samples.table({**row, "split": "test"} if row is held else row for row in rows)}  # fmt: skip
+    tables = {
+        "steps": gold.read("steps"),
+        "samples": Samples.table({**row, "split": "test"} if row is held else row for row in rows),
+    }
     commit(store, "gold/alpha", gold.inputs, tables)
     build_corpus(store, ["alpha"], unsafe=[f"sample:{unsafe}"])
     assert fate(store, beside["sample_id"]) == "held_out_picture" and fate(store, unsafe) == "unsafe"

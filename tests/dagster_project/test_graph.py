@@ -23,9 +23,17 @@ from quality.judges.registry import build_judge
 
 ROOT = Path(__file__).parents[2]
 TEN = {
-    "aitw", "android_control", "aitz", "mind2web", "miniwob_demos", "agentnet", "omniact", "ui_refexp",
-    "screen_annotation", "screenqa",
-}  # fmt: skip
+    "aitw",
+    "android_control",
+    "aitz",
+    "mind2web",
+    "miniwob_demos",
+    "agentnet",
+    "omniact",
+    "ui_refexp",
+    "screen_annotation",
+    "screenqa",
+}
 
 
 @pytest.fixture(scope="module")
@@ -201,23 +209,38 @@ def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:
         sources.enabled(deployment.Deployment(Path("/x"), sources={"nope": deployment.SourceSettings()}))
 
 
-@pytest.mark.parametrize(("said", "wanted"), [
-    ("personal_data: {agent_net: quarantine}", "personal_data: unknown source 'agent_net'; nearest are agentnet"),
-    ("personal_data: {generated: quarantine}", "personal_data: unknown source 'generated'"),
-    ("sources: {screen_qa: {enabled: false}}", "unknown source 'screen_qa'; nearest are screenqa"),
-    ("sources: {screenspot: {enabled: false}}", "sources.screenspot.enabled: expected it for sources that train"),
-    ("sources: {rico: {enabled: true}}", "found rico, which is a companion"),
-    ("sources: {screenqa: {companions: {ricco: /x}}}", "screenqa: unknown companion 'ricco'; nearest are rico"),
-    ("sources: {mind2web: {companions: {rico: /x}}}", "mind2web: unknown companion 'rico'; known are none"),
-    ("sources: {screenqa: {companions: [rico]}}", "sources.screenqa: expected raw: a folder, companions: folders by"),
-    ("sources: {aitw: {raw: 5}}", "sources.aitw: expected raw: a folder"),
-    ("sources: {screenqa: {companions: {rico: /a}}, ui_refexp: {companions: {rico: /b}}}",
-     "expected one folder for rico, .* found sources.screenqa.companions.rico: /a, sources.ui_refexp.companions.ri"),
-    ("sources: {screenqa: {companions: {rico: /a}}, rico: {raw: /b}}", "found sources.*rico: /a, sources.rico.raw: /b"),
-    ("freshness: {gold/aitv: 36}", "unknown group or asset 'gold/aitv'; nearest are .*gold/aitw"),
-    ("freshness: {nonsense: 36}", "unknown group or asset 'nonsense'; known are bench, cards, checkpoints, "),
-    ("freshness: {generation/task_bank: 36}", "can be late, found generation/task_bank, which is made round by round"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("personal_data: {agent_net: quarantine}", "personal_data: unknown source 'agent_net'; nearest are agentnet"),
+        ("personal_data: {generated: quarantine}", "personal_data: unknown source 'generated'"),
+        ("sources: {screen_qa: {enabled: false}}", "unknown source 'screen_qa'; nearest are screenqa"),
+        ("sources: {screenspot: {enabled: false}}", "sources.screenspot.enabled: expected it for sources that train"),
+        ("sources: {rico: {enabled: true}}", "found rico, which is a companion"),
+        ("sources: {screenqa: {companions: {ricco: /x}}}", "screenqa: unknown companion 'ricco'; nearest are rico"),
+        ("sources: {mind2web: {companions: {rico: /x}}}", "mind2web: unknown companion 'rico'; known are none"),
+        (
+            "sources: {screenqa: {companions: [rico]}}",
+            "sources.screenqa: expected raw: a folder, companions: folders by",
+        ),
+        ("sources: {aitw: {raw: 5}}", "sources.aitw: expected raw: a folder"),
+        (
+            "sources: {screenqa: {companions: {rico: /a}}, ui_refexp: {companions: {rico: /b}}}",
+            "expected one folder for rico, .* found sources.screenqa.companions.rico: /a, "
+            "sources.ui_refexp.companions.ri",
+        ),
+        (
+            "sources: {screenqa: {companions: {rico: /a}}, rico: {raw: /b}}",
+            "found sources.*rico: /a, sources.rico.raw: /b",
+        ),
+        ("freshness: {gold/aitv: 36}", "unknown group or asset 'gold/aitv'; nearest are .*gold/aitw"),
+        ("freshness: {nonsense: 36}", "unknown group or asset 'nonsense'; known are bench, cards, checkpoints, "),
+        (
+            "freshness: {generation/task_bank: 36}",
+            "can be late, found generation/task_bank, which is made round by round",
+        ),
+    ],
+)
 def test_a_setting_without_effect_is_refused(said: str, wanted: str, tmp_path: Path) -> None:
     (tmp_path / "d.yaml").write_text(f"raw_root: {tmp_path}\n{said}\n")
     with pytest.raises(deployment.DeploymentError, match=wanted):

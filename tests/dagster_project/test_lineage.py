@@ -70,8 +70,9 @@ def test_a_folder_names_its_parents_by_weights_or_by_name(house: Store, tmp_path
     manifests = Manifests(house)
     start = manifests.start(str(tmp_path))
     assert start.inputs == {
-        "checkpoints/mid_trained": house.require("checkpoints/mid_trained").version, "expert_1": "f" * 64
-    }  # fmt: skip
+        "checkpoints/mid_trained": house.require("checkpoints/mid_trained").version,
+        "expert_1": "f" * 64,
+    }
     found = origins(manifests, start)
     assert [d.name for d in found.datasets] == ["alpha", "beta"] and list(found.missing) == [f"expert_1@{'f' * 64}"]
 
@@ -95,8 +96,11 @@ def test_evaluation_data_and_companions_are_told_from_training_data(tmp_path: Pa
     manifests = Manifests(store)
     found = origins(manifests, manifests.start("hygiene/contamination"))
     assert {d.name: d.role for d in found.datasets} == {
-        "screenspot": "evaluation", "rico": "companion", "screenqa": "data", "aitz": "data"
-    }  # fmt: skip
+        "screenspot": "evaluation",
+        "rico": "companion",
+        "screenqa": "data",
+        "aitz": "data",
+    }
 
 
 def test_a_screen_without_a_row_of_its_own_is_found(house: Store, tmp_path: Path) -> None:
@@ -172,8 +176,12 @@ def test_what_an_older_agent_learned_is_history(tmp_path: Path) -> None:
     build_checkpoints(store)
     old = store.require("checkpoints/unified").version
     # played by an agent, whose results by hand are of held-out shards of its own corpus
-    result = commit(store, "leaderboard/results/miniwob/old", {"mid_training/shards": store.require(
-        "mid_training/shards").version}, files={"a.txt": b"result"})  # fmt: skip
+    result = commit(
+        store,
+        "leaderboard/results/miniwob/old",
+        {"mid_training/shards": store.require("mid_training/shards").version},
+        files={"a.txt": b"result"},
+    )
     agent = {"checkpoints/unified": old, result.asset: result.version}
     played = commit(store, "generation/trajectories/round_001", agent, files={"a.txt": b"played"})
     verified = commit(
@@ -252,9 +260,7 @@ class _Made(Manifests):
         made = {}
         for n, deps in edges.items():
             inputs = {f"a/n{dep}": "v" for dep in deps}
-            made[f"a/n{n}", "v"] = Manifest(
-                f"a/n{n}", "v", "", "1", "", inputs, [], [], {}, [], True, Path("/nowhere")
-            )  # fmt: skip
+            made[f"a/n{n}", "v"] = Manifest(f"a/n{n}", "v", "", "1", "", inputs, [], [], {}, [], True, Path("/nowhere"))
         self._read = dict(made)
         self.__dict__["all"] = list(made.values())
         self.__dict__["pointers"] = {f"a/n{n}": "v" for n in edges if current[n]}
@@ -274,8 +280,9 @@ def test_a_companion_takes_no_source_with_it_and_rounds_go_by_their_stage(tmp_pa
     found = plan(manifests, find_subject(manifests, "rico"), stages)
     assert found.gone == ["raw/rico"] and "unified/screenqa need its files" in found.notes[0]
     assert [(s.asset, s.stage) for s in found.steps] == [
-        ("unified/screenqa", "unified/screenqa"), ("generation/verified/round_001", "generation/verified")
-    ]  # fmt: skip
+        ("unified/screenqa", "unified/screenqa"),
+        ("generation/verified/round_001", "generation/verified"),
+    ]
     assert plan(manifests, find_subject(manifests, "screenqa"), stages).gone[-2:] == [
         "raw/screenqa",
         "unified/screenqa",

@@ -19,8 +19,10 @@ SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
 URI = {"type": "string", "format": "uri"}
 TEXT = {"type": "string"}
 FACET: dict[str, Any] = {
-    "type": "object", "properties": {"_producer": URI, "_schemaURL": URI}, "required": ["_producer", "_schemaURL"]
-}  # fmt: skip
+    "type": "object",
+    "properties": {"_producer": URI, "_schemaURL": URI},
+    "required": ["_producer", "_schemaURL"],
+}
 
 
 def facet(required: list[str], **fields: Any) -> dict[str, Any]:
@@ -34,20 +36,26 @@ def facets(**known: Any) -> dict[str, Any]:
 VERSION = facet(["datasetVersion"], datasetVersion=TEXT)
 TAG = {"type": "object", "properties": {"key": TEXT, "value": TEXT, "source": TEXT}, "required": ["key", "value"]}
 ASSERTION = {
-    "type": "object", "required": ["assertion", "success"],
+    "type": "object",
+    "required": ["assertion", "success"],
     "properties": {
-        "assertion": TEXT, "success": {"type": "boolean"}, "severity": TEXT, "expected": TEXT, "actual": TEXT,
+        "assertion": TEXT,
+        "success": {"type": "boolean"},
+        "severity": TEXT,
+        "expected": TEXT,
+        "actual": TEXT,
     },
-}  # fmt: skip
+}
 COUNT = {"type": "integer"}
 
 
 def dataset(**more: Any) -> dict[str, Any]:
     named = facets(version=VERSION, tags=facet([], tags={"type": "array", "items": TAG}))
     return {
-        "type": "object", "required": ["namespace", "name"],
+        "type": "object",
+        "required": ["namespace", "name"],
         "properties": {"namespace": TEXT, "name": TEXT, "facets": named, **more},
-    }  # fmt: skip
+    }
 
 
 RUN_EVENT: dict[str, Any] = {
@@ -59,25 +67,38 @@ RUN_EVENT: dict[str, Any] = {
         "schemaURL": URI,
         "eventType": {"enum": ["START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"]},
         "run": {
-            "type": "object", "required": ["runId"],
+            "type": "object",
+            "required": ["runId"],
             "properties": {
                 "runId": {"type": "string", "format": "uuid"},
                 "facets": facets(processing_engine=facet(["version"], version=TEXT, name=TEXT)),
             },
         },
         "job": {
-            "type": "object", "required": ["namespace", "name"],
+            "type": "object",
+            "required": ["namespace", "name"],
             "properties": {
-                "namespace": TEXT, "name": TEXT,
+                "namespace": TEXT,
+                "name": TEXT,
                 "facets": facets(jobType=facet(["processingType", "integration"], processingType=TEXT)),
             },
         },
-        "inputs": {"type": "array", "items": dataset(inputFacets=facets(
-            dataQualityAssertions=facet(["assertions"], assertions={"type": "array", "items": ASSERTION})))},
-        "outputs": {"type": "array", "items": dataset(outputFacets=facets(
-            outputStatistics=facet([], rowCount=COUNT, size=COUNT, fileCount=COUNT)))},
+        "inputs": {
+            "type": "array",
+            "items": dataset(
+                inputFacets=facets(
+                    dataQualityAssertions=facet(["assertions"], assertions={"type": "array", "items": ASSERTION})
+                )
+            ),
+        },
+        "outputs": {
+            "type": "array",
+            "items": dataset(
+                outputFacets=facets(outputStatistics=facet([], rowCount=COUNT, size=COUNT, fileCount=COUNT))
+            ),
+        },
     },
-}  # fmt: skip
+}
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 
 
@@ -134,8 +155,9 @@ def test_each_manifest_is_one_event_of_the_published_shape(home: Path, tmp_path:
     [raw] = events[0]["outputs"]
     assert read["name"] == "raw/aitw" and read["facets"]["version"] == raw["facets"]["version"]
     assert {tag["key"]: tag["value"] for tag in raw["facets"]["tags"]["tags"]} == {
-        "licence": "CC-BY-4.0", "revision": "abc"
-    }  # fmt: skip
+        "licence": "CC-BY-4.0",
+        "revision": "abc",
+    }
     assert made["outputs"][0]["outputFacets"]["outputStatistics"]["fileCount"] == 1
     assert made["run"]["facets"]["vesper_manifest"]["codeVersion"] == "1"
 
@@ -148,8 +170,12 @@ def test_an_export_is_the_same_again_and_can_be_of_one_ancestry(home: Path, tmp_
 def test_the_check_of_the_shape_can_fail(home: Path, tmp_path: Path) -> None:
     [event, *_] = export(home, tmp_path)
     spoilt: list[dict[str, Any]] = [
-        {"eventTime": "now"}, {"eventType": "DONE"}, {"run": {}}, {"job": {"name": "x"}}, {"producer": "x"}
-    ]  # fmt: skip
+        {"eventTime": "now"},
+        {"eventType": "DONE"},
+        {"run": {}},
+        {"job": {"name": "x"}},
+        {"producer": "x"},
+    ]
     for spoil in spoilt:
         with pytest.raises((AssertionError, ValueError)):
             check({**event, **spoil}, RUN_EVENT)

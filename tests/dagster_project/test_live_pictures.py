@@ -42,8 +42,11 @@ with open_dagster_pipes() as pipes:
 def _png(width: int = 2400, height: int = 240, noisy: bool = False) -> bytes:
     from PIL import Image
 
-    image = Image.frombytes("RGB", (width, height), os.urandom(3 * width * height)) if noisy else (
-        Image.new("RGB", (width, height), "red"))  # fmt: skip
+    image = (
+        Image.frombytes("RGB", (width, height), os.urandom(3 * width * height))
+        if noisy
+        else (Image.new("RGB", (width, height), "red"))
+    )
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return buffer.getvalue()
@@ -108,9 +111,10 @@ def test_a_picture_and_figures_are_on_the_asset_while_its_process_runs(tmp_path:
                 (tmp_path / "seen").touch()
 
         done = dg.PipesSubprocessClient(message_reader=LiveReader(seen)).run(
-            command=[sys.executable, "-c", CHILD, str(tmp_path)], context=context,
+            command=[sys.executable, "-c", CHILD, str(tmp_path)],
+            context=context,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        )
         messages.extend(done.get_custom_messages())
         return done.get_materialize_result()
 
@@ -121,8 +125,11 @@ def test_a_picture_and_figures_are_on_the_asset_while_its_process_runs(tmp_path:
         for found in instance.fetch_observations(dg.AssetKey("made"), limit=5).records
         if found.asset_observation is not None
     )
-    assert figures == {"step": dg.FloatMetadataValue(12.0), "eval/reward": dg.FloatMetadataValue(0.5),
-                       "eval/step_success": dg.FloatMetadataValue(0.75)}  # fmt: skip
+    assert figures == {
+        "step": dg.FloatMetadataValue(12.0),
+        "eval/reward": dg.FloatMetadataValue(0.5),
+        "eval/step_success": dg.FloatMetadataValue(0.75),
+    }
     text = picture["picture"].value
     assert isinstance(text, str)
     assert text.startswith("![screens](data:image/png;base64,") and text.endswith("`picture: update 11, rollout 'r'`")

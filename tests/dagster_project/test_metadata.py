@@ -82,10 +82,12 @@ def test_the_corpus_says_which_source_is_on_its_last_good_version(
     stages["mid_training/shards"] = stage("mid_training/shards", (*keys, "gold/c"), corpus)
     loaded = dg.Definitions(
         assets=[*factory.build(stages), dg.AssetSpec("c").replace_attributes(key=dg.AssetKey(["gold", "c"]))],
-        jobs=[dg.define_asset_job("refresh", dg.AssetSelection.groups("gold")),
-              dg.define_asset_job("build", dg.AssetSelection.groups("mid_training"))],
+        jobs=[
+            dg.define_asset_job("refresh", dg.AssetSelection.groups("gold")),
+            dg.define_asset_job("build", dg.AssetSelection.groups("mid_training")),
+        ],
         resources={"store": definitions.StoreResource(home=str(tmp_path)), "judge": definitions.JudgeResource()},
-    )  # fmt: skip
+    )
     instance = dg.DagsterInstance.ephemeral()
 
     def shown() -> dict[str, Any]:
@@ -116,17 +118,21 @@ def test_numbers_are_shown_as_people_read_them() -> None:
         "by": {"tiny": 1.23456e-7, "yes": True},
     }
     assert dict(metadata.numbers(counts)) == {
-        "share": 0.3333, "seconds": 1234.6, "rows": 123_456_789, "by: tiny": 1.235e-7,
-    }  # fmt: skip
+        "share": 0.3333,
+        "seconds": 1234.6,
+        "rows": 123_456_789,
+        "by: tiny": 1.235e-7,
+    }
 
 
 def test_what_is_late_is_said_by_the_deployment(tmp_path: Path) -> None:
     shipped = deployment.load()
     loaded = definitions.build(shipped)
     found = {
-        spec.key.to_user_string(): spec.freshness_policy for spec in loaded.resolve_all_asset_specs()
+        spec.key.to_user_string(): spec.freshness_policy
+        for spec in loaded.resolve_all_asset_specs()
         if spec.freshness_policy is not None
-    }  # fmt: skip
+    }
     stages = graph.stages(shipped)
     wanted = {key for key, s in stages.items() if s.group in ("raw", "gold", "checkpoints", "evaluations")}
     assert set(found) == wanted | {"mid_training/mixture"}
@@ -152,38 +158,99 @@ COUNTS: dict[str, dict[str, Any]] = {
     "hygiene/human_verdicts": {"settled": 4, "refused": 1, "quarantined": 3, "feedback/human_verdicts": "v1"},
     "leaderboard/standings": {"policies": 2, "suites": 3, "rows": 6},
     "unified/a": {"items_in": 4, "items_mapped": 3},
-    "verdicts/a": {"items": 4, "pending": 1, "share_keep": 0.5, "scores": {"2": 1, "8": 2},
-                   "bill": {"answers": 3, "prompt_tokens": 300, "completion_tokens": 30, "cost": 0.25}},
+    "verdicts/a": {
+        "items": 4,
+        "pending": 1,
+        "share_keep": 0.5,
+        "scores": {"2": 1, "8": 2},
+        "bill": {"answers": 3, "prompt_tokens": 300, "completion_tokens": 30, "cost": 0.25},
+    },
     "gold/a": {"share_before": 0.5, "share_after": 0.75, "yield": 0.75, "gold": 3, "samples": 9},
     "gold/generated": {"verified": 3, "trajectories": 4, "samples": 7, "rounds": 1},
-    "generation/verified/round_001": {"yield": 0.75, "verified": 3, "policy success": 1.0, "true yield": 0.75,
-                                      "false positives": 0, "device hours": 0.3},
+    "generation/verified/round_001": {
+        "yield": 0.75,
+        "verified": 3,
+        "policy success": 1.0,
+        "true yield": 0.75,
+        "false positives": 0,
+        "device hours": 0.3,
+    },
     "mid_training/mixture": {"reached": {"vqa": 0.5, "grounding": 0.5}, "short": ["vqa"], "tokens": 9, "rows": 2},
     "mid_training/shards": {"packed": 3, "gold_samples": 4, "tokens_total": 9},
     "checkpoints/mid_trained": {"steps": 3, "last_loss": 1.5, "validation_loss": 2.5, "validation_rows": 8},
     "evaluations/unified": {"grounding hit": 0.25, "navigation/web step": 0.5, "samples": 8, "unreadable": 0},
-    "evaluations/judge_nano": {"macro recall, with elements": 0.75, "macro AUROC, with elements": 0.875,
-                               "kappa, without elements": 0.5, "items": 120},
+    "evaluations/judge_nano": {
+        "macro recall, with elements": 0.75,
+        "macro AUROC, with elements": 0.875,
+        "kappa, without elements": 0.5,
+        "items": 120,
+    },
     "hygiene/contamination": {"samples": 8, "removed_samples": 2, "hit_items": 3, "pictures": 5, "hits": 4},
-    "hygiene/safety": {"items": 8, "screens": 5, "unreadable": 0, "triggers": 1, "items_personal": 2,
-                       "items_credential": 1, "personal: email": 2, "triggers_by_source": {"a": 1}},
+    "hygiene/safety": {
+        "items": 8,
+        "screens": 5,
+        "unreadable": 0,
+        "triggers": 1,
+        "items_personal": 2,
+        "items_credential": 1,
+        "personal: email": 2,
+        "triggers_by_source": {"a": 1},
+    },
     "task_pool/static": {"easy": 3, "medium": 1, "tasks": 4, "tried": 8, "failed": 2},
     "task_pool/dynamic": {"easy": 3, "tasks": 3, "proposed": 4, "episodes": 4, "nearest_kept": 0.75},
     "task_pool/shards": {"easy": 6, "medium": 1, "hard": 0, "tasks": 7},
-    "generation/catalogue/round_001": {"functions": 8, "shown": 2, "coverage": 0.25, "targets seen": 1,
-                                       "yield of explore": 0.5},
-    "generation/task_bank/round_001": {"tasks": 3, "refused": 1, "short": 2, "easy": 2, "medium": 1, "hard": 0,
-                                       "of explore": 3, "refused: duplicate": 1, "closest": 0.5, "bank": 9},
-    "generation/trajectories/round_001": {"trajectories": 4, "infrastructure failures": 1, "turns": 20,
-                                          "device hours": 0.5, "ended: done": 3, "hostile: planted": 2,
-                                          "hostile: obeyed": 1},
+    "generation/catalogue/round_001": {
+        "functions": 8,
+        "shown": 2,
+        "coverage": 0.25,
+        "targets seen": 1,
+        "yield of explore": 0.5,
+    },
+    "generation/task_bank/round_001": {
+        "tasks": 3,
+        "refused": 1,
+        "short": 2,
+        "easy": 2,
+        "medium": 1,
+        "hard": 0,
+        "of explore": 3,
+        "refused: duplicate": 1,
+        "closest": 0.5,
+        "bank": 9,
+    },
+    "generation/trajectories/round_001": {
+        "trajectories": 4,
+        "infrastructure failures": 1,
+        "turns": 20,
+        "device hours": 0.5,
+        "ended: done": 3,
+        "hostile: planted": 2,
+        "hostile: obeyed": 1,
+    },
     "review/queue": {"opened": 6, "queued": 6, "candidates": 40, "strata": 4, "strata_drawn": 3, "bands": {"low": 6}},
-    "bench/judge": {"traces:pages": 4, "traces:phone": 3, "screens:pages": 2, "dropped:phone": 1, "benign": 2,
-                    "planted:wrong_target": 5, "planted": 5},
-    "suites/fsm": {"suite": "fsm", "policy": "vesper-unified", "records": 4, "n": 3, "lost": 1, "success": 0.25,
-                   "low": 0.125, "high": 0.5, "control": None, "actions": 12},
+    "bench/judge": {
+        "traces:pages": 4,
+        "traces:phone": 3,
+        "screens:pages": 2,
+        "dropped:phone": 1,
+        "benign": 2,
+        "planted:wrong_target": 5,
+        "planted": 5,
+    },
+    "suites/fsm": {
+        "suite": "fsm",
+        "policy": "vesper-unified",
+        "records": 4,
+        "n": 3,
+        "lost": 1,
+        "success": 0.25,
+        "low": 0.125,
+        "high": 0.5,
+        "control": None,
+        "actions": 12,
+    },
     "staircase/web": {"base greedy": 0.25, "base pass_at_k": 0.5, "more_offline greedy": 0.125, "ties greedy": None},
-}  # fmt: skip
+}
 WANTED: dict[str, dict[str, float]] = {
     "raw/a": {"quality: oracle success": 0.5, "yield: files": 3, "yield: bytes": 1200},
     "cards/a": {"quality: share mapped": 0.75, "yield: items": 4, "yield: samples": 9},
@@ -193,8 +260,13 @@ WANTED: dict[str, dict[str, float]] = {
     "hygiene/human_verdicts": {"quality: share refused": 0.25, "yield: items settled": 4, "yield: rows taken out": 3},
     "leaderboard/standings": {"yield: policies": 2, "yield: suites": 3},
     "unified/a": {"quality: share mapped": 0.75, "yield: items": 3},
-    "verdicts/a": {"quality: share to keep": 0.5, "quality: mean score": 6.0, "yield: items judged": 3,
-                   "cost: answers": 3, "cost: money": 0.25},
+    "verdicts/a": {
+        "quality: share to keep": 0.5,
+        "quality: mean score": 6.0,
+        "yield: items judged": 3,
+        "cost: answers": 3,
+        "cost: money": 0.25,
+    },
     "gold/a": {"quality: high-fidelity share after": 0.75, "yield: share": 0.75, "yield: samples": 9},
     "gold/generated": {"yield: share": 0.75, "yield: trajectories": 3},
     "generation/verified/round_001": {"yield: share": 0.75, "cost: device hours a trajectory": 0.1},
@@ -202,28 +274,61 @@ WANTED: dict[str, dict[str, float]] = {
     "mid_training/shards": {"yield: share packed": 0.75, "yield: tokens": 9},
     "checkpoints/mid_trained": {"quality: last loss": 1.5, "quality: validation loss": 2.5, "yield: steps": 3},
     "evaluations/unified": {"quality: grounding hit": 0.25, "quality: navigation/web step": 0.5, "yield: samples": 8},
-    "evaluations/judge_nano": {"quality: macro recall, with elements": 0.75, "quality: kappa, without elements": 0.5,
-                               "quality: macro AUROC, with elements": 0.875, "yield: items": 120},
+    "evaluations/judge_nano": {
+        "quality: macro recall, with elements": 0.75,
+        "quality: kappa, without elements": 0.5,
+        "quality: macro AUROC, with elements": 0.875,
+        "yield: items": 120,
+    },
     "hygiene/contamination": {"quality: share removed": 0.25, "quality: items hit": 3, "yield: samples": 6},
-    "hygiene/safety": {"quality: share with personal data": 0.25, "quality: share with credentials": 0.125,
-                       "quality: triggers": 1, "yield: items": 8},
-    "task_pool/static": {"quality: share of failed oracles": 0.25, "yield: tasks": 4, "yield: easy tasks": 3,
-                         "yield: hard tasks": 0},
+    "hygiene/safety": {
+        "quality: share with personal data": 0.25,
+        "quality: share with credentials": 0.125,
+        "quality: triggers": 1,
+        "yield: items": 8,
+    },
+    "task_pool/static": {
+        "quality: share of failed oracles": 0.25,
+        "yield: tasks": 4,
+        "yield: easy tasks": 3,
+        "yield: hard tasks": 0,
+    },
     "task_pool/dynamic": {"quality: nearest similarity": 0.75, "yield: share": 0.75, "yield: medium tasks": 0},
     "task_pool/shards": {"yield: tasks": 7, "yield: easy tasks": 6},
     "generation/catalogue/round_001": {"quality: coverage": 0.25, "yield: functions": 8, "yield: functions shown": 2},
-    "generation/task_bank/round_001": {"quality: closest pair": 0.5, "quality: tasks short of their stratum": 2,
-                                       "yield: share": 0.75, "yield: tasks": 3, "yield: easy tasks": 2},
-    "generation/trajectories/round_001": {"quality: share lost": 0.25, "quality: share of attacks obeyed": 0.5,
-                                          "yield: trajectories": 4, "cost: device hours": 0.5},
+    "generation/task_bank/round_001": {
+        "quality: closest pair": 0.5,
+        "quality: tasks short of their stratum": 2,
+        "yield: share": 0.75,
+        "yield: tasks": 3,
+        "yield: easy tasks": 2,
+    },
+    "generation/trajectories/round_001": {
+        "quality: share lost": 0.25,
+        "quality: share of attacks obeyed": 0.5,
+        "yield: trajectories": 4,
+        "cost: device hours": 0.5,
+    },
     "review/queue": {"quality: share of strata drawn from": 0.75, "yield: items queued": 6, "yield: candidates": 40},
-    "bench/judge": {"yield: traces": 7, "yield: screens": 2, "yield: planted defects": 5,
-                    "quality: recordings dropped": 1},
-    "suites/fsm": {"quality: success": 0.25, "quality: lower end": 0.125, "quality: share lost": 0.25,
-                   "yield: counted": 3, "cost: actions": 12},
-    "staircase/web": {"quality: base greedy": 0.25, "quality: base pass at k": 0.5,
-                      "quality: more offline greedy": 0.125},
-}  # fmt: skip
+    "bench/judge": {
+        "yield: traces": 7,
+        "yield: screens": 2,
+        "yield: planted defects": 5,
+        "quality: recordings dropped": 1,
+    },
+    "suites/fsm": {
+        "quality: success": 0.25,
+        "quality: lower end": 0.125,
+        "quality: share lost": 0.25,
+        "yield: counted": 3,
+        "cost: actions": 12,
+    },
+    "staircase/web": {
+        "quality: base greedy": 0.25,
+        "quality: base pass at k": 0.5,
+        "quality: more offline greedy": 0.125,
+    },
+}
 
 
 @pytest.mark.parametrize("asset", COUNTS)
@@ -255,5 +360,7 @@ def test_what_the_judge_cost_tonight_is_shown(tmp_path: Path) -> None:
     book.book(call, "answers", Usage(1000, 100))
     book.close()
     assert tonight(store, Prices(2.0, 10.0)) == {
-        "cost: requests tonight": 1, "cost: tokens tonight": 1100, "cost: money tonight": 0.003,
-    }  # fmt: skip
+        "cost: requests tonight": 1,
+        "cost: tokens tonight": 1100,
+        "cost: money tonight": 0.003,
+    }

@@ -23,10 +23,20 @@ from pipelines.store import Store
 
 THERE, MISSING = "aitz", "screenqa"
 CORPUS = (
-    "hygiene/contamination", "hygiene/screens", "hygiene/duplicates", "hygiene/safety", "hygiene/human_verdicts",
-    "mid_training/shards", "hygiene/shard_scan", "mid_training/mixture", "evaluations/heldout", "review/queue",
-    f"cards/{THERE}", f"cards/{MISSING}", "cards/corpus",
-)  # fmt: skip
+    "hygiene/contamination",
+    "hygiene/screens",
+    "hygiene/duplicates",
+    "hygiene/safety",
+    "hygiene/human_verdicts",
+    "mid_training/shards",
+    "hygiene/shard_scan",
+    "mid_training/mixture",
+    "evaluations/heldout",
+    "review/queue",
+    f"cards/{THERE}",
+    f"cards/{MISSING}",
+    "cards/corpus",
+)
 """Without what draws pages (bench, task pool)."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -37,8 +47,10 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     raw, file = tmp_path / "raw", tmp_path / "deployment.yaml"
     corpusmaker.write_raw(raw)
     rico = str(raw / MISSING / "rico")
-    sources = {THERE: {"raw": str(raw / THERE / "raw")},
-               MISSING: {"raw": str(raw / MISSING / "raw"), "companions": {"rico": rico}}}  # fmt: skip
+    sources = {
+        THERE: {"raw": str(raw / THERE / "raw")},
+        MISSING: {"raw": str(raw / MISSING / "raw"), "companions": {"rico": rico}},
+    }
     file.write_text(yaml.safe_dump({"embedded": {"enabled": False}, "sources": sources}))
     monkeypatch.setenv("VESPER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(file))
@@ -47,9 +59,11 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
 
 def _run(loaded: dg.Definitions, instance: dg.DagsterInstance, job: str, keys: list[str]) -> Any:
     return loaded.resolve_job_def(job).execute_in_process(
-        asset_selection=[AssetKey(key.split("/")) for key in keys], instance=instance, raise_on_error=False,
+        asset_selection=[AssetKey(key.split("/")) for key in keys],
+        instance=instance,
+        raise_on_error=False,
         run_config=QUIET,
-    )  # fmt: skip
+    )
 
 
 def _chain(source: str) -> list[str]:
@@ -92,9 +106,10 @@ def test_a_source_that_was_never_built_keeps_the_corpus_from_nobody(
             assert metadata["not fresh"].value == ", ".join([f"gold/{MISSING}", *others]), key
             assert metadata["sources without gold"].value == 1 + len(others), key
         warned = {
-            check.asset_key.to_user_string(): check.description or "" for check in result.get_asset_check_evaluations()
+            check.asset_key.to_user_string(): check.description or ""
+            for check in result.get_asset_check_evaluations()
             if not check.passed and check.severity == dg.AssetCheckSeverity.WARN
-        }  # fmt: skip
+        }
         assert f"gold/{MISSING}" in warned[f"cards/{MISSING}"] and MISSING in warned["cards/corpus"]
         # nor is there a test split yet: nothing to evaluate on, which keeps the corpus from nobody either
         assert "found 0 of 0 samples of test" in warned["evaluations/heldout"]

@@ -43,10 +43,16 @@ def _old(path: Path) -> None:
     os.utime(path, (long_ago, long_ago))
 
 
-@pytest.mark.parametrize("name", [
-    ".b.tfrecord.part", "deep/.b.tfrecord.part", "b.zip.part",
-    ".cache/huggingface/download/abc.def.incomplete", f"{FOLDER}/0123/state/b.tfrecord",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".b.tfrecord.part",
+        "deep/.b.tfrecord.part",
+        "b.zip.part",
+        ".cache/huggingface/download/abc.def.incomplete",
+        f"{FOLDER}/0123/state/b.tfrecord",
+    ],
+)
 def test_a_pull_under_way_is_waited_for_however_still_the_rest_lies(name: str, folder: Path) -> None:
     tick = Ticks()
     (folder / "a.tfrecord").write_bytes(b"x")

@@ -16,9 +16,11 @@ from pipelines.store import PartSpec, Store
 
 OFFLINE = {
     "curve": [{"update": n, "reward": 0.8 + 0.01 * n} for n in range(1, 41)],
-    "looks": [{"update": n, "reward": 0.9 + 0.01 * n, "step_success": 0.3 + 0.01 * n, "trace_success": trace}
-              for n, trace in ((0, None), (10, 0.15), (20, 0.25), (30, 0.2), (40, 0.15))],
-}  # fmt: skip
+    "looks": [
+        {"update": n, "reward": 0.9 + 0.01 * n, "step_success": 0.3 + 0.01 * n, "trace_success": trace}
+        for n, trace in ((0, None), (10, 0.15), (20, 0.25), (30, 0.2), (40, 0.15))
+    ],
+}
 ONLINE = {
     "curve": [{"update": n, "reward": 0.1 * n - 0.1, "success": 0.1 * n} for n in range(1, 5)],
     "validation": [{"update": 0, "success": 0.0}, {"update": 4, "success": None}],
@@ -50,18 +52,33 @@ def test_a_mean_without_an_interval_is_drawn() -> None:
 @pytest.mark.parametrize(
     ("name", "found", "expected"),
     [
-        ("rl.json", OFFLINE, {
-            "success": {"step success": [(0, 30.0), (10, 40.0), (20, 50.0), (30, 60.0), (40, 70.0)],
-                        "trace success": [(10, 15.0), (20, 25.0), (30, 20.0), (40, 15.0)]},
-            "reward": {"validation": [(n, 0.9 + 0.01 * n) for n in range(0, 41, 10)],
-                       "sampled in training": [(n, 0.8 + 0.01 * n) for n in range(1, 41)]},
-        }),
-        ("online_rl.json", ONLINE, {
-            "success": {"sampled in training": [(1, 10.0), (2, 20.0), (3, 30.0), (4, 40.0)], "validation": [(0, 0.0)]},
-            "reward": {"sampled in training": [(1, 0.0), (2, 0.1), (3, 0.2), (4, 0.3)]},
-        }),
+        (
+            "rl.json",
+            OFFLINE,
+            {
+                "success": {
+                    "step success": [(0, 30.0), (10, 40.0), (20, 50.0), (30, 60.0), (40, 70.0)],
+                    "trace success": [(10, 15.0), (20, 25.0), (30, 20.0), (40, 15.0)],
+                },
+                "reward": {
+                    "validation": [(n, 0.9 + 0.01 * n) for n in range(0, 41, 10)],
+                    "sampled in training": [(n, 0.8 + 0.01 * n) for n in range(1, 41)],
+                },
+            },
+        ),
+        (
+            "online_rl.json",
+            ONLINE,
+            {
+                "success": {
+                    "sampled in training": [(1, 10.0), (2, 20.0), (3, 30.0), (4, 40.0)],
+                    "validation": [(0, 0.0)],
+                },
+                "reward": {"sampled in training": [(1, 0.0), (2, 0.1), (3, 0.2), (4, 0.3)]},
+            },
+        ),
     ],
-)  # fmt: skip
+)
 def test_success_is_drawn_beside_the_reward(
     name: str, found: dict[str, Any], expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,9 +222,11 @@ def test_a_run_fails_before_it_costs_anything_and_only_where_it_must(
     (tmp_path / "incoming" / "aitw").mkdir(parents=True)
     (tmp_path / "incoming" / "aitw" / "a").write_text("x")
     listed = [
-        _stage("raw/aitw", "files"), _stage("verdicts/aitw", "judge", deps=("raw/aitw",)),
-        _stage("raw/mind2web", "files"), _stage("verdicts/mind2web", "judge", deps=("raw/mind2web",)),
-    ]  # fmt: skip
+        _stage("raw/aitw", "files"),
+        _stage("verdicts/aitw", "judge", deps=("raw/aitw",)),
+        _stage("raw/mind2web", "files"),
+        _stage("verdicts/mind2web", "judge", deps=("raw/mind2web",)),
+    ]
     stages = {stage.key: stage for stage in listed}
     with _endpoint() as (url, asked):
         judge = {"name": "openai", "base_url": url, "model": "small"}

@@ -77,9 +77,11 @@ def test_the_graph_trains_on_two_ranks_as_torchrun_does(tmp_path: Path, monkeypa
     assert stages[KEY].ranks() == 2 and stages["checkpoints/unified"].ranks() == stages["checkpoints/base"].ranks() == 1
     with dg.DagsterInstance.ephemeral() as instance:
         done = dg.materialize(
-            factory.build({KEY: stages[KEY]}), instance=instance, raise_on_error=False,
+            factory.build({KEY: stages[KEY]}),
+            instance=instance,
+            raise_on_error=False,
             resources={"store": definitions.StoreResource(home=str(store.home)), "judge": definitions.JudgeResource()},
-        )  # fmt: skip
+        )
         said = [entry.user_message for entry in instance.all_logs(done.run_id)]
     assert done.success, said[-3:]
     inside = store.require(KEY)
@@ -114,8 +116,11 @@ def test_what_ends_a_run_ends_its_ranks(how: str, tmp_path: Path) -> None:
     started = subprocess.Popen([*command, str(tmp_path)], cwd=tmp_path, env=environment)
     try:
         ranks = _started(tmp_path)
-        wanted = {"cancelled": (signal.SIGINT, started.pid), "its run worker is killed": (signal.SIGKILL, started.pid),
-                  "a rank is killed": (signal.SIGKILL, ranks[1][0])}  # fmt: skip
+        wanted = {
+            "cancelled": (signal.SIGINT, started.pid),
+            "its run worker is killed": (signal.SIGKILL, started.pid),
+            "a rank is killed": (signal.SIGKILL, ranks[1][0]),
+        }
         number, pid = wanted[how]
         os.kill(pid, number)
         assert started.wait(60) < 0, "ended by a signal, so that the stage is tried again"
@@ -159,17 +164,20 @@ def test_the_reason_of_any_rank_is_told(tmp_path: Path) -> None:
     @dg.asset
     def made(context):  # type: ignore[no-untyped-def]
         dg.PipesSubprocessClient(message_reader=LiveReader(heard.append)).run(
-            command=[sys.executable, "-c", AGENT, str(tmp_path)], context=context, cwd=str(tmp_path),
+            command=[sys.executable, "-c", AGENT, str(tmp_path)],
+            context=context,
+            cwd=str(tmp_path),
             env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "VESPER_TRAINER": "{}"},
-        )  # fmt: skip
+        )
 
     with dg.DagsterInstance.ephemeral() as instance:
         assert not dg.materialize([made], instance=instance, raise_on_error=False).success
     assert heard == [{"failed": "MemoryError: no memory left on rank 1"}]
 
 
-@pytest.mark.parametrize(("codes", "was"), [
-    ((-9, -15), True), ((-9, 1), True), ((-15, -15), True), ((-11,), True), ((1, -15), False), ((1,), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("codes", "was"),
+    [((-9, -15), True), ((-9, 1), True), ((-15, -15), True), ((-11,), True), ((1, -15), False), ((1,), False)],
+)
 def test_a_rank_that_fails_is_told_from_one_that_was_killed(codes: tuple[int, ...], was: bool) -> None:
     assert killed(codes) == was

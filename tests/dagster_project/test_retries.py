@@ -75,9 +75,10 @@ def test_a_killed_run_is_taken_up_from_what_is_done(
         assert failed is not None and auto_reexecution_should_retry_run(found, failed, RunFailureReason.UNKNOWN)
         assert not auto_reexecution_should_retry_run(found, failed, RunFailureReason.STEP_FAILURE)
         again = dg.execute_job(
-            dg.reconstructable(tiny_job.tiny), found,
+            dg.reconstructable(tiny_job.tiny),
+            found,
             reexecution_options=dg.ReexecutionOptions.from_failure(run.run_id, found),
-        )  # fmt: skip
+        )
         assert again.success
     assert (tmp_path / "dear").read_text() == "x", "what was done isn't done twice"
     assert (tmp_path / "done").exists()
@@ -89,8 +90,10 @@ def test_jobs_say_how_often(tmp_path: Path) -> None:
     assert said["freshness"] == {"enabled": True}
     jobs = automation.jobs(graph.stages(deployment.Deployment(tmp_path)))
     assert {name: job.tags.get("dagster/max_retries") for name, job in jobs.items()} == {
-        **dict.fromkeys(jobs), "observe_upstream": "0", "train": "5",
-    }  # fmt: skip
+        **dict.fromkeys(jobs),
+        "observe_upstream": "0",
+        "train": "5",
+    }
 
 
 def test_what_the_tail_starts_is_retried_and_queued_as_train_is(tmp_path: Path) -> None:
@@ -118,11 +121,14 @@ with open_dagster_pipes() as pipes:
 """
 
 
-@pytest.mark.parametrize(("deaths", "death", "tried", "made"), [
-    (2, "os.kill(os.getpid(), signal.SIGKILL)", 3, True),
-    (9, "os.kill(os.getpid(), signal.SIGKILL)", 3, False),
-    (9, "sys.exit(1)", 1, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("deaths", "death", "tried", "made"),
+    [
+        (2, "os.kill(os.getpid(), signal.SIGKILL)", 3, True),
+        (9, "os.kill(os.getpid(), signal.SIGKILL)", 3, False),
+        (9, "sys.exit(1)", 1, False),
+    ],
+)
 def test_a_killed_stage_is_started_again(
     deaths: int, death: str, tried: int, made: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,16 +139,19 @@ def test_a_killed_stage_is_started_again(
         build.run_part(spec, lambda out: out.bytes("a.txt", b"x"))
         manifest = build.commit(checks=[Check("there", True, "1", "1")])
     seen, script = tmp_path / "seen", tmp_path / "python"
-    script.write_text(DIES.format(python=sys.executable, seen=str(seen), deaths=deaths, death=death,
-                                  version=manifest.version))  # fmt: skip
+    script.write_text(
+        DIES.format(python=sys.executable, seen=str(seen), deaths=deaths, death=death, version=manifest.version)
+    )
     script.chmod(0o755)
     monkeypatch.setattr(factory.sys, "executable", str(script))
     stage = Stage("checkpoints/base", (), "train", lambda work: manifest, "a toy", ("file",), "1", external=True)
     result = dg.materialize(
-        factory.build({stage.key: stage}), instance=dg.DagsterInstance.ephemeral(), raise_on_error=False,
+        factory.build({stage.key: stage}),
+        instance=dg.DagsterInstance.ephemeral(),
+        raise_on_error=False,
         resources={"store": definitions.StoreResource(home=str(tmp_path)), "judge": definitions.JudgeResource()},
         run_config=QUIET,
-    )  # fmt: skip
+    )
     assert result.success == made and len(seen.read_text()) == tried
     if "sys.exit" in death:
         [failure] = [event for event in result.all_events if event.is_step_failure]

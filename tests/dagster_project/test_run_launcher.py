@@ -31,9 +31,9 @@ class CodeLocation:
         return serialize_value(CanCancelExecutionResult(can_cancel=self.has))
 
 
-@pytest.mark.parametrize(("has", "status"), [
-    (True, WorkerStatus.RUNNING), (False, WorkerStatus.FAILED), (None, WorkerStatus.RUNNING),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("has", "status"), [(True, WorkerStatus.RUNNING), (False, WorkerStatus.FAILED), (None, WorkerStatus.RUNNING)]
+)
 def test_a_run_is_lost_only_if_its_code_location_says_so(
     monkeypatch: pytest.MonkeyPatch, has: bool | None, status: WorkerStatus
 ) -> None:

@@ -22,8 +22,10 @@ def test_runs_of_a_job_or_a_backfill_are_taken_one_at_a_time_by_the_shipped_sett
     with dg.DagsterInstance.get() as history:
         assert history.run_monitoring_settings["free_slots_after_run_end_seconds"] > 0, "a killed run keeps its pools"
         limits = history.get_concurrency_config().run_queue_config.tag_concurrency_limits  # type: ignore[union-attr]
-    assert limits == [{"key": key, "value": {"applyLimitPerUniqueValue": True}, "limit": 1}
-                      for key in (automation.ONE_AT_A_TIME, BACKFILL_ID_TAG)]  # fmt: skip
+    assert limits == [
+        {"key": key, "value": {"applyLimitPerUniqueValue": True}, "limit": 1}
+        for key in (automation.ONE_AT_A_TIME, BACKFILL_ID_TAG)
+    ]
     jobs = automation.jobs(graph.stages(deployment.load()))
     assert {job.tags[automation.ONE_AT_A_TIME] for job in jobs.values()} == set(jobs)
 

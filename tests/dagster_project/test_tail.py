@@ -61,25 +61,36 @@ def _requests(script: str, checked: bool = False) -> list[int]:
     return asked
 
 
-@pytest.mark.parametrize(("script", "expected"), [
-    ("=a look =b look start look end look look", [0, 1, 0, 0, 0]),
-    ("=a look =b look start look =c look look end look start look end look look", [0, 1, 0, 0, 0, 1, 0, 0, 0]),
-    ("=a look =b look start =c look end look start look end look look", [0, 1, 0, 1, 0, 0, 0]),
-    ("=a look =b look queue look =c look look end queue end look look", [0, 1, 0, 1, 0, 0, 0]),
-    ("=a look start look =b look look end look start look end look", [0, 0, 0, 0, 1, 0, 0]),
-], ids=[
-    "an input that stays", "a change while the asset is made", "a change between the request and the next look",
-    "a change while the run is queued", "a change during a run by hand",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("=a look =b look start look end look look", [0, 1, 0, 0, 0]),
+        ("=a look =b look start look =c look look end look start look end look look", [0, 1, 0, 0, 0, 1, 0, 0, 0]),
+        ("=a look =b look start =c look end look start look end look look", [0, 1, 0, 1, 0, 0, 0]),
+        ("=a look =b look queue look =c look look end queue end look look", [0, 1, 0, 1, 0, 0, 0]),
+        ("=a look start look =b look look end look start look end look", [0, 0, 0, 0, 1, 0, 0]),
+    ],
+    ids=[
+        "an input that stays",
+        "a change while the asset is made",
+        "a change between the request and the next look",
+        "a change while the run is queued",
+        "a change during a run by hand",
+    ],
+)
 def test_each_change_is_trained_on_and_none_twice(script: str, expected: Sequence[int]) -> None:
     assert _requests(script) == expected
 
 
-@pytest.mark.parametrize(("script", "expected"), [
-    ("=a look =b look start look fail look look look", [0, 1, 0, 0, 0, 0]),
-    ("=a look =b look start fail look look look", [0, 1, 0, 0, 0]),
-    ("=a look =b look start =c look fail look start look fail look look", [0, 1, 0, 1, 0, 0, 0]),
-], ids=["while somebody looks", "at once", "with a change in between"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("=a look =b look start look fail look look look", [0, 1, 0, 0, 0, 0]),
+        ("=a look =b look start fail look look look", [0, 1, 0, 0, 0]),
+        ("=a look =b look start =c look fail look start look fail look look", [0, 1, 0, 1, 0, 0, 0]),
+    ],
+    ids=["while somebody looks", "at once", "with a change in between"],
+)
 def test_a_run_that_failed_is_not_asked_for_again_without_a_change(script: str, expected: Sequence[int]) -> None:
     assert _requests(script) == expected
 

@@ -75,11 +75,15 @@ def test_a_new_revision_makes_exactly_its_descendants_stale(
     stages = _toys(settings)
     loaded = dg.Definitions(
         assets=[*upstream.assets(stages, settings), *factory.build(stages)],
-        jobs=[dg.define_asset_job("everything", dg.AssetSelection.all(include_sources=True)),
-              dg.define_asset_job("look", dg.AssetSelection.groups("upstream", include_sources=True))],
-        resources={"store": definitions.StoreResource(home=str(deployment.home())),
-                   "judge": definitions.JudgeResource()},
-    )  # fmt: skip
+        jobs=[
+            dg.define_asset_job("everything", dg.AssetSelection.all(include_sources=True)),
+            dg.define_asset_job("look", dg.AssetSelection.groups("upstream", include_sources=True)),
+        ],
+        resources={
+            "store": definitions.StoreResource(home=str(deployment.home())),
+            "judge": definitions.JudgeResource(),
+        },
+    )
     instance = dg.DagsterInstance.ephemeral()
 
     def run(job: str, only: list[str] | None = None) -> None:
@@ -206,7 +210,7 @@ def test_a_hub_that_fails_changes_nothing_and_holds_up_nobody(
         assets=upstream.assets(stages, work.deployment),
         jobs=[dg.define_asset_job("look", dg.AssetSelection.all(include_sources=True))],
         resources={"store": definitions.StoreResource(home=str(tmp_path))},
-    )  # fmt: skip
+    )
     instance = dg.DagsterInstance.ephemeral()
 
     def seen() -> dict[str, str]:

@@ -19,11 +19,23 @@ from helm_chart import rendered
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 OF_OTHERS = {
-    "DAGSTER_HOME", "HOME", "POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD", "DAGSTER_DISABLE_TELEMETRY",
-    "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "PYTHONUNBUFFERED", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "HF_TOKEN",
+    "DAGSTER_HOME",
+    "HOME",
+    "POSTGRES_USER",
+    "POSTGRES_DB",
+    "POSTGRES_PASSWORD",
+    "DAGSTER_DISABLE_TELEMETRY",
+    "HF_HUB_DISABLE_TELEMETRY",
+    "DO_NOT_TRACK",
+    "PYTHONUNBUFFERED",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "HF_TOKEN",
     "VLLM_API_KEY",
-}  # fmt: skip
+}
 """Variables that programs of others read."""
 BY_COMPOSE = {"VESPER_UID", "VESPER_GID", "VESPER_DATA", "VESPER_POSTGRES_PASSWORD"}
 """Variables that compose.yaml itself reads, from the `.env` that make_secrets.py writes."""
@@ -115,8 +127,11 @@ def _environments() -> Iterator[str]:
 
 
 def test_every_variable_is_one_that_the_code_reads() -> None:
-    sources = [path.read_text() for name in ("pipelines", "quality", "generators", "trainer", "dagster_project")
-               for path in (ROOT / name).rglob("*.py")]  # fmt: skip
+    sources = [
+        path.read_text()
+        for name in ("pipelines", "quality", "generators", "trainer", "dagster_project")
+        for path in (ROOT / name).rglob("*.py")
+    ]
     named = {name for text in sources for name in re.findall(r'"(VESPER_[A-Z_]+)"', text)}
     used = set(_environments())
     assert {"VESPER_HOME", "VESPER_POSTGRES_URL", "VESPER_GATEWAY_SECRET", "POSTGRES_PASSWORD"} <= used
@@ -156,8 +171,11 @@ def test_what_refers_to_something_refers_to_what_is_there() -> None:
     }
     services = {one["metadata"]["name"] for _, one in rendered() if one["kind"] == "Service"}
     for pod in _pods():
-        mounted = {mount["name"] for box in (*pod.get("initContainers", []), *pod["containers"])
-                   for mount in box["volumeMounts"]}  # fmt: skip
+        mounted = {
+            mount["name"]
+            for box in (*pod.get("initContainers", []), *pod["containers"])
+            for mount in box["volumeMounts"]
+        }
         assert mounted == {volume["name"] for volume in pod["volumes"]}
         for volume in pod["volumes"]:
             name = volume.get("configMap", {}).get("name") or volume.get("persistentVolumeClaim", {}).get("claimName")
@@ -193,8 +211,10 @@ def _given(service: str, settings: Mapping[str, str]) -> dict[str, str]:
         return said or match[3]
 
     environment = _compose()["services"][service]["environment"]
-    found = {name: settings.get(name) if value is None else re.sub(r"\$\{(\w+)(:-|:\?)([^}]*)\}", put, str(value))
-             for name, value in environment.items()}  # fmt: skip
+    found = {
+        name: settings.get(name) if value is None else re.sub(r"\$\{(\w+)(:-|:\?)([^}]*)\}", put, str(value))
+        for name, value in environment.items()
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -258,10 +278,16 @@ def test_the_chart_passes_on_all_of_its_environment_and_what_is_secret() -> None
     assert set(found) == set(plain) | {"VESPER_TRAINER", "OTHER"}
 
     def sources(values: dict[str, Any]) -> dict[str, list[str]]:
-        pods = {one["metadata"]["name"]: one["spec"]["template"]["spec"] for _, one in rendered(values)
-                if one["kind"] == "Deployment"}  # fmt: skip
-        return {name: [next(iter(entry.values()))["name"] for entry in box.get("envFrom", [])]
-                for name, pod in pods.items() for box in pod["containers"]}  # fmt: skip
+        pods = {
+            one["metadata"]["name"]: one["spec"]["template"]["spec"]
+            for _, one in rendered(values)
+            if one["kind"] == "Deployment"
+        }
+        return {
+            name: [next(iter(entry.values()))["name"] for entry in box.get("envFrom", [])]
+            for name, pod in pods.items()
+            for box in pod["containers"]
+        }
 
     assert set(map(tuple, sources({}).values())) == {("vesper-environment",)}
     secret = sources({"environmentSecret": "keys"})
@@ -281,8 +307,11 @@ def test_the_volume_is_of_the_clusters_default_class_unless_another_is_named() -
 
 def test_the_code_location_gets_gpus_and_a_machine_that_has_them() -> None:
     def pods(values: dict[str, Any]) -> dict[str, Any]:
-        return {one["metadata"]["name"].removeprefix("vesper-"): one["spec"]["template"]["spec"]
-                for _, one in rendered(values) if one["kind"] in ("Deployment", "StatefulSet")}  # fmt: skip
+        return {
+            one["metadata"]["name"].removeprefix("vesper-"): one["spec"]["template"]["spec"]
+            for _, one in rendered(values)
+            if one["kind"] in ("Deployment", "StatefulSet")
+        }
 
     tainted = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     given = pods({"code": {"gpus": 8, "nodeSelector": {"gpu": "h100"}, "tolerations": tainted}})

@@ -59,8 +59,14 @@ def _got(folder: Path, *, offline: bool = False) -> tuple[subprocess.CompletedPr
         (bin_ / name).chmod(0o755)
     [recipe] = re.findall(r"^\t@(browser=.*)$", (SCRIPT.parents[1] / "Makefile").read_text(), re.MULTILINE)
     command = recipe.replace("$(CURDIR)/$(BIN)/python", str(bin_ / "python")).replace("$$", "$")
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=SCRIPT.parents[1],
-                          env={"PATH": str(bin_)}, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        text=True,
+        cwd=SCRIPT.parents[1],
+        env={"PATH": str(bin_)},
+        timeout=60,
+    )
     return done, (folder / "said").read_text()
 
 

@@ -45,9 +45,21 @@ def _got(folder: Path, *, there: tuple[str, ...] = (), fails: str = "none", user
 
 
 DEVICES = (
-    "adb", "sshd", "Xvfb", "xdotool", "xclip", "import", "openbox", "dbus-daemon", "dbus-launch", "galculator",
-    "mousepad", "thunar", "xfce4-appearance-settings", "tesseract",
-)  # fmt: skip
+    "adb",
+    "sshd",
+    "Xvfb",
+    "xdotool",
+    "xclip",
+    "import",
+    "openbox",
+    "dbus-daemon",
+    "dbus-launch",
+    "galculator",
+    "mousepad",
+    "thunar",
+    "xfce4-appearance-settings",
+    "tesseract",
+)
 
 
 def test_the_server_comes_once_it_is_told_to_make_no_cluster(tmp_path: Path) -> None:

@@ -70,14 +70,20 @@ def _run(job: str, status: str, created: float, ended: float | None = None, **ta
     return {"jobName": job, "status": status, "creationTime": created, "endTime": ended, "tags": tags}
 
 
-@pytest.mark.parametrize(("more", "ended"), [
-    ([], False),
-    ([_run("build_corpus", "SUCCESS", 15, 18)], False),  # of the refresh for new files, before the nightly one ended
-    ([_run("build_corpus", "SUCCESS", 21, 25)], True),
-    ([_run("build_corpus", "SUCCESS", 21, 25), _run("build_corpus", "QUEUED", 14)], False),
-    ([_run("build_corpus", "SUCCESS", 21, 25), _run("refresh_sources", "STARTED", 24)], True),  # the next tick's
-    ([_run("build_corpus", "FAILURE", 21, 25)], False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("more", "ended"),
+    [
+        ([], False),
+        (
+            [_run("build_corpus", "SUCCESS", 15, 18)],
+            False,
+        ),  # of the refresh for new files, before the nightly one ended
+        ([_run("build_corpus", "SUCCESS", 21, 25)], True),
+        ([_run("build_corpus", "SUCCESS", 21, 25), _run("build_corpus", "QUEUED", 14)], False),
+        ([_run("build_corpus", "SUCCESS", 21, 25), _run("refresh_sources", "STARTED", 24)], True),  # the next tick's
+        ([_run("build_corpus", "FAILURE", 21, 25)], False),
+    ],
+)
 def test_a_night_has_ended_when_the_corpus_holds_all_that_arrived(more: list[dict[str, Any]], ended: bool) -> None:
     from bench.nights import Nights
 
@@ -94,8 +100,7 @@ def test_damage_is_found(tmp_path: Path) -> None:
     found = []
     for place in ("a", "b"):
         store = Store(tmp_path / place)
-        row = {"shard": "s", "sha256": "0", "bytes": 1, "rows": [1],
-               "repeats": [1], "row_groups": [0], "tokens": 9}  # fmt: skip
+        row = {"shard": "s", "sha256": "0", "bytes": 1, "rows": [1], "repeats": [1], "row_groups": [0], "tokens": 9}
 
         def write(out: PartWriter, row: dict[str, object] = row) -> None:
             out.table("mixture", pa.Table.from_pylist([row], schema=Mixture.schema))

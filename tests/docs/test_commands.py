@@ -119,16 +119,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
         "task_id": "a" * 32, "instruction": "Open the cart", "platform": "web", "target": "pages/shop",
         "capabilities": [], "initial_state": "{}", "evaluator": "{}", "expected_steps": 2, "stratum": "easy",
         "origin": "static", "parents": [item_step("aitz", "e", 0)],
-    }  # fmt: skip
+    }
     run = {
         "trajectory_id": "t-0", "task_id": "a" * 32, "policy": "scripted", "seed": 0, "ended": "finished", "turns": 2,
         "answer": "", "outcome": "failed", "verified": False, "reason": "world: not met", "failure_kind": "task",
         "votes": "[]", "end_state": "{}",
-    }  # fmt: skip
+    }
     spent = {
         "trajectory_id": "t-0", "device": "local/fsm/1", "seconds": 2.0, "resumed": 0, "anew": 0, "failures": [],
         "observe_s": [0.1], "decide_s": [0.1], "act_s": [0.1], "prompt_tokens": 0, "completion_tokens": 0,
-    }  # fmt: skip
+    }
     commit(store, "task_pool/shards", {}, {"tasks": Tasks.table([task])})
     commit(store, "generation/task_bank/round_001", {}, {"tasks": Tasks.table([task])})
     made = {"trajectories": Trajectories.table([run]), "trajectory_runs": TrajectoryRuns.table([spent])}
@@ -141,7 +141,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
     hit = {
         "item_id": "sample:x", "source": "aitz", "reason": "same picture", "suite": "aitz_test", "suite_item": "q1",
         "because": "sha256", "text": "", "picture_sha256": "",
-    }  # fmt: skip
+    }
     commit(store, "hygiene/contamination", {}, {"quarantine": pa.Table.from_pylist([hit])})
     return store
 
@@ -186,7 +186,7 @@ def stand_ins(store: Store) -> dict[str, str]:
         "ITEM_ID": step, "gold/aitw": "gold/aitz", "gold/aitw@A": f"gold/aitz@{before}",
         "gold/aitw@B": versions["gold/aitz"], "out/aitw": str(store.home.parent / "out"),
         "mind2web": "aitz", ".vesper/incoming/mind2web": ".vesper/raw/aitz",
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture

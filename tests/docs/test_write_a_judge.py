@@ -39,12 +39,12 @@ def test_the_page_s_judge_is_one(tmp_path: Path) -> None:
         [sys.executable, "-m", "pytest", "-q", "-p", "register_landing", "-p", "no:cacheprovider", "-p", "no:xdist",
          "-k", "landing", "tests/quality/judges/test_judge_contract.py"],
         cwd=ROOT, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-2000:]
     passed = re.search(r"(\d+) passed", ran.stdout)
     assert passed and int(passed[1]) >= 7, ran.stdout  # every law that holds for judges that ask nobody
     checked = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--config", str(ROOT / "pyproject.toml"), str(tmp_path / "landing.py")],
         capture_output=True, text=True,
-    )  # fmt: skip
+    )
     assert checked.returncode == 0, checked.stdout

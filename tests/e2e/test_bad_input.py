@@ -79,44 +79,87 @@ SHOWN = "pyautogui.click(0.1, 0.1)"
 QUARANTINED: dict[str, tuple[str, Callable[[Path], None], tuple[int, int, int], dict[str, int], int]] = {
     "truncated TFRecord": ("aitw", truncated_tfrecord, (2, 1, 1), {"truncated_record": 1}, 1),
     "JSON with a missing field": (
-        "screenqa", lambda root: write(root / "test.json", [question(), question(question="B?", ground_truth=None)]),
-        (2, 1, 1), {"missing_field": 1}, 2),
+        "screenqa",
+        lambda root: write(root / "test.json", [question(), question(question="B?", ground_truth=None)]),
+        (2, 1, 1),
+        {"missing_field": 1},
+        2,
+    ),
     "JSON that ends in the middle": (
-        "agentnet", lambda root: lines(root, line(SHOWN), json.dumps(line(SHOWN, task_id="u"))[:-9], tail=""),
-        (2, 1, 1), {"truncated_record": 1}, 1),
-    "JSON that is none": (
-        "agentnet", lambda root: lines(root, "{oops", line(SHOWN)), (1, 1, 0), {"bad_json": 1}, 1),
+        "agentnet",
+        lambda root: lines(root, line(SHOWN), json.dumps(line(SHOWN, task_id="u"))[:-9], tail=""),
+        (2, 1, 1),
+        {"truncated_record": 1},
+        1,
+    ),
+    "JSON that is none": ("agentnet", lambda root: lines(root, "{oops", line(SHOWN)), (1, 1, 0), {"bad_json": 1}, 1),
     "an image that is none": (
-        "agentnet", lambda root: lines(root, line(SHOWN), pictures=(b"GIF? no",)), (1, 1, 0),
-        {"image_unreadable": 1}, 1),
+        "agentnet",
+        lambda root: lines(root, line(SHOWN), pictures=(b"GIF? no",)),
+        (1, 1, 0),
+        {"image_unreadable": 1},
+        1,
+    ),
     "an image that is a bomb": (
-        "agentnet", lambda root: lines(root, line(SHOWN), pictures=(bomb(),)), (1, 1, 0), {"image_bomb": 1}, 1),
+        "agentnet",
+        lambda root: lines(root, line(SHOWN), pictures=(bomb(),)),
+        (1, 1, 0),
+        {"image_bomb": 1},
+        1,
+    ),
     "an image that is cut": (
-        "agentnet", lambda root: lines(root, line(SHOWN), pictures=(png(96, 54)[:-40],)), (1, 1, 0),
-        {"image_truncated": 1}, 1),
+        "agentnet",
+        lambda root: lines(root, line(SHOWN), pictures=(png(96, 54)[:-40],)),
+        (1, 1, 0),
+        {"image_truncated": 1},
+        1,
+    ),
     "coordinates off screen, pixels": (
-        "android_control", lambda root: android(root, HERE, FAR, HERE), (3, 2, 1), {"off_screen": 1}, 3),
+        "android_control",
+        lambda root: android(root, HERE, FAR, HERE),
+        (3, 2, 1),
+        {"off_screen": 1},
+        3,
+    ),
     "coordinates off screen, shares": (
-        "agentnet", lambda root: lines(root, line(SHOWN, "pyautogui.click(1.2, 0.5)")), (2, 1, 1),
-        {"off_screen": 1}, 1),
-    "an exact repeat": (
-        "agentnet", lambda root: lines(root, line(SHOWN), line(SHOWN)), (2, 1, 1), {"duplicate": 1}, 1),
+        "agentnet",
+        lambda root: lines(root, line(SHOWN, "pyautogui.click(1.2, 0.5)")),
+        (2, 1, 1),
+        {"off_screen": 1},
+        1,
+    ),
+    "an exact repeat": ("agentnet", lambda root: lines(root, line(SHOWN), line(SHOWN)), (2, 1, 1), {"duplicate": 1}, 1),
     "an unseen column": (
-        "agentnet", lambda root: lines(root, line(SHOWN, mood="fine")), (1, 1, 0), {"unknown_field:mood": 1}, 1),
+        "agentnet",
+        lambda root: lines(root, line(SHOWN, mood="fine")),
+        (1, 1, 0),
+        {"unknown_field:mood": 1},
+        1,
+    ),
     "an unseen action word": (
-        "android_control", lambda root: android(root, HERE, {"action_type": "wink"}), (2, 1, 1),
-        {"unknown_action:wink": 1}, 2),
+        "android_control",
+        lambda root: android(root, HERE, {"action_type": "wink"}),
+        (2, 1, 1),
+        {"unknown_action:wink": 1},
+        2,
+    ),
     "an unseen event": (
         "miniwob_demos",
         lambda root: write(root / "a_d1.json.gz", demo(*press(16, 21), {"type": "wink", "x": 1, "y": 1})),
-        (2, 1, 1), {"unknown_action:wink": 1}, 2),
+        (2, 1, 1),
+        {"unknown_action:wink": 1},
+        2,
+    ),
     "an unseen operation": (
         "mind2web",
         lambda root: write(
             root / "data/train/train_0.json", [web_episode([web_action(), web_action("WINK", uid="w")])]
         ),
-        (2, 1, 1), {"unknown_action:WINK": 1}, 1),
-}  # fmt: skip
+        (2, 1, 1),
+        {"unknown_action:WINK": 1},
+        1,
+    ),
+}
 
 
 def unify(source: str, root: Path, out: Path) -> int:
@@ -191,11 +234,16 @@ ONE_LINE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "an archive without its files": (lambda root: zipped(root / "a.zip", {"read.me": b"hello"}), "no native files"),
     "a folder without its files": (lambda root: write(root / "raw/read.me", b"hello").parent, "no native files"),
     "nothing that can be mapped": (
-        lambda root: write(root / "raw/test.json", [question(question="")]).parent, "checks failed: something_mapped"),
+        lambda root: write(root / "raw/test.json", [question(question="")]).parent,
+        "checks failed: something_mapped",
+    ),
     "mostly garbage": (
-        lambda root: write(root / "raw/test.json", [question(), *[question(question="", image_id=n) for n in range(3)]]
-                           ).parent, "checks failed: mostly_mapped"),
-}  # fmt: skip
+        lambda root: (
+            write(root / "raw/test.json", [question(), *[question(question="", image_id=n) for n in range(3)]]).parent
+        ),
+        "checks failed: mostly_mapped",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", ONE_LINE)
@@ -303,8 +351,18 @@ def test_a_judge_that_fails_is_one_line_and_costs_nothing_that_was_answered(
     lines(tmp_path / "raw", *rows, pictures=(png(96, 54), png(96, 54, 3)))
     assert unify("agentnet", tmp_path / "raw", tmp_path / "in") == 0
     out = tmp_path / "out"
-    words = [command, str(tmp_path / "in"), "--out", str(out), "--judge", "openai", "--base-url", server.url,
-             "--model", "m"]  # fmt: skip
+    words = [
+        command,
+        str(tmp_path / "in"),
+        "--out",
+        str(out),
+        "--judge",
+        "openai",
+        "--base-url",
+        server.url,
+        "--model",
+        "m",
+    ]
     server.mode, server.right, server.patience_s = mode, 2, 1.0 if mode == "hangs" else 30.0
     capsys.readouterr()
     assert cli.main(words) == 2

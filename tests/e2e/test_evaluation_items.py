@@ -34,18 +34,41 @@ def groundui(root: Path, rows: list[tuple[str, bytes]]) -> None:
     listed = []
     for number, (text, data) in enumerate(rows):
         native.write_bytes(root / f"raw/images/{number}.png", data)
-        listed.append({"image": f"{number}.png", "instruction": text, "bbox": list(BOX), "source": "web",
-                       "platform": "web", "resolution": [540, 960]})  # fmt: skip
+        listed.append(
+            {
+                "image": f"{number}.png",
+                "instruction": text,
+                "bbox": list(BOX),
+                "source": "web",
+                "platform": "web",
+                "resolution": [540, 960],
+            }
+        )
     native.write_lines(root / "raw/metadata.jsonl", listed)
 
 
 def waveui(root: Path, rows: list[tuple[str, bytes]]) -> None:
-    native.write_parquet(root / "raw/data/train-00000.parquet", [
-        {"image": {"bytes": data, "path": None}, "instruction": text, "bbox": list(BOX), "resolution": [540, 960],
-         "source": "groundui", "platform": "web", "name": text, "description": text, "type": "button", "OCR": text,
-         "language": "English", "purpose": "", "expectation": ""}
-        for text, data in rows
-    ])  # fmt: skip
+    native.write_parquet(
+        root / "raw/data/train-00000.parquet",
+        [
+            {
+                "image": {"bytes": data, "path": None},
+                "instruction": text,
+                "bbox": list(BOX),
+                "resolution": [540, 960],
+                "source": "groundui",
+                "platform": "web",
+                "name": text,
+                "description": text,
+                "type": "button",
+                "OCR": text,
+                "language": "English",
+                "purpose": "",
+                "expectation": "",
+            }
+            for text, data in rows
+        ],
+    )
 
 
 @pytest.mark.parametrize(("source", "write"), [("groundui_18k", groundui), ("waveui_25k", waveui)])
@@ -54,9 +77,13 @@ def test_evaluation_items_are_found_by_themselves(
 ) -> None:
     store = Store(tmp_path / "home")
     told = "the archive button beside the invoice of the paper supplier from March"
-    make_suite(store, tmp_path / "suite", [suite_row(1, "the blue bar", BOX), suite_row(2, "the icon", BOX),
-                                           suite_row(3, told, BOX)],
-               {n: encode(page(n)) for n in (1, 2, 3)}, SUITE)  # fmt: skip
+    make_suite(
+        store,
+        tmp_path / "suite",
+        [suite_row(1, "the blue bar", BOX), suite_row(2, "the icon", BOX), suite_row(3, told, BOX)],
+        {n: encode(page(n)) for n in (1, 2, 3)},
+        SUITE,
+    )
     shown = [
         ("the blue bar", encode(page(1))),  # an item as it is
         ("something else", encode(page(2), "JPEG", quality=75)),  # its picture, saved anew, asked otherwise

@@ -29,8 +29,13 @@ def start(environment: dict[str, str]) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def begin(*words: str, says: str) -> str:
-        process = subprocess.Popen([sys.executable, "-m", "dagster_project.cli", *words], env=environment, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dagster_project.cli", *words],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         started.append(process)
         assert process.stdout is not None
         told = []
@@ -48,8 +53,13 @@ def start(environment: dict[str, str]) -> Iterator[Start]:
 
 
 def vesper(environment: dict[str, str], *words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "dagster_project.cli", *words], env=environment, text=True,
-                          capture_output=True, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "dagster_project.cli", *words],
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -99,6 +109,11 @@ def test_what_is_wrong_is_said_in_a_line(environment: dict[str, str]) -> None:
         (("devices", "list", "--authority", "http://127.0.0.1:9"), "lease authority at http://127.0.0.1:9"),
         (("gateway", "authority", "--config", "missing.json"), "expected a JSON file"),
     ):
-        done = subprocess.run([sys.executable, "-m", "dagster_project.cli", *words], env=environment, text=True,
-                              capture_output=True, timeout=60)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "dagster_project.cli", *words],
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=60,
+        )
         assert done.returncode == 2 and why in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr

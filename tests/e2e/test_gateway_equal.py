@@ -134,10 +134,19 @@ def site(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_browser_is_the_same_through_the_gateway(gateway: parts.Gateway, site: str) -> None:
-    script = Script({"url": site}, (
-        tap("words"), Type(TEXT), tap("go"), Scroll(direction="down"), Scroll(direction="up"),
-        tap("next"), PressBack(), Drag((500, 600), (500, 500)),
-    ))  # fmt: skip
+    script = Script(
+        {"url": site},
+        (
+            tap("words"),
+            Type(TEXT),
+            tap("go"),
+            Scroll(direction="down"),
+            Scroll(direction="up"),
+            tap("next"),
+            PressBack(),
+            Drag((500, 600), (500, 500)),
+        ),
+    )
     with open_chromium() as port:
         device = Endpoint("cdp", "127.0.0.1", port, options={"state_function": "truth", "wait_s": 0.1})
         told = asyncio.run(compare(gateway, device, script))
@@ -151,10 +160,20 @@ def test_a_phone_is_the_same_through_the_gateway(gateway: parts.Gateway) -> None
     from generators.environments.android.phone import EmulatedPhone
     from generators.environments.android.phone_screen import open_phone_screen
 
-    script = Script({"seed": 4, "open": "vesper://notes"}, (
-        Scroll(direction="down"), tap("New note"), tap("Text note"), tap("field:body"), Type(TEXT), tap("Save note"),
-        PressBack(), Launch(app="Shop"), Scroll((500, 700), (500, 300)),
-    ))  # fmt: skip
+    script = Script(
+        {"seed": 4, "open": "vesper://notes"},
+        (
+            Scroll(direction="down"),
+            tap("New note"),
+            tap("Text note"),
+            tap("field:body"),
+            Type(TEXT),
+            tap("Save note"),
+            PressBack(),
+            Launch(app="Shop"),
+            Scroll((500, 700), (500, 300)),
+        ),
+    )
 
     @contextlib.asynccontextmanager
     async def phone() -> AsyncIterator[Endpoint]:

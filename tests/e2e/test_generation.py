@@ -99,9 +99,34 @@ def test_the_command_lets_a_model_choose_shows_what_was_verified_and_reads_its_j
 ) -> None:
     monkeypatch.setenv("VESPER_GATEWAY_KEY", "k")  # a second pool, which no task needs
     with ReplyServer(lambda body: "1") as server:
-        words = ["--out", str(home), "--tasks", "3", "--targets", "1", "--error-rate", "0.3", "--actions", "3",
-                 "--chooser", "model", "--base-url", server.url, "--model", "picker", "--demonstrations", "2",
-                 "--device", "local", "--device", "http://127.0.0.1:9", "--hostile", "1", "--workers", "1"]  # fmt: skip
+        words = [
+            "--out",
+            str(home),
+            "--tasks",
+            "3",
+            "--targets",
+            "1",
+            "--error-rate",
+            "0.3",
+            "--actions",
+            "3",
+            "--chooser",
+            "model",
+            "--base-url",
+            server.url,
+            "--model",
+            "picker",
+            "--demonstrations",
+            "2",
+            "--device",
+            "local",
+            "--device",
+            "http://127.0.0.1:9",
+            "--hostile",
+            "1",
+            "--workers",
+            "1",
+        ]
         assert main(["generate", "--rounds", "2", *words]) == 0
         asked = [text_of(body) for body in server.bodies]
     assert asked and all("1. " in text and "2. " in text for text in asked)

@@ -55,9 +55,14 @@ def _markers(home: Path, stage: str) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("stage", "point"),
-    [*(("unified/aitz", point) for point in POINTS), *(("gold/aitz", point) for point in POINTS),
-     ("mid_training/shards", "no marker"), ("mid_training/shards", "no pointer"), ("verdicts/aitz", "half a file")],
-)  # fmt: skip
+    [
+        *(("unified/aitz", point) for point in POINTS),
+        *(("gold/aitz", point) for point in POINTS),
+        ("mid_training/shards", "no marker"),
+        ("mid_training/shards", "no pointer"),
+        ("verdicts/aitz", "half a file"),
+    ],
+)
 def test_a_killed_stage_resumes_to_the_same_bytes(stage: str, point: str, undisturbed: Path, tmp_path: Path) -> None:
     home = tmp_path / "killed"
     _before(stage, undisturbed, home)

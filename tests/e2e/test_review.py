@@ -200,10 +200,13 @@ def test_text_of_the_data_never_runs(home: Path, browser: Browser) -> None:
         assert ann.page.inner_text("#goal") == HOSTILE
         ann.page.wait_for_load_state("networkidle")
         assert ann.page.evaluate("typeof window.hacked") == "undefined"
-        ann.page.evaluate("() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 2';"
-                          "document.body.append(s); }")  # fmt: skip
-        ann.page.evaluate("() => { document.getElementById('goal').innerHTML = "
-                          "'<img src=/none onerror=\"window.hacked = 3\">'; }")  # fmt: skip
+        ann.page.evaluate(
+            "() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 2';"
+            "document.body.append(s); }"
+        )
+        ann.page.evaluate(
+            "() => { document.getElementById('goal').innerHTML = '<img src=/none onerror=\"window.hacked = 3\">'; }"
+        )
         ann.page.wait_for_timeout(200)
         assert ann.page.evaluate("typeof window.hacked") == "undefined"  # even if some text got in, it can't run
 
@@ -256,11 +259,16 @@ def test_other_pages_can_neither_post_nor_read(home: Path, browser: Browser) -> 
         ours = f"http://127.0.0.1:{server.port}"
         good = {"Origin": ours, "Content_Type": "application/json"}
         tries = [
-            ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Origin": ""}, 403),
-            ({"Origin": f"http://localhost:{server.port}"}, 403), ({"Content_Type": "text/plain"}, 415),
-            ({"Host": f"evil.example:{server.port}"}, 421), ({"Host": "127.0.0.1"}, 421),
-            ({"Sec_Fetch_Site": "cross-site"}, 403), ({"Sec_Fetch_Site": "same-site"}, 403),
-        ]  # fmt: skip
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Origin": "null"}, 403),
+            ({"Origin": ""}, 403),
+            ({"Origin": f"http://localhost:{server.port}"}, 403),
+            ({"Content_Type": "text/plain"}, 415),
+            ({"Host": f"evil.example:{server.port}"}, 421),
+            ({"Host": "127.0.0.1"}, 421),
+            ({"Sec_Fetch_Site": "cross-site"}, 403),
+            ({"Sec_Fetch_Site": "same-site"}, 403),
+        ]
         for changed, status in tries:
             found = server.request("POST", "/api/verdict", body, **{**good, **changed})
             assert found[0] == status, (changed, found)
@@ -282,11 +290,22 @@ def test_bad_requests_get_one_line_and_pictures_have_no_paths(home: Path) -> Non
         good = {"Origin": f"http://127.0.0.1:{server.port}", "Content_Type": "application/json"}
         plain = {"annotator": "ann", "item_id": item, "decision": "keep", "request": "request-1"}
         bad: list[object] = [
-            {**plain, "decision": "maybe"}, {**plain, "item_id": "episode:toy/none"}, {**plain, "item_id": 5},
-            {**plain, "annotator": "<b>"}, {**plain, "first_wrong_step": 99}, {**plain, "first_wrong_step": "1"},
-            {**plain, "seconds": "long"}, {**plain, "seconds": -1}, {**plain, "role": "adjudicator"},
-            {**plain, "note": 7}, {**plain, "request": "a"}, [], "text", 5, None,
-        ]  # fmt: skip
+            {**plain, "decision": "maybe"},
+            {**plain, "item_id": "episode:toy/none"},
+            {**plain, "item_id": 5},
+            {**plain, "annotator": "<b>"},
+            {**plain, "first_wrong_step": 99},
+            {**plain, "first_wrong_step": "1"},
+            {**plain, "seconds": "long"},
+            {**plain, "seconds": -1},
+            {**plain, "role": "adjudicator"},
+            {**plain, "note": 7},
+            {**plain, "request": "a"},
+            [],
+            "text",
+            5,
+            None,
+        ]
         for body in bad:
             status, _, text = server.request("POST", "/api/verdict", json.dumps(body), **good)
             assert status == 400 and "\n" not in json.loads(text)["error"], (body, text)
@@ -300,10 +319,15 @@ def test_bad_requests_get_one_line_and_pictures_have_no_paths(home: Path) -> Non
             assert server.request("POST", "/api/verdict", raw, **good)[0] == 400
         assert server.request("POST", "/api/verdict", "x" * 70_000, **good)[0] == 413
         for query, status in {
-            "item=../../../etc/passwd&step=0": 404, "item=/etc/passwd&step=0": 404, f"item={item}&step=-1": 400,
-            f"item={item}&step=99": 404, f"item={item}&step=0/../1": 400, "": 400, f"item={item}&step=1": 200,
+            "item=../../../etc/passwd&step=0": 404,
+            "item=/etc/passwd&step=0": 404,
+            f"item={item}&step=-1": 400,
+            f"item={item}&step=99": 404,
+            f"item={item}&step=0/../1": 400,
+            "": 400,
+            f"item={item}&step=1": 200,
             f"item={item}&step=1&size=thumb": 200,
-        }.items():  # fmt: skip
+        }.items():
             assert server.request("GET", f"/picture?{query}")[0] == status, query
         for path in ("/../server.py", "/page/../../items.py", "/%2e%2e/server.py", "/review.sqlite"):
             assert server.request("GET", path)[0] == 404, path
@@ -359,9 +383,11 @@ def test_a_folder_of_unify_is_reviewed_without_a_store(tmp_path: Path) -> None:
         assert sorted(ids) == [f"episode:toy/e000{n}" for n in range(3)]
         assert server.request("GET", f"/picture?item={ids[0]}&step=0")[0] == 200
     for words, told in (
-        (("--from", tmp_path / "none"), "expected a folder"), (("--home", tmp_path / "none"), "expected a store"),
-        (("--from", folder, "--annotators", 0), "at least 1"), (("--from", folder, "--port", 99999), "0 to 65535"),
-    ):  # fmt: skip
+        (("--from", tmp_path / "none"), "expected a folder"),
+        (("--home", tmp_path / "none"), "expected a store"),
+        (("--from", folder, "--annotators", 0), "at least 1"),
+        (("--from", folder, "--port", 99999), "0 to 65535"),
+    ):
         refused = run_vesper("review", "serve", *words)
         assert refused.returncode == 2 and told in refused.stderr and refused.stderr.count("\n") == 1, refused.stderr
 

@@ -35,30 +35,82 @@ class Expected:
 
 # Native forms, as they lie in the samples; what each value comes from stands in tests/pipelines/sources.
 NATIVE = {
-    "aitz": Expected((4, 4, 0), [
-        "PressHome()", "Scroll(start=(507,541), end=(579,1), direction='down')",
-        "Click(box=(607,498))",  # y 0.498362, x 0.606977
-        "Finished(content='')"], 4, {}, 4),
-    "agentnet": Expected((22, 14, 8), [
-        "Click(box=(972,970))", "Click(box=(928,529))", "Drag(start=(455,268), end=(411,277))", "Click(box=(264,333))",
-        "Scroll(direction='down')", "Click(box=(411,361))", "Click(box=(398,412))", "Click(box=(536,733))",
-        "Click(box=(469,229))", "Click(box=(761,724))", "Click(box=(160,828))", "Click(box=(553,398))",
-        "Click(box=(510,885))", "Finished(content='')"],
+    "aitz": Expected(
+        (4, 4, 0),
+        [
+            "PressHome()",
+            "Scroll(start=(507,541), end=(579,1), direction='down')",
+            "Click(box=(607,498))",  # y 0.498362, x 0.606977
+            "Finished(content='')",
+        ],
+        4,
+        {},
+        4,
+    ),
+    "agentnet": Expected(
+        (22, 14, 8),
+        [
+            "Click(box=(972,970))",
+            "Click(box=(928,529))",
+            "Drag(start=(455,268), end=(411,277))",
+            "Click(box=(264,333))",
+            "Scroll(direction='down')",
+            "Click(box=(411,361))",
+            "Click(box=(398,412))",
+            "Click(box=(536,733))",
+            "Click(box=(469,229))",
+            "Click(box=(761,724))",
+            "Click(box=(160,828))",
+            "Click(box=(553,398))",
+            "Click(box=(510,885))",
+            "Finished(content='')",
+        ],
         # a right click has no counterpart; the file of AgentNetBench beside it (7 steps) must never train
-        0, {"no_counterpart": 1, "unknown_schema": 7}, 14),
-    "miniwob_demos": Expected((6, 6, 0), [
-        "Click(box=(525,295))", "Finished(content='')",  # 84/160, 62/210
-        "Click(box=(250,614))", "Click(box=(300,795))", "Finished(content='')",  # 40/160, 129/210; 48/160, 167/210
-        "Click(box=(363,352))", "Type(content='F')", "Click(box=(413,538))", "Finished(content='')"], 0, {}, 9),
-    "screen_annotation": Expected((1400, 1400, 0), {
-        "Where is Account?": "[262,69]",  # TEXT Account 171 352 54 84, kept on the 0..999 grid
-        "What is at [262,69]?": "TEXT Account"}, 0, {}, 1753),
-    "screenqa": Expected((2, 2, 0), {
-        "How many exercises in total are there to do?": "There are 12 exercises in total to do."}, 0, {}, 4),
-    "ui_refexp": Expected((40, 40, 0), {
-        # box 697.22, 161.98, 961.11, 197.40: centre 829.17, 179.69
-        "Where is the more drop down option?": "[829,180]"}, 0, {}, 40),
-}  # fmt: skip
+        0,
+        {"no_counterpart": 1, "unknown_schema": 7},
+        14,
+    ),
+    "miniwob_demos": Expected(
+        (6, 6, 0),
+        [
+            "Click(box=(525,295))",
+            "Finished(content='')",  # 84/160, 62/210
+            "Click(box=(250,614))",
+            "Click(box=(300,795))",
+            "Finished(content='')",  # 40/160, 129/210; 48/160, 167/210
+            "Click(box=(363,352))",
+            "Type(content='F')",
+            "Click(box=(413,538))",
+            "Finished(content='')",
+        ],
+        0,
+        {},
+        9,
+    ),
+    "screen_annotation": Expected(
+        (1400, 1400, 0),
+        {
+            "Where is Account?": "[262,69]",  # TEXT Account 171 352 54 84, kept on the 0..999 grid
+            "What is at [262,69]?": "TEXT Account",
+        },
+        0,
+        {},
+        1753,
+    ),
+    "screenqa": Expected(
+        (2, 2, 0), {"How many exercises in total are there to do?": "There are 12 exercises in total to do."}, 0, {}, 4
+    ),
+    "ui_refexp": Expected(
+        (40, 40, 0),
+        {
+            # box 697.22, 161.98, 961.11, 197.40: centre 829.17, 179.69
+            "Where is the more drop down option?": "[829,180]"
+        },
+        0,
+        {},
+        40,
+    ),
+}
 
 
 def unify(source: str, raw: Path, out: Path) -> dict[str, Any]:
@@ -135,11 +187,22 @@ def mind2web(folder: Path, root: Path) -> None:
         name: [{key: value for key, value in item.items() if key not in ("score", "rank")} for item in step[name]]
         for name in ("pos_candidates", "neg_candidates")
     }
-    action = {"action_uid": step["action_uid"], "raw_html": "", "cleaned_html": step["cleaned_html"],
-              "operation": step["operation"], **lists}  # fmt: skip
-    episode = {"annotation_id": step["annotation_id"], "website": step["website"], "domain": "Service",
-               "subdomain": "Home", "confirmed_task": step["confirmed_task"],
-               "action_reprs": ["[button]  Search -> CLICK"], "actions": [action]}  # fmt: skip
+    action = {
+        "action_uid": step["action_uid"],
+        "raw_html": "",
+        "cleaned_html": step["cleaned_html"],
+        "operation": step["operation"],
+        **lists,
+    }
+    episode = {
+        "annotation_id": step["annotation_id"],
+        "website": step["website"],
+        "domain": "Service",
+        "subdomain": "Home",
+        "confirmed_task": step["confirmed_task"],
+        "action_reprs": ["[button]  Search -> CLICK"],
+        "actions": [action],
+    }
     write(root / "data/train/train_0.json", [episode])
 
 
@@ -152,8 +215,13 @@ def omniact(folder: Path, root: Path) -> None:
         boxes = {label: {"top_left": tl, "bottom_right": br, "label": label, "valid": 1} for tl, br, label in sides}
         write(root / "data/data/web/asics/boxes1.json", boxes)
         native[record["id"].removeprefix("train_")] = {
-            "task": task, "image": "data/web/asics/screen_1.png", "box": "data/web/asics/boxes_1.json",
-            "ocr": "ocr.json", "color": "color.json", "icon": "icon.json"}  # fmt: skip
+            "task": task,
+            "image": "data/web/asics/screen_1.png",
+            "box": "data/web/asics/boxes_1.json",
+            "ocr": "ocr.json",
+            "color": "color.json",
+            "icon": "icon.json",
+        }
     write(root / "data/data/web/asics/screen1.png", png(1440, 900))
     write(root / "train.json", native)
 
@@ -161,17 +229,43 @@ def omniact(folder: Path, root: Path) -> None:
 FINISH = "Finished(content='')"
 WRITTEN_BACK: dict[str, tuple[Callable[[Path, Path], None], Expected]] = {
     # (y, x) 0.77615, 0.70892; 0.71910, 0.41539; 0.71838, 0.77884
-    "aitw": (aitw, Expected((3, 3, 0), ["Click(box=(709,776))", "Click(box=(415,719))", "Click(box=(779,718))"],
-                            3, {"missing_steps": 1}, 3)),  # the sample is the beginning of an episode
-    "android_control": (android_control, Expected((8, 8, 0), [
-        "Launch(app='Zoho Meeting')", "Wait()", "Click(box=(500,163))", FINISH,  # (540,390) of 1080x2400
-        "PressBack()", "Click(box=(102,211))", "Click(box=(906,171))", "Scroll(direction='down')", FINISH,
-        "Scroll(direction='down')", FINISH], 5, {}, 11)),
+    "aitw": (
+        aitw,
+        Expected(
+            (3, 3, 0),
+            ["Click(box=(709,776))", "Click(box=(415,719))", "Click(box=(779,718))"],
+            3,
+            {"missing_steps": 1},
+            3,
+        ),
+    ),  # the sample is the beginning of an episode
+    "android_control": (
+        android_control,
+        Expected(
+            (8, 8, 0),
+            [
+                "Launch(app='Zoho Meeting')",
+                "Wait()",
+                "Click(box=(500,163))",
+                FINISH,  # (540,390) of 1080x2400
+                "PressBack()",
+                "Click(box=(102,211))",
+                "Click(box=(906,171))",
+                "Scroll(direction='down')",
+                FINISH,
+                "Scroll(direction='down')",
+                FINISH,
+            ],
+            5,
+            {},
+            11,
+        ),
+    ),
     # centre 633.5, 623.59 of a page of 1280 x 7411.7
     "mind2web": (mind2web, Expected((1, 1, 0), ["Click(box=(495,84))"], 0, {}, 1)),
     # 1288.5, 116 of 1440x900
     "omniact": (omniact, Expected((3, 3, 0), ["Click(box=(895,129))"] * 3, 1, {}, 3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("source", WRITTEN_BACK)
@@ -190,9 +284,11 @@ def test_from_native_files_to_shards_and_nothing_twice(samples_dir: Samples_dir,
 
     unify("aitz", samples_dir("aitz"), tmp_path / "aitz")
     commands = {
-        "judged": ["judge", "aitz"], "gold": ["refine", "aitz"], "shards": ["shard", "gold"],
+        "judged": ["judge", "aitz"],
+        "gold": ["refine", "aitz"],
+        "shards": ["shard", "gold"],
         "dedup": ["dedup", "tasks.jsonl", "--threshold", "0.9"],
-    }  # fmt: skip
+    }
     texts = ["Open the clock", "open the  clock", "Delete the alarm at seven", "Open the clock"]
     lines = [json.dumps({"id": place, "text": text}) for place, text in enumerate(texts)]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines) + "\n")
@@ -217,9 +313,8 @@ def test_from_native_files_to_shards_and_nothing_twice(samples_dir: Samples_dir,
     assert {"steps.parquet", "samples.parquet", "screens.parquet", "rejects.parquet"} <= set(made["gold"])
     gold = pq.read_table(tmp_path / "gold/samples.parquet")
     packed = datasets.load_dataset(
-        "parquet", data_dir=str(tmp_path / "shards/shards"), split="train",
-        cache_dir=str(tmp_path / "hub"),
-    )  # fmt: skip
+        "parquet", data_dir=str(tmp_path / "shards/shards"), split="train", cache_dir=str(tmp_path / "hub")
+    )
     assert packed.num_rows == gold.num_rows == pq.read_table(tmp_path / "shards/index.parquet").num_rows > 10
     assert packed[0]["images"][0].size == (270, 600)
     pairs = pq.read_table(tmp_path / "dedup/pairs.parquet").to_pylist()

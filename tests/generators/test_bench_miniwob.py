@@ -16,8 +16,20 @@ from generators.judge_bench.recorders.miniwob_tasks import SINGLE, MiniwobRecord
 from generators.judge_bench.trace import Trace, arrive, perform, reached
 from schemas.action_types import Click, Finished, Launch, Wait
 
-TASKS = ("click-checkboxes", "login-user", "search-engine", "click-tab-2", "use-autocomplete-nodelay", "enter-date",
-         "choose-list", "email-inbox-reply", "social-media", "click-menu", "navigate-tree", "click-link")  # fmt: skip
+TASKS = (
+    "click-checkboxes",
+    "login-user",
+    "search-engine",
+    "click-tab-2",
+    "use-autocomplete-nodelay",
+    "enter-date",
+    "choose-list",
+    "email-inbox-reply",
+    "social-media",
+    "click-menu",
+    "navigate-tree",
+    "click-link",
+)
 
 
 @pytest.fixture(scope="module")

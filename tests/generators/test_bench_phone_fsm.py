@@ -91,12 +91,7 @@ def test_operators_and_failing_policies_work_there(recorded: tuple[World, list[T
     world, all_traces = recorded
     traces = sorted(all_traces, key=lambda trace: len(trace.moves))[:3]
     tools = Tools(world, traces, Random(1))
-    for name in (
-        "wrong_element/near",
-        "premature_finish/late",
-        "other_task/other_app",
-        "near_miss",
-    ):
+    for name in ("wrong_element/near", "premature_finish/late", "other_task/other_app", "near_miss"):
         made = [p for trace in traces if (p := OPERATORS[name].make(trace, tools)) is not None]
         assert made, name
         for planted in made:

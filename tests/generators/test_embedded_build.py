@@ -25,8 +25,9 @@ pytestmark = pytest.mark.usefixtures("shared_chromium")
 def _hashes(folder: Path) -> dict[str, str]:
     return {
         p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
-        for p in sorted(folder.rglob("*")) if p.is_file()
-    }  # fmt: skip
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def _examples(path: Path) -> list[tf_example.Example]:
@@ -104,9 +105,11 @@ def test_a_kill_anywhere_leaves_what_the_next_run_takes_for_its_own(
     if not first:
         build_raw(store, "aitw", folder, size="tiny", seed=1)
     owner, name = {
-        "replace": (build.Path, "replace"), "write_truth": (build.defects, "write_truth"),
-        "put_text": (build, "put_text"), "rmtree": (build.shutil, "rmtree"),
-    }[killed_at]  # fmt: skip
+        "replace": (build.Path, "replace"),
+        "write_truth": (build.defects, "write_truth"),
+        "put_text": (build, "put_text"),
+        "rmtree": (build.shutil, "rmtree"),
+    }[killed_at]
     true = getattr(owner, name)
 
     def until(number: int) -> Callable[..., object]:
@@ -236,8 +239,10 @@ def test_a_wrong_text_in_a_demo_is_the_marked_act_s_alone(has_chromium: None) ->
 
     def typed(demo: Demo) -> list[str]:
         actions = [[demo.data["states"][i]["action"] for i in _act_states(demo, at)] for at in range(len(demo.acts))]
-        return ["".join(chr(a["charCode"]) for a in some if a["type"] == "keypress" and a["timing"] == 1)
-                for some in actions]  # fmt: skip
+        return [
+            "".join(chr(a["charCode"]) for a in some if a["type"] == "keypress" and a["timing"] == 1)
+            for some in actions
+        ]
 
     said = [act.get("text", "") for act in acts]
     assert typed(demo) == said and sum(map(bool, said)) == 2

@@ -65,8 +65,13 @@ def test_an_operator_damages_what_it_says_and_nothing_else(phone: Phone, name: s
     tools = Tools(world, traces, Random(name))
     made = [planted for trace in traces if (planted := OPERATORS[name].make(trace, tools)) is not None]
     if not made:
-        assert name in ("contradictory_thought/element", "contradictory_thought/kind", "wrong_text/typo",
-                        "wrong_text/other", "flipped_scroll")  # few of eight traces have thoughts or texts  # fmt: skip
+        assert name in (
+            "contradictory_thought/element",
+            "contradictory_thought/kind",
+            "wrong_text/typo",
+            "wrong_text/other",
+            "flipped_scroll",
+        )  # few of eight traces have thoughts or texts
         return
     by_uid = {trace.uid: trace for trace in traces}
     for planted in made:

@@ -8,11 +8,28 @@ from generators.browser import key_chord
 from generators.environments.world import WorldError
 
 NAMED = {
-    "alt": "Alt", "ctrl": "Control", "control": "Control", "shift": "Shift", "meta": "Meta", "enter": "Enter",
-    "tab": "Tab", "esc": "Escape", "escape": "Escape", "backspace": "Backspace", "delete": "Delete",
-    "left": "ArrowLeft", "right": "ArrowRight", "up": "ArrowUp", "down": "ArrowDown", "arrowleft": "ArrowLeft",
-    "home": "Home", "end": "End", "space": "Space", "pagedown": "PageDown", "f5": "F5",
-}  # fmt: skip
+    "alt": "Alt",
+    "ctrl": "Control",
+    "control": "Control",
+    "shift": "Shift",
+    "meta": "Meta",
+    "enter": "Enter",
+    "tab": "Tab",
+    "esc": "Escape",
+    "escape": "Escape",
+    "backspace": "Backspace",
+    "delete": "Delete",
+    "left": "ArrowLeft",
+    "right": "ArrowRight",
+    "up": "ArrowUp",
+    "down": "ArrowDown",
+    "arrowleft": "ArrowLeft",
+    "home": "Home",
+    "end": "End",
+    "space": "Space",
+    "pagedown": "PageDown",
+    "f5": "F5",
+}
 
 
 def test_a_key_has_one_name_in_any_case() -> None:

@@ -58,8 +58,7 @@ def test_every_read_element_can_be_hit_inside_the_screen(phone: OwnPages, app: s
         assert 0 <= left < right <= phone.viewport.width and 0 <= top < bottom <= phone.viewport.height, e
         if e.key:
             hit = phone.page.evaluate(
-                "([x, y]) => document.elementFromPoint(x, y).closest('[data-k]')?.dataset.k",
-                list(e.centre),
+                "([x, y]) => document.elementFromPoint(x, y).closest('[data-k]')?.dataset.k", list(e.centre)
             )
             assert hit == e.key
 

@@ -48,9 +48,7 @@ def test_every_action_but_the_last_changes_the_screen(recordings: Recorded) -> N
 
 
 def test_a_swipe_moves_the_picture_as_its_direction_says(recordings: Recorded) -> None:
-    pairs = [
-        (a, b) for e in recordings[0] for a, b in zip(e.steps, e.steps[1:], strict=False) if a.act.kind == "swipe"
-    ]  # fmt: skip
+    pairs = [(a, b) for e in recordings[0] for a, b in zip(e.steps, e.steps[1:], strict=False) if a.act.kind == "swipe"]
     assert pairs
     for a, b in pairs:
         same = [(x, y) for x in a.elements for y in b.elements if x.key and x.key == y.key and not x.system]

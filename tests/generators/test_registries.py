@@ -92,9 +92,13 @@ def web_app(name: str) -> Example:
 
 
 EXAMPLES: dict[str, Callable[[], Example]] = {
-    "phone": phone, "fsm": fsm, "pages/phone": lambda: pages("phone"), "pages/desktop": lambda: pages("desktop"),
-    "miniwob": miniwob, "desktop": desktop,
-}  # fmt: skip
+    "phone": phone,
+    "fsm": fsm,
+    "pages/phone": lambda: pages("phone"),
+    "pages/desktop": lambda: pages("desktop"),
+    "miniwob": miniwob,
+    "desktop": desktop,
+}
 """A new world's example goes here; a web app's are in `webapps.<name>.tasks`."""
 STRICT = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
 """Worlds that refuse a start of another world; the others ignore its entry "world"."""

@@ -11,19 +11,7 @@ from static_site import begin, press, write_pages
 from generators.browser import BrowserMissing, find_chromium
 from generators.environments.static_pages.world import WebWorld, open_web
 from generators.environments.world import UnsupportedAction, WorldError
-from schemas.action_types import (
-    Click,
-    Drag,
-    Finished,
-    Hotkey,
-    Hover,
-    Launch,
-    PressBack,
-    PressEnter,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas.action_types import Click, Drag, Finished, Hotkey, Hover, Launch, PressBack, PressEnter, Scroll, Type, Wait
 from schemas.ids import digest
 
 pytestmark = pytest.mark.usefixtures("shared_chromium")

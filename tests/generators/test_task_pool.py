@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 
 from generators.browser import BrowserMissing, find_chromium
 from generators.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
-from generators.task_pool import (
-    NANO_EDGES,
-    PoolConfig,
-    build_dynamic,
-    build_shards,
-    build_static,
-    stratum,
-)
+from generators.task_pool import NANO_EDGES, PoolConfig, build_dynamic, build_shards, build_static, stratum
 from generators.task_sampling import TaskPool
 from pipelines.store import Store, StoreError
 from quality.duplicates.embedding import Embedder
@@ -31,10 +24,15 @@ from schemas.tables import Samples, Steps, Tasks
 
 def task(instruction: str, steps: int = 3) -> dict[str, Any]:
     return {
-        "instruction": instruction, "platform": "web", "target": "pages/shop", "capabilities": ["tap"],
-        "initial_state": {"seed": steps}, "evaluator": {"rule": "page_state", "checks": [["a", 1]]},
-        "expected_steps": steps, "parents": [],
-    }  # fmt: skip
+        "instruction": instruction,
+        "platform": "web",
+        "target": "pages/shop",
+        "capabilities": ["tap"],
+        "initial_state": {"seed": steps},
+        "evaluator": {"rule": "page_state", "checks": [["a", 1]]},
+        "expected_steps": steps,
+        "parents": [],
+    }
 
 
 def episodes_of(store: Store, source: str, instructions: list[str], **changes: Any) -> None:
@@ -91,8 +89,10 @@ def test_epsilon_decides_how_much_is_new(tmp_path: Path) -> None:
     assert counts[0] == 1 and counts[0] <= counts[1] <= counts[2] == 3
 
 
-@pytest.mark.parametrize("changes", [{"split": "test"}, {"episode_outcome": "failure"}, {"provenance": '{"gap_at":1}'},
-                                     {"screenshot_sha256": None}])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [{"split": "test"}, {"episode_outcome": "failure"}, {"provenance": '{"gap_at":1}'}, {"screenshot_sha256": None}],
+)
 def test_what_proves_nothing_or_is_held_out_gives_no_task(tmp_path: Path, changes: dict[str, Any]) -> None:
     store = Store(tmp_path)
     episodes_of(store, "toy", ["Open the cart"], **changes)
@@ -142,10 +142,16 @@ def test_batches_draw_from_the_strata_in_proportion(steps: list[int], size: int,
 
 def rows_of(steps: list[int]) -> list[dict[str, Any]]:
     return [
-        {**task(f"t{n}", s), "task_id": f"{n:032x}", "initial_state": "{}", "evaluator": "{}", "stratum": stratum(s),
-         "origin": "static"}
+        {
+            **task(f"t{n}", s),
+            "task_id": f"{n:032x}",
+            "initial_state": "{}",
+            "evaluator": "{}",
+            "stratum": stratum(s),
+            "origin": "static",
+        }
         for n, s in enumerate(steps)
-    ]  # fmt: skip
+    ]
 
 
 def test_functional_map_names_pages_and_miniwob() -> None:

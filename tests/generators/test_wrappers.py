@@ -108,8 +108,11 @@ def test_every_fault_does_what_its_log_says(task: FsmTask) -> None:
     assert {entry.fault for entry in dead.log} == {"dead_control"}
     assert inner.state() == start.state() and not holds(task.rule, dead.state())
     beside, _ = run(Rates(neighbour_hit=1.0), 0, clicks[:1])
-    meant = next(p.key for p in start.places() if p.clickable and p.box[0] <= clicks[0].box[0] <= p.box[2]
-                 and p.box[1] <= clicks[0].box[1] <= p.box[3])  # fmt: skip
+    meant = next(
+        p.key
+        for p in start.places()
+        if p.clickable and p.box[0] <= clicks[0].box[0] <= p.box[2] and p.box[1] <= clicks[0].box[1] <= p.box[3]
+    )
     assert beside.log[0].fault == "neighbour_hit" and beside.log[0].what != meant
     stale, inner = run(Rates(stale_screen=1.0), 0, clicks[:1])
     assert stale.observe() == start.observe() and stale.observe() == inner.observe()

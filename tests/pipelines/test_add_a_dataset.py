@@ -40,9 +40,11 @@ def test_the_page_adds_a_dataset_from_outside_the_tree(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "taps.py").write_text(text, encoding="utf-8")
     environment = {
-        **os.environ, "VESPER_SOURCES": str(tmp_path / "sources"), "VESPER_HOME": str(tmp_path / "home"),
+        **os.environ,
+        "VESPER_SOURCES": str(tmp_path / "sources"),
+        "VESPER_HOME": str(tmp_path / "home"),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests/support")]),
-    }  # fmt: skip
+    }
 
     def run(*command: str) -> str:
         ran = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, cwd=tmp_path)

@@ -18,9 +18,17 @@ from schemas.tables import OBJECTIVES, PLATFORMS, SPLITS
 SAMPLES = Path(__file__).parents[2] / "../shared/sources/samples"
 ALL = list(sources.registry().values())
 SPINE = {
-    "aitw", "android_control", "aitz", "mind2web", "miniwob_demos", "agentnet", "omniact", "ui_refexp",
-    "screen_annotation", "screenqa",
-}  # fmt: skip
+    "aitw",
+    "android_control",
+    "aitz",
+    "mind2web",
+    "miniwob_demos",
+    "agentnet",
+    "omniact",
+    "ui_refexp",
+    "screen_annotation",
+    "screenqa",
+}
 
 
 def test_the_ten_sources_are_registered() -> None:

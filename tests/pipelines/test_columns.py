@@ -27,9 +27,12 @@ from schemas.tables import Steps
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 FLOATS = st.one_of(
-    st.floats(width=64), st.floats(width=32), st.floats(-2, 2), st.integers(-2000, 2000).map(float),
+    st.floats(width=64),
+    st.floats(width=32),
+    st.floats(-2, 2),
+    st.integers(-2000, 2000).map(float),
     st.sampled_from([1e-4, 9.9999e-5, 1e9, 999999999.9, 1e15, 1e16, 1e22, 5e-324, 0.0, -0.0, 6.8e-7, 1e-05]),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=200)
@@ -60,8 +63,10 @@ def test_pairs_and_objects(values: list[tuple[float, float]]) -> None:
 FEW = st.lists(st.sampled_from([None, "", "a", 'é"']), min_size=6, max_size=6)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["plain", "few", "literal", "sliced"]), FEW), min_size=1, max_size=6),
-       st.sampled_from([2, 2_048]))  # fmt: skip
+@given(
+    st.lists(st.tuples(st.sampled_from(["plain", "few", "literal", "sliced"]), FEW), min_size=1, max_size=6),
+    st.sampled_from([2, 2_048]),
+)
 def test_columns_with_a_dictionary_are_joined_as_any(parts: list[tuple[str, list[str | None]]], few: int) -> None:
     parts.append(("plain", ["x"] * 6))
     given_parts: list[pa.Array | str] = []
@@ -81,8 +86,11 @@ def test_columns_with_a_dictionary_are_joined_as_any(parts: list[tuple[str, list
 SIX = st.lists(TEXT, min_size=6, max_size=6)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["plain", "few", "literal", "sliced"]), SIX), min_size=1, max_size=6),
-       st.lists(st.integers(0, 5), max_size=9), st.sampled_from([2, column_json.LARGEST]))  # fmt: skip
+@given(
+    st.lists(st.tuples(st.sampled_from(["plain", "few", "literal", "sliced"]), SIX), min_size=1, max_size=6),
+    st.lists(st.integers(0, 5), max_size=9),
+    st.sampled_from([2, column_json.LARGEST]),
+)
 def test_some_rows_of_columns_are_joined_as_any(
     parts: list[tuple[str, list[str]]], rows: list[int], largest: int
 ) -> None:
@@ -125,15 +133,23 @@ def test_units_of_arrays(values: list[float], size: float) -> None:
     assert to_unit_array(np.array(values, np.float64), size).tolist() == [scalar(value) for value in values]
 
 
-@given(st.lists(st.lists(st.tuples(st.integers(0, 2), TEXT, st.lists(FLOATS, max_size=3)), min_size=1, max_size=3),
-                min_size=1, max_size=5))  # fmt: skip
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 2), TEXT, st.lists(FLOATS, max_size=3)), min_size=1, max_size=3),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_digests_are_equal_iff_the_rows_are(records: list[list[tuple[int, str, list[float]]]]) -> None:
     def digests(records: list[list[tuple[int, str, list[float]]]]) -> list[bytes]:
         rows = [row for record in records for row in record]
-        made = [pa.array([row[0] for row in rows]), pa.array([row[1] for row in rows]),
-                pa.array([row[1] for row in rows]).dictionary_encode(),
-                pa.array([row[2] for row in rows], pa.list_(pa.float64())),
-                pa.array([[row[1], "x"] for row in rows], pa.list_(pa.string()))]  # fmt: skip
+        made = [
+            pa.array([row[0] for row in rows]),
+            pa.array([row[1] for row in rows]),
+            pa.array([row[1] for row in rows]).dictionary_encode(),
+            pa.array([row[2] for row in rows], pa.list_(pa.float64())),
+            pa.array([[row[1], "x"] for row in rows], pa.list_(pa.string())),
+        ]
         starts = np.concatenate([[0], np.cumsum([len(record) for record in records])])
         return columns.record_digests(made, starts)
 
@@ -149,8 +165,10 @@ def test_digests_are_equal_iff_the_rows_are(records: list[list[tuple[int, str, l
 
 def test_a_digest_does_not_depend_on_nulls_of_other_records() -> None:
     def pixels(*values: bytes | None) -> list[bytes]:
-        columns_ = [pa.array(range(len(values))) if len(values) < 2 else pa.array([0] * len(values)),
-                    pa.array(values, pa.large_binary())]  # fmt: skip
+        columns_ = [
+            pa.array(range(len(values))) if len(values) < 2 else pa.array([0] * len(values)),
+            pa.array(values, pa.large_binary()),
+        ]
         return columns.record_digests(columns_, np.arange(len(values) + 1))
 
     [alone], [left, _, empty] = pixels(b"abc"), pixels(b"abc", None, b"")
@@ -181,9 +199,13 @@ def test_gestures_by_column_are_what_they_are_one_by_one(
 ) -> None:
     touch, lift = ([[row[at], row[at + 1]] for row in found] for at in (1, 3))
     table = gesture_columns.Gestures(
-        np.array([row[0] for row in found]), np.array(touch), np.array(lift), pa.array([row[5] for row in found]),
-        np.arange(len(found)), pa.nulls(len(found), pa.string()),
-    )  # fmt: skip
+        np.array([row[0] for row in found]),
+        np.array(touch),
+        np.array(lift),
+        pa.array([row[5] for row in found]),
+        np.arange(len(found)),
+        pa.nulls(len(found), pa.string()),
+    )
     made = gesture_columns.actions(table)
     texts = gesture_columns.texts(table, made).to_pylist()
     for row, (code, *_, text) in enumerate(found):
@@ -201,8 +223,10 @@ BOX = st.tuples(*[st.floats(-0.2, 1.2)] * 2, *[st.floats(-0.1, 0.9)] * 2) | st.j
 
 
 @settings(max_examples=150)
-@given(st.lists(st.tuples(*[st.integers(0, 1000)] * 2, st.lists(BOX, max_size=6)), min_size=1, max_size=6),
-       st.sampled_from([(1.0, 1.0), (270.0, 600.0)]))  # fmt: skip
+@given(
+    st.lists(st.tuples(*[st.integers(0, 1000)] * 2, st.lists(BOX, max_size=6)), min_size=1, max_size=6),
+    st.sampled_from([(1.0, 1.0), (270.0, 600.0)]),
+)
 def test_target_boxes_are_the_smallest_that_hold_the_tap(rows: list[Any], frame: tuple[float, float]) -> None:
     width, height = frame
     lists = [[(y * height, x * width, h * height, w * width) for y, x, h, w in row[2]] for row in rows]
@@ -264,18 +288,32 @@ def test_provenance_is_that_of_the_builders() -> None:
     rows, index, gaps = columns.step_places(np.array([False, True, True]), np.array([0, 3]))
     assert (rows.tolist(), index.tolist(), gaps.tolist()) == ([1, 2], [0, 1], [0, -1])
     found = columns.provenance(
-        canonical_json(record.file), pa.array([canonical_json(record.locator)] * 2),
-        pa.array([canonical_json(record.native_id)] * 2), pa.array([1, 2]), gap_at=gaps,
-        image_missing=pa.array(["image_missing"] * 2), rules=pa.array(['["a","b"]', None]),
+        canonical_json(record.file),
+        pa.array([canonical_json(record.locator)] * 2),
+        pa.array([canonical_json(record.native_id)] * 2),
+        pa.array([1, 2]),
+        gap_at=gaps,
+        image_missing=pa.array(["image_missing"] * 2),
+        rules=pa.array(['["a","b"]', None]),
         lossy=np.array([True, False]),
-    )  # fmt: skip
+    )
     assert found.to_pylist() == [row["provenance"] for row in builder.finish().steps]
 
 
 def test_steps_are_sorted_by_episode_and_index() -> None:
-    rows = [{"source": "s", "episode_id": name, "step_index": index, "split": "train", "platform": "web",
-             "instruction": "i", "native_action": "{}", "provenance": "{}"}
-            for name, index in (("b", 1), ("b", 0), ("a", 10), ("é", 0), ("a", 9))]  # fmt: skip
+    rows = [
+        {
+            "source": "s",
+            "episode_id": name,
+            "step_index": index,
+            "split": "train",
+            "platform": "web",
+            "instruction": "i",
+            "native_action": "{}",
+            "provenance": "{}",
+        }
+        for name, index in (("b", 1), ("b", 0), ("a", 10), ("é", 0), ("a", 9))
+    ]
     table = columns.sorted_steps(Steps.table(rows))
     keys = list(zip(table["episode_id"].to_pylist(), table["step_index"].to_pylist(), strict=True))
     assert keys == [("a", 9), ("a", 10), ("b", 0), ("b", 1), ("é", 0)]

@@ -26,9 +26,13 @@ def test_two_dask_workers_give_the_same_bytes(tmp_path: Path) -> None:
     raw = Raw(tmp_path / "all")
     one = unify_source(Store(tmp_path / "one"), "aitw", raw)
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=None,
         local_directory=str(tmp_path / "dask"),
-    ) as cluster:  # fmt: skip
+    ) as cluster:
         flags = ["--runner=DaskRunner", f"--dask_client_address={cluster.scheduler_address}"]
         two = unify_source(Store(tmp_path / "two"), "aitw", raw, beam_options=flags)
         cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers can't import a test

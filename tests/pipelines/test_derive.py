@@ -211,9 +211,14 @@ def test_parts_that_show_one_picture_give_different_ids(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("native", "word"),
-    [("android.widget.TextView", "text"), ("TEXT_INPUT", "text input"), ("LinearLayout", ""), ("BUTTON", "button"),
-     (None, "")],
-)  # fmt: skip
+    [
+        ("android.widget.TextView", "text"),
+        ("TEXT_INPUT", "text input"),
+        ("LinearLayout", ""),
+        ("BUTTON", "button"),
+        (None, ""),
+    ],
+)
 def test_roles_are_named_in_plain_words(native: str | None, word: str) -> None:
     assert role_word(native) == word
 
@@ -233,10 +238,18 @@ def test_every_knob_changes_the_samples(tmp_path: Path) -> None:
     steps, screens = episodes(Store(tmp_path), "toy", 30)
     base = derive_samples(steps, screens, licence="x")
     for knob in (
-        {"seed": 1}, {"grounding_per_screen": 1}, {"perception_per_screen": 1}, {"lists_per_screen": 0},
-        {"vqa_per_screen": 1}, {"refusal_share": 0.5}, {"refusal_min_elements": 99}, {"list_max_elements": 3},
-        {"label_max_chars": 4}, {"min_side": 90.0}, {"max_area": 0.001},
-    ):  # fmt: skip
+        {"seed": 1},
+        {"grounding_per_screen": 1},
+        {"perception_per_screen": 1},
+        {"lists_per_screen": 0},
+        {"vqa_per_screen": 1},
+        {"refusal_share": 0.5},
+        {"refusal_min_elements": 99},
+        {"list_max_elements": 3},
+        {"label_max_chars": 4},
+        {"min_side": 90.0},
+        {"max_area": 0.001},
+    ):
         assert not derive_samples(steps, screens, licence="x", config=DeriveConfig(**knob)).equals(base), knob
 
 
@@ -259,11 +272,15 @@ BOX = st.tuples(*[st.integers(0, 100)] * 4).map(
 )
 ELEMENTS = st.lists(
     st.fixed_dictionaries(
-        {"box": BOX, "role": st.sampled_from(["BUTTON", "LINK", ""]), "text": st.sampled_from(["a", "b", "ab", ""]),
-         "name": st.sampled_from(["a", "b", "C", ""])}
+        {
+            "box": BOX,
+            "role": st.sampled_from(["BUTTON", "LINK", ""]),
+            "text": st.sampled_from(["a", "b", "ab", ""]),
+            "name": st.sampled_from(["a", "b", "C", ""]),
+        }
     ),
     max_size=8,
-)  # fmt: skip
+)
 
 
 @settings(deadline=None, max_examples=80)
@@ -362,7 +379,7 @@ def test_regions_pages_and_icons_are_asked_by_what_the_source_knows(store: Store
         {"box": [10.0, 10.0, 90.0, 90.0], "role": "button", "text": "", "name": "Menu"},
         {"box": [200.0, 10.0, 400.0, 90.0], "role": "button", "text": "Save", "name": "Save"},
         {"box": [0.0, 200.0, 500.0, 300.0], "role": "text", "text": "Hello", "name": ""},
-    ]  # fmt: skip
+    ]
     rows = derive([step_row("a", 0, screen["screenshot_sha256"], app="Notes")], [screen])
     [region] = of(rows, "region")
     assert prompt_text(region["messages"]) == "What is in [0,0,1000,100]?"

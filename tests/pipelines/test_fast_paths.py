@@ -24,8 +24,13 @@ SIDE = st.one_of(
 )
 
 
-@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000), st.lists(st.tuples(SIDE, SIDE, SIDE, SIDE))),
-                min_size=1, max_size=4))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1000), st.integers(0, 1000), st.lists(st.tuples(SIDE, SIDE, SIDE, SIDE))),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_the_smallest_box_is_found_among_any(
     rows: list[tuple[int, int, list[tuple[float, float, float, float]]]],
 ) -> None:
@@ -81,14 +86,34 @@ def test_a_file_is_read_once_and_never_an_old_one(tmp_path: Path) -> None:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4), max_leaves=12,
-)  # fmt: skip
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=12,
+)
 ODD = (
-    b"", b"{'a': 1}", b'"\\ud800"', b'"\xed\xa0\x80"', b'"\xff"', b"\xef\xbb\xbf[1]", "[1]".encode("utf-16"),
-    b"-0", b"01", b"NaN", b"-NaN", b"1e999", b"-Infinity", b"[1] x", b'{"a": 1, "a": 2}', b"1" * 30, b"9" * 5_000,
-    b"[" * 300 + b"]" * 300, b"[" * 100_000, b'"\x01"', b'"\\u0000"', b"5e-324",
+    b"",
+    b"{'a': 1}",
+    b'"\\ud800"',
+    b'"\xed\xa0\x80"',
+    b'"\xff"',
+    b"\xef\xbb\xbf[1]",
+    "[1]".encode("utf-16"),
+    b"-0",
+    b"01",
+    b"NaN",
+    b"-NaN",
+    b"1e999",
+    b"-Infinity",
+    b"[1] x",
+    b'{"a": 1, "a": 2}',
+    b"1" * 30,
+    b"9" * 5_000,
+    b"[" * 300 + b"]" * 300,
+    b"[" * 100_000,
+    b'"\x01"',
+    b'"\\u0000"',
+    b"5e-324",
     b"0.1000000000000000055511151231257827",
-)  # fmt: skip
+)
 
 
 @given(VALUES, st.booleans(), st.integers(0, 80), st.binary(max_size=2))
@@ -116,9 +141,18 @@ def _told(parse: Any, data: bytes) -> str:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("instruction", None), ("instruction", 1), ("instruction", ["a"]), ("instruction", "\ud800"), ("step_id", 1.0),
-     ("step_id", True), ("step_id", "1"), ("step_id", None), ("step_id", 1 << 64)],
-)  # fmt: skip
+    [
+        ("instruction", None),
+        ("instruction", 1),
+        ("instruction", ["a"]),
+        ("instruction", "\ud800"),
+        ("step_id", 1.0),
+        ("step_id", True),
+        ("step_id", "1"),
+        ("step_id", None),
+        ("step_id", 1 << 64),
+    ],
+)
 def test_columns_hold_aitz_steps_of_the_right_types_only(name: str, value: Any) -> None:
     step = {column: 0 if column in aitz_native.INTEGERS else "" for column in aitz_native.COLUMNS.names}
     assert aitz_native._columns([step, step]) is not None

@@ -195,8 +195,11 @@ def test_one_name_in_three_parts_is_settled_once_and_stays_so(raw: Path, tmp_pat
     first = unify_source(store, "dots", Raw(raw))
     rows = first.read("steps").to_pylist()
     assert sorted((row["episode_id"].partition("#")[0], row["native_action"]) for row in rows) == [
-        ("x", '"1"'), ("x", '"2"'), ("x", '"3"'), ("y", '"1"'),
-    ]  # fmt: skip
+        ("x", '"1"'),
+        ("x", '"2"'),
+        ("x", '"3"'),
+        ("y", '"1"'),
+    ]
     assert len({row["episode_id"] for row in rows}) == 4 and first.counts["reasons"] == {"duplicate": 3}
     stamps = {path: path.stat().st_mtime_ns for path in store.root("unified/dots").rglob("*.parquet")}
     assert unify_source(store, "dots", Raw(raw)) == first

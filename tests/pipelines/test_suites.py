@@ -35,8 +35,16 @@ def write(root: Path, name: str, rows: Any) -> None:
 
 def test_the_registry_holds_the_suites_of_the_method_and_none_of_them_trains() -> None:
     known = suites.registry()
-    assert list(known) == ["cagui", "mmbench_gui_l2", "osworld_g", "screenspot", "screenspot_pro", "screenspot_v2",
-                           "ui_vision", "venusbench_gd"]  # fmt: skip
+    assert list(known) == [
+        "cagui",
+        "mmbench_gui_l2",
+        "osworld_g",
+        "screenspot",
+        "screenspot_pro",
+        "screenspot_v2",
+        "ui_vision",
+        "venusbench_gd",
+    ]
     assert not set(known) & set(sources.registry())
     for card in (suite.card for suite in known.values()):
         assert all((card.title, card.origin.startswith("https://"), card.licence, card.citation, card.size, card.frame))
@@ -49,13 +57,24 @@ def test_screenspot_in_its_three_conventions(tmp_path: Path) -> None:
     write(tmp_path, "screenspot_desktop.json", [{**row, "bbox": [20, 10, 40, 30]}])
     more = {"img_size": [200, 100], "action": "Click the X.", "decription": "a cross"}
     write(tmp_path, "converted.json", [{**row, "bbox": [20, 10, 60, 40], **more}])
-    table = pa.table({"file_name": ["pc_1.png"], "bbox": [[0.1, 0.1, 0.3, 0.4]], "instruction": ["close"],
-                      "image": [{"bytes": PNG, "path": "pc_1.png"}]})  # fmt: skip
+    table = pa.table(
+        {
+            "file_name": ["pc_1.png"],
+            "bbox": [[0.1, 0.1, 0.3, 0.4]],
+            "instruction": ["close"],
+            "image": [{"bytes": PNG, "path": "pc_1.png"}],
+        }
+    )
     pq.write_table(table, tmp_path / "hub.parquet")
     webnative.write(tmp_path / "images/pc_1.png", PNG)
     items, bad = read(tmp_path, "screenspot")
-    assert not bad and sorted(items) == ["converted/row-0", "converted/row-0:action", "converted/row-0:description",
-                                         "hub/row-0", "screenspot_desktop/row-0"]  # fmt: skip
+    assert not bad and sorted(items) == [
+        "converted/row-0",
+        "converted/row-0:action",
+        "converted/row-0:description",
+        "hub/row-0",
+        "screenspot_desktop/row-0",
+    ]
     for item in items.values():
         assert item.box == pytest.approx((100, 100, 300, 400)) and item.data == PNG and item.notes == ()
     assert items["converted/row-0:description"].instruction == "a cross"
@@ -82,33 +101,47 @@ def test_screenspot_v2_reads_its_pictures_from_the_zip(tmp_path: Path) -> None:
 
 def test_screenspot_pro_tells_equal_file_names_apart_by_their_folder(tmp_path: Path) -> None:
     row = {"bbox": [20, 10, 60, 40], "img_size": [200, 100], "instruction": "zoom", "application": "cad"}
-    write(tmp_path, "annotations/cad_windows.json", [
-        {**row, "id": "a", "img_filename": "cad_windows/shot.png", "instruction_cn": "放大"},
-        {**row, "id": "b", "img_filename": "cad_macos/shot.png"}, {**row, "id": "c", "img_filename": "shot.png"},
-    ])  # fmt: skip
+    write(
+        tmp_path,
+        "annotations/cad_windows.json",
+        [
+            {**row, "id": "a", "img_filename": "cad_windows/shot.png", "instruction_cn": "放大"},
+            {**row, "id": "b", "img_filename": "cad_macos/shot.png"},
+            {**row, "id": "c", "img_filename": "shot.png"},
+        ],
+    )
     other = webnative.png(200, 100, 7)
     webnative.write(tmp_path / "images/cad_windows/shot.png", PNG)
     webnative.write(tmp_path / "images/cad_macos/shot.png", other)
     items, bad = read(tmp_path, "screenspot_pro")
     found = {name.partition("/")[2]: (item.data, item.language, item.notes) for name, item in items.items()}
     assert not bad and found == {
-        "a": (PNG, "en", ()), "a:zh": (PNG, "zh", ()), "b": (other, "en", ()),
+        "a": (PNG, "en", ()),
+        "a:zh": (PNG, "zh", ()),
+        "b": (other, "en", ()),
         "c": (None, "en", ("picture_ambiguous",)),
-    }  # fmt: skip
+    }
     assert items["cad_windows/a"].app == "cad"
 
 
 def test_osworld_g_boxes_polygons_and_refusals(tmp_path: Path) -> None:
     row = {"image_path": "x.png", "image_size": [200, 100], "instruction": "filter", "GUI_types": ["Icon"]}
-    write(tmp_path, "OSWorld-G.json", [
-        {**row, "id": "b", "box_type": "bbox", "box_coordinates": [20.0, 10.0, 40.0, 30.0]},
-        {**row, "id": "p", "box_type": "polygon", "box_coordinates": [20, 10, 60, 10, 60, 40]},
-        {**row, "id": "r", "box_type": "refusal", "box_coordinates": [0, 0, 0, 0]},
-        {**row, "id": "w", "box_type": "circle", "box_coordinates": [1, 2, 3]},
-    ])  # fmt: skip
+    write(
+        tmp_path,
+        "OSWorld-G.json",
+        [
+            {**row, "id": "b", "box_type": "bbox", "box_coordinates": [20.0, 10.0, 40.0, 30.0]},
+            {**row, "id": "p", "box_type": "polygon", "box_coordinates": [20, 10, 60, 10, 60, 40]},
+            {**row, "id": "r", "box_type": "refusal", "box_coordinates": [0, 0, 0, 0]},
+            {**row, "id": "w", "box_type": "circle", "box_coordinates": [1, 2, 3]},
+        ],
+    )
     write(tmp_path, "classification_result.json", {"text_matching": ["b"]})
-    write(tmp_path, "result.json", {"details": [{"img_path": "osworld/x.png", "prompt_to_evaluate": "Filter it",
-                                                 "bbox": [20, 10, 60, 40]}]})  # fmt: skip
+    write(
+        tmp_path,
+        "result.json",
+        {"details": [{"img_path": "osworld/x.png", "prompt_to_evaluate": "Filter it", "bbox": [20, 10, 60, 40]}]},
+    )
     webnative.write(tmp_path / "images/x.png", PNG)
     items, bad = read(tmp_path, "osworld_g")
     assert not bad
@@ -156,9 +189,21 @@ def test_venusbench_gd_in_two_languages_and_refusals(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "os_web/"])
 def test_mmbench_gui_l2_with_and_without_the_platform_in_the_path(tmp_path: Path, prefix: str) -> None:
-    write(tmp_path, "L2_annotations.json", [{"index": 3, "image_path": f"{prefix}a_b.png", "instruction": "The arrow.",
-                                             "bbox": [0.1, 0.1, 0.3, 0.4], "image_size": [200, 100],
-                                             "platform": "os_web", "app_name": "calendar"}])  # fmt: skip
+    write(
+        tmp_path,
+        "L2_annotations.json",
+        [
+            {
+                "index": 3,
+                "image_path": f"{prefix}a_b.png",
+                "instruction": "The arrow.",
+                "bbox": [0.1, 0.1, 0.3, 0.4],
+                "image_size": [200, 100],
+                "platform": "os_web",
+                "app_name": "calendar",
+            }
+        ],
+    )
     webnative.write(tmp_path / "offline_images/os_web/a_b.png", PNG)
     webnative.write(tmp_path / "offline_images/os_linux/a_b.png", webnative.png(200, 100, 5))
     items, _ = read(tmp_path, "mmbench_gui_l2")
@@ -178,10 +223,16 @@ def test_cagui_steps_and_grounding_rows(tmp_path: Path) -> None:
         "result_touch_yx": "[0.25, 0.5]",
         "result_lift_yx": "[0.25, 0.5]",
     }
-    write(tmp_path, "CAGUI_agent/domestic/e1/e1.json", [
-        step, {**step, "step_id": 1, "result_touch_yx": "[-1, -1]"},
-        {**step, "step_id": 2, "result_touch_yx": "[7, 1]"}, {"episode_id": "e1", "step_id": 3},
-    ])  # fmt: skip
+    write(
+        tmp_path,
+        "CAGUI_agent/domestic/e1/e1.json",
+        [
+            step,
+            {**step, "step_id": 1, "result_touch_yx": "[-1, -1]"},
+            {**step, "step_id": 2, "result_touch_yx": "[7, 1]"},
+            {"episode_id": "e1", "step_id": 3},
+        ],
+    )
     webnative.write(tmp_path / "CAGUI_agent/domestic/e1/e1_0.jpeg", PNG)
     row = {
         "task": "bbox2text",
@@ -207,10 +258,16 @@ def test_cagui_steps_and_grounding_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suite", sorted(suites.registry()))
 def test_hostile_files_end_as_named_rows(tmp_path: Path, suite: str) -> None:
-    bad_rows: list[Any] = [1, None, {}, {"instruction": 3}, {"instruction": "\ud800"},
-                           {"instruction": "x", "bbox": "1"},
-                           {"instruction": "x", "bbox": [1, 2, float("nan"), 4], "img_filename": "../../etc/passwd"},
-                           {"text": "x", "rel_position": "a", "image": "\0"}]  # fmt: skip
+    bad_rows: list[Any] = [
+        1,
+        None,
+        {},
+        {"instruction": 3},
+        {"instruction": "\ud800"},
+        {"instruction": "x", "bbox": "1"},
+        {"instruction": "x", "bbox": [1, 2, float("nan"), 4], "img_filename": "../../etc/passwd"},
+        {"text": "x", "rel_position": "a", "image": "\0"},
+    ]
     write(tmp_path, "rows.json", bad_rows)
     write(tmp_path, "rows.jsonl", bad_rows)
     webnative.write(tmp_path / "cut.json", '[{"instruction": "x"}, {"instr')
@@ -231,9 +288,10 @@ def test_hostile_files_end_as_named_rows(tmp_path: Path, suite: str) -> None:
         ([20, 10, 40, 30], "xywh", (200, 100), (100, 100, 300, 400)),
         ([60, 40, 20, 10], "xyxy", (200, 100), (100, 100, 300, 400)),
         ([-10, 0, 300, 50], "xyxy", (200, 100), (0, 0, 1000, 500)),
-        ([0.1, 0.1, 0.3, 0.4], "fraction", None, (100, 100, 300, 400)), ([1, 2, 3, 4], "xyxy", None, None),
+        ([0.1, 0.1, 0.3, 0.4], "fraction", None, (100, 100, 300, 400)),
+        ([1, 2, 3, 4], "xyxy", None, None),
     ],
-)  # fmt: skip
+)
 def test_boxes(values: list[float], convention: Any, size: Any, box: Any) -> None:
     found = thousandths(values, convention, size)
     assert found == (None if box is None else pytest.approx(box))
@@ -246,9 +304,13 @@ def test_boxes_that_are_none(values: Any) -> None:
 
 
 REAL = {
-    "screenspot": (43, []), "screenspot_v2": (20, []), "screenspot_pro": (10, []), "osworld_g": (2, []),
-    "mmbench_gui_l2": (1, []), "cagui": (17, ["unknown_schema"]),
-}  # fmt: skip
+    "screenspot": (43, []),
+    "screenspot_v2": (20, []),
+    "screenspot_pro": (10, []),
+    "osworld_g": (2, []),
+    "mmbench_gui_l2": (1, []),
+    "cagui": (17, ["unknown_schema"]),
+}
 """Items (wordings count), and reasons of the rows that are none: CAGUI's folder holds a row of a training form."""
 
 

@@ -102,8 +102,12 @@ def test_every_native_unit_is_counted_once_and_kept_or_quarantined(toy: Path, tm
     assert report["items"] == {"unit": "action", "in": 8, "mapped": 5, "quarantined": 3}
     assert report["records"] == {"unit": "episode", "in": 6, "mapped": 3, "quarantined": 3}
     assert report["quarantine_reasons"] == {
-        "bad_json": 1, "image_unreadable": 1, "missing_field": 1, "off_screen": 1, "unsafe_path": 1,
-    }  # fmt: skip
+        "bad_json": 1,
+        "image_unreadable": 1,
+        "missing_field": 1,
+        "off_screen": 1,
+        "unsafe_path": 1,
+    }
     assert report["loss"] == {"fill": {"kept": 2}, "tap": {"dropped": 1, "kept": 3}}
     quarantined = [json.loads(line) for line in (tmp_path / "out" / "quarantine.jsonl").read_text().splitlines()]
     assert json.loads(next(q["native"] for q in quarantined if q["reason"] == "off_screen"))["native"]["at"] == [
@@ -116,8 +120,11 @@ def test_steps_carry_keys_gaps_and_provenance(toy: Path, tmp_path: Path) -> None
     _write(toy / "1.jsonl", _episode("two", (50, 100), (500, 20), (10, 10), text="hi"))
     steps = unify_source(Store(tmp_path / "home"), "toy", Raw(toy)).read("steps").to_pylist()
     assert [row["action_text"] for row in steps] == [
-        "Click(box=(500,500))", "Type(content='hi')", "Click(box=(100,50))", "Type(content='hi')",
-    ]  # fmt: skip
+        "Click(box=(500,500))",
+        "Type(content='hi')",
+        "Click(box=(100,50))",
+        "Type(content='hi')",
+    ]
     assert [row["step_index"] for row in steps] == [0, 1, 2, 3]
     assert [json.loads(row["provenance"]).get("gap_at") for row in steps] == [None, None, 2, None]
     assert json.loads(steps[1]["provenance"])["rules"] == ["part 2 of 2"]
@@ -135,7 +142,7 @@ def test_repeats_are_quarantined_and_other_content_under_one_id_gets_another(toy
         ("a", "Click(box=(20,10))"),
         ("a", "Click(box=(30,15))"),
         ("b", "Click(box=(40,20))"),
-    ]  # fmt: skip
+    ]
     assert len({row["episode_id"] for row in steps}) == 4
     assert manifest.counts["reasons"] == {"duplicate": 2}
     assert manifest.counts["items_in"] == 6 == manifest.counts["items_mapped"] + manifest.counts["items_quarantined"]

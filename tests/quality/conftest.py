@@ -76,17 +76,18 @@ class World:
         info = read_image(data)
         self.data[info.sha256] = data
         elements = [
-            {
-                "box": [box[i] * 1000 / size[i % 2] for i in range(4)],
-                "role": "button", "text": label, "name": label,
-            }
+            {"box": [box[i] * 1000 / size[i % 2] for i in range(4)], "role": "button", "text": label, "name": label}
             for box, label in buttons
-        ]  # fmt: skip
+        ]
         image = Image.open(io.BytesIO(data))
         self.rows[info.sha256] = {
-            "screenshot_sha256": info.sha256, "width_px": size[0], "height_px": size[1], "phash": phash(image),
-            "elements": elements, "source": "made",
-        }  # fmt: skip
+            "screenshot_sha256": info.sha256,
+            "width_px": size[0],
+            "height_px": size[1],
+            "phash": phash(image),
+            "elements": elements,
+            "source": "made",
+        }
         return info.sha256
 
     def page(self, buttons: Sequence[Button], **more: Any) -> str:
@@ -99,13 +100,28 @@ class World:
     def row(self, index: int, action: Action | None, screen: str | None, **more: Any) -> dict[str, Any]:
         where = {"file": "f", "locator": "0", "record": more.get("episode_id", "e1"), "native_index": index}
         return {
-            "source": "made", "episode_id": "e1", "step_index": index, "split": "train", "platform": "mobile",
-            "language": "en", "app": None, "instruction": "do it", "step_instruction": None,
-            "screenshot_sha256": screen, "width_px": SIZE[0], "height_px": SIZE[1],
-            "action_type": type(action).__name__ if action else None, "action_text": format(action) if action else None,
-            "target_box": None, "thought": None, "conclusion": None, "episode_outcome": None, "native_action": "{}",
-            "provenance": json.dumps(where), **more,
-        }  # fmt: skip
+            "source": "made",
+            "episode_id": "e1",
+            "step_index": index,
+            "split": "train",
+            "platform": "mobile",
+            "language": "en",
+            "app": None,
+            "instruction": "do it",
+            "step_instruction": None,
+            "screenshot_sha256": screen,
+            "width_px": SIZE[0],
+            "height_px": SIZE[1],
+            "action_type": type(action).__name__ if action else None,
+            "action_text": format(action) if action else None,
+            "target_box": None,
+            "thought": None,
+            "conclusion": None,
+            "episode_outcome": None,
+            "native_action": "{}",
+            "provenance": json.dumps(where),
+            **more,
+        }
 
     def episode(
         self, *steps: tuple[Action | None, str | None] | tuple[Action | None, str | None, str], **more: Any
@@ -121,11 +137,21 @@ class World:
         self, objective: str, text: str, answer: str, screen: str, boxes: Sequence[Sequence[float]] = (), k: int = 0
     ) -> dict[str, Any]:
         row = {
-            "sample_id": f"{k:032x}", "source": "made", "split": "train", "platform": "mobile", "objective": objective,
-            "images": [screen], "messages": messages(objective, text), "answer": answer,
-            "target_boxes": [list(box) for box in boxes], "tokens": 1, "licence": "x", "parents": [],
-            "synthetic": False, "provenance": json.dumps({"record": "r1", "native_index": k, "deriver": "native"}),
-        }  # fmt: skip
+            "sample_id": f"{k:032x}",
+            "source": "made",
+            "split": "train",
+            "platform": "mobile",
+            "objective": objective,
+            "images": [screen],
+            "messages": messages(objective, text),
+            "answer": answer,
+            "target_boxes": [list(box) for box in boxes],
+            "tokens": 1,
+            "licence": "x",
+            "parents": [],
+            "synthetic": False,
+            "provenance": json.dumps({"record": "r1", "native_index": k, "deriver": "native"}),
+        }
         Samples.table([row])
         return row
 

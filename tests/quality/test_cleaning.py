@@ -55,8 +55,14 @@ def boxed_page(world, seed: int, move: tuple[int, int], listed: str = "") -> Par
     """`listed`: where the source's elements lie, with the moved "boxes" or where the "words" are drawn."""
     data, boxes = scattered(seed)
     shift = {"boxes": move, "words": (0, 0)}.get(listed)
-    elements = [((b[0] + shift[0], b[1] + shift[1], b[2] + shift[0], b[3] + shift[1]), f"word {k}")
-                for k, b in enumerate(boxes)] if shift else []  # fmt: skip
+    elements = (
+        [
+            ((b[0] + shift[0], b[1] + shift[1], b[2] + shift[0], b[3] + shift[1]), f"word {k}")
+            for k, b in enumerate(boxes)
+        ]
+        if shift
+        else []
+    )
     page = world.screen(data, elements, size=(1000, 1000))
     moved = [(b[0] + move[0], b[1] + move[1], b[2] + move[0], b[3] + move[1]) for b in boxes]
     rows = [world.grounding(f"word {k}", page, box, k) for k, box in enumerate(moved)]
@@ -124,17 +130,30 @@ def test_a_question_wants_an_answer(world, buttons) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "log in, the password is hunter2024", "use password 'tr0ub4dor'", "api_key=9f8e7d6c5b4a",
+        "log in, the password is hunter2024",
+        "use password 'tr0ub4dor'",
+        "api_key=9f8e7d6c5b4a",
         "AKIA" + "ABCDEFGH12345678",
-        "ghp_" + "a1B2" * 10, "pay with 4111 1111 1111 1111",
-        "pay with 2223 0031 2200 3222", "postgres://me:secretword@db/x", "my pin: 90210",
+        "ghp_" + "a1B2" * 10,
+        "pay with 4111 1111 1111 1111",
+        "pay with 2223 0031 2200 3222",
+        "postgres://me:secretword@db/x",
+        "my pin: 90210",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w",
-        "Pay with card 4539148803436467.", "card 4539 1488 0343 6467. Then submit", "the password is xK9#mm2qq",
-        "password: Xavier2020!", "the password is _Secret9", "pwd = -Abc123", "the password is (hunter2)",
-        "pin: (1234)", "password: *star9Light", "password: [K9#mm2qq",
-        "(the password is hunter2024)", "the password is [K9mm2qq].",
+        "Pay with card 4539148803436467.",
+        "card 4539 1488 0343 6467. Then submit",
+        "the password is xK9#mm2qq",
+        "password: Xavier2020!",
+        "the password is _Secret9",
+        "pwd = -Abc123",
+        "the password is (hunter2)",
+        "pin: (1234)",
+        "password: *star9Light",
+        "password: [K9#mm2qq",
+        "(the password is hunter2024)",
+        "the password is [K9mm2qq].",
     ],
-)  # fmt: skip
+)
 def test_credentials_are_seen(text: str) -> None:
     assert credential_in(text) is not None
 
@@ -142,18 +161,43 @@ def test_credentials_are_seen(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Change my password", "the password field", "Password: required", "call 4111 1111 1111 1112", "order 6011",
-        "reset the pin code", "https://example.com/a:b@c", "enter your password", "12345678901234567890 items",
-        "Set the alarm for 7:30", "password: ********", "tracking number 4444 4444 4444 4444",
-        "password: xxxxxxxx", "api key = XXXX-XXXX-XXXX", "password: ••••••••.", "pin: ____", "secret: ----",
-        "password: <your password>", "the password is {{password}}", "password: [PASSWORD_1]", "password: (optional)",
-        "password: (8-16 characters)", "pin: (4-digit)", "The password is incorrect.", "the password is *required*",
-        "price 4539148803436467.50", "The username is <username> and the password is <password>.",
-        "sign in (the password is <password>)", "the password is [redacted].", "the password is {password}.",
-        "The password is {{password}}!", "Password: (hidden).", "Password: xxxxxx?", "Password: [PASSWORD2]",
+        "Change my password",
+        "the password field",
+        "Password: required",
+        "call 4111 1111 1111 1112",
+        "order 6011",
+        "reset the pin code",
+        "https://example.com/a:b@c",
+        "enter your password",
+        "12345678901234567890 items",
+        "Set the alarm for 7:30",
+        "password: ********",
+        "tracking number 4444 4444 4444 4444",
+        "password: xxxxxxxx",
+        "api key = XXXX-XXXX-XXXX",
+        "password: ••••••••.",
+        "pin: ____",
+        "secret: ----",
+        "password: <your password>",
+        "the password is {{password}}",
+        "password: [PASSWORD_1]",
+        "password: (optional)",
+        "password: (8-16 characters)",
+        "pin: (4-digit)",
+        "The password is incorrect.",
+        "the password is *required*",
+        "price 4539148803436467.50",
+        "The username is <username> and the password is <password>.",
+        "sign in (the password is <password>)",
+        "the password is [redacted].",
+        "the password is {password}.",
+        "The password is {{password}}!",
+        "Password: (hidden).",
+        "Password: xxxxxx?",
+        "Password: [PASSWORD2]",
         "Password:</label><input type=password>",
     ],
-)  # fmt: skip
+)
 def test_what_only_speaks_of_credentials_is_not_one(text: str) -> None:
     assert credential_in(text) is None
 
@@ -161,8 +205,11 @@ def test_what_only_speaks_of_credentials_is_not_one(text: str) -> None:
 def test_a_step_with_a_credential_goes_alone_and_a_goal_with_one_takes_all(world) -> None:
     page = world.page([((20, 100, 160, 150), "Password")])
     box = [20 / 0.36, 100 / 0.64, 160 / 0.36, 150 / 0.64]
-    rows = [world.row(0, Click((250, 195)), page), world.row(1, Type("blue42"), page, target_box=box),
-            world.row(2, Finished(), page)]  # fmt: skip
+    rows = [
+        world.row(0, Click((250, 195)), page),
+        world.row(1, Type("blue42"), page, target_box=box),
+        world.row(2, Finished(), page),
+    ]
     found = Part("p", Steps.table(rows), Samples.table([]), Screens.table(world.rows.values()), world.bank())
     assert rules(found) == {"step:made/e1/1": "credential"}
     left = clean(found).items[0]

@@ -59,8 +59,9 @@ def test_people_s_answers_and_promoted_sets(tmp_path: Path) -> None:
         for number, item in enumerate(("step:x/e1/0@r1", "episode:x/e2", "sample:" + "0" * 32)):
             base.execute(
                 "INSERT INTO verdicts (item_id, annotator, role, decision, note, seconds, created, request, content) "
-                "VALUES (?, 'ann', 'annotator', 'keep', 'NOTE', 1, 1, ?, '')", (item, f"request-{number}"),
-            )  # fmt: skip
+                "VALUES (?, 'ann', 'annotator', 'keep', 'NOTE', 1, 1, ?, '')",
+                (item, f"request-{number}"),
+            )
             base.execute("INSERT INTO assignments VALUES (?, 'ann', 1)", (item,))
     sets = tmp_path / "feedback" / "human_verdicts"
     for name, item in (("a" * 64, "episode:x/e1"), ("b" * 64, "episode:x/e2")):
@@ -73,4 +74,6 @@ def test_people_s_answers_and_promoted_sets(tmp_path: Path) -> None:
     assert not (sets / "current.json").exists() and [path.name for path in sets.iterdir()] == ["b" * 64]
     with sqlite3.connect(path) as base:
         assert [row[0] for row in base.execute("SELECT item_id FROM verdicts ORDER BY id")] == [
-            "episode:x/e2", "sample:" + "0" * 32]  # fmt: skip
+            "episode:x/e2",
+            "sample:" + "0" * 32,
+        ]

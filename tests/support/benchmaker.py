@@ -66,11 +66,21 @@ class Maker:
         return f"sample:{k:032x}"
 
     def label(self, item_id: str, label: str, kind: str = "", family: str = "f", by: str = "", band: str = "") -> None:
-        self.truth.append({
-            "item_id": item_id, "label": label, "kind": kind, "family": family, "world": "own", "magnitude": None,
-            "band": band or BAND_OF.get(kind, "reconstruct" if label == "natural" else "keep"),
-            "held_out": bool(by), "held_out_by": by, "confirmed_by": "exact", "original": "{}",
-        })  # fmt: skip
+        self.truth.append(
+            {
+                "item_id": item_id,
+                "label": label,
+                "kind": kind,
+                "family": family,
+                "world": "own",
+                "magnitude": None,
+                "band": band or BAND_OF.get(kind, "reconstruct" if label == "natural" else "keep"),
+                "held_out": bool(by),
+                "held_out_by": by,
+                "confirmed_by": "exact",
+                "original": "{}",
+            }
+        )
 
     def write(self, folder: Path) -> Path:
         for sha, data in self.world.data.items():
@@ -104,8 +114,11 @@ def golden(world: Any) -> Maker:
     made.episode("b0", 8, 9, 0)
     made.label("step:made/b0/1", "planted", "shifted_box", "new0", "family")
     for name, kind, reach, step in (
-        ("q0", "other_task", 2, 9), ("q1", "other_task", 9, 9), ("q2", "near_miss", None, None), ("n0", "gave_up", 1, 9)
-    ):  # fmt: skip
+        ("q0", "other_task", 2, 9),
+        ("q1", "other_task", 9, 9),
+        ("q2", "near_miss", None, None),
+        ("n0", "gave_up", 1, 9),
+    ):
         made.episode(name, reach, step, step)
         label = "natural" if kind == "gave_up" else "planted"
         made.label(f"episode:made/{name}", label, kind, f"new{int(name[1]) % 2}", "family")

@@ -39,8 +39,9 @@ class BoxesWorld:
         wide, high = SIZE
         return tuple(
             Place((l * 1000 / wide, t * 1000 / high, r * 1000 / wide, b * 1000 / high), "button", name, name, name)
-            for name in shown for l, t, r, b in [self.boxes[name]]
-        )  # fmt: skip
+            for name in shown
+            for l, t, r, b in [self.boxes[name]]
+        )
 
     def act(self, action: Action) -> None:
         if isinstance(action, Click) and self.clicked < len(self.wanted):

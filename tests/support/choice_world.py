@@ -30,9 +30,8 @@ class ChoiceWorld:
     name, platform, size_px = "choice", "web", SIZE
 
     def __init__(
-        self, latency_s: float = 0.0, break_at: frozenset[int] = frozenset(),
-        on_act: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+        self, latency_s: float = 0.0, break_at: frozenset[int] = frozenset(), on_act: Callable[[], None] = lambda: None
+    ) -> None:
         self.latency_s, self.break_at, self.on_act = latency_s, break_at, on_act
         self.calls = self.clicked = self.needed = 0
 

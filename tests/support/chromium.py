@@ -22,10 +22,18 @@ class open_chromium:
             pytest.skip(str(missing))
         self._profile = tempfile.TemporaryDirectory(prefix="cdp-test-", ignore_cleanup_errors=True)
         self.process = subprocess.Popen(
-            [program, *FLAGS, "--headless=new", "--remote-debugging-port=0", "--window-size=800,600",
-             f"--user-data-dir={self._profile.name}", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [
+                program,
+                *FLAGS,
+                "--headless=new",
+                "--remote-debugging-port=0",
+                "--window-size=800,600",
+                f"--user-data-dir={self._profile.name}",
+                "about:blank",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         told = Path(self._profile.name) / "DevToolsActivePort"
         for _ in range(300):
             if told.exists() and (lines := told.read_text().split()):

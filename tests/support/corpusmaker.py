@@ -39,8 +39,15 @@ def write_raw(root: Path, questions: int = 3) -> None:
     for number in range(questions):
         element = {"text": "x", "bounds": [108, 192, 324, 384], "vh_index": -1}
         answer = {"full_answer": f"Number {number}.", "ui_elements": [element]}
-        rows.append({"image_id": 20 + number, "image_width": 1080, "image_height": 1920,
-                     "question": f"What is number {number}?", "ground_truth": [answer]})  # fmt: skip
+        rows.append(
+            {
+                "image_id": 20 + number,
+                "image_width": 1080,
+                "image_height": 1920,
+                "question": f"What is number {number}?",
+                "ground_truth": [answer],
+            }
+        )
     write_json(root / "screenqa/raw/train.json", rows)
     for number in range(questions):
         write_bytes(root / f"screenqa/rico/combined/{20 + number}.jpg", png(54, 96, 20 + number))
@@ -70,14 +77,26 @@ def build_corpus(
         {"item_id": f"sample:{name}", "source": "aitz", "kept": kept, "similarity": 0.97, "reason": "duplicate"}
         for name, kept in (displaced or {}).items()
     ]
-    commit(store, "hygiene/duplicates", gold, {"displaced": pa.Table.from_pylist(rows, DISPLACED),
-                                               "keep": pa.table({"item_id": pa.array([], pa.string())})})  # fmt: skip
+    commit(
+        store,
+        "hygiene/duplicates",
+        gold,
+        {"displaced": pa.Table.from_pylist(rows, DISPLACED), "keep": pa.table({"item_id": pa.array([], pa.string())})},
+    )
     if contaminated:
         hits = [
-            {"item_id": name, "source": "aitz", "reason": "same picture", "suite": "aitz_test", "suite_item": "q1",
-             "because": "sha256", "text": "", "picture_sha256": ""}
+            {
+                "item_id": name,
+                "source": "aitz",
+                "reason": "same picture",
+                "suite": "aitz_test",
+                "suite_item": "q1",
+                "because": "sha256",
+                "text": "",
+                "picture_sha256": "",
+            }
             for name in contaminated
-        ]  # fmt: skip
+        ]
         commit(store, "hygiene/contamination", gold, {"quarantine": pa.Table.from_pylist(hits)})
     reasons = [{"item_id": name, "source": "aitz", "reason": "personal_data: phone"} for name in unsafe]
     schema = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("reason", pa.string())])
@@ -90,8 +109,9 @@ def build_corpus(
 def build_checkpoints(store: Store) -> None:
     """`checkpoints/mid_trained` (on the mixture) and `checkpoints/unified` (a merge of it), weights a few bytes."""
     for name, inputs in (
-        ("mid_trained", ["mid_training/mixture", "mid_training/shards"]), ("unified", ["checkpoints/mid_trained"])
-    ):  # fmt: skip
+        ("mid_trained", ["mid_training/mixture", "mid_training/shards"]),
+        ("unified", ["checkpoints/mid_trained"]),
+    ):
         parents = {key: store.require(key).version for key in inputs}
         told = {"stage": name, "preset": "nano", "parents": parents, "action_space": "v1.5", "code_version": "1"}
         files = {"model/model.safetensors": digest(parents).encode(), "model/lineage.json": json.dumps(told).encode()}
@@ -99,9 +119,15 @@ def build_checkpoints(store: Store) -> None:
 
 
 def commit(
-    store: Store, asset: str, inputs: Mapping[str, str], tables: Mapping[str, pa.Table] | None = None,
-    files: Mapping[str, bytes] | None = None, *, passed: bool = True, counts: Mapping[str, Any] | None = None,
-) -> Manifest:  # fmt: skip
+    store: Store,
+    asset: str,
+    inputs: Mapping[str, str],
+    tables: Mapping[str, pa.Table] | None = None,
+    files: Mapping[str, bytes] | None = None,
+    *,
+    passed: bool = True,
+    counts: Mapping[str, Any] | None = None,
+) -> Manifest:
     """Commit a version of an asset made of given tables and files."""
     content = [sorted((name, str(table.to_pylist())) for name, table in (tables or {}).items()), sorted(inputs.items())]
     spec = PartSpec("all", digest([content, [[k, v.hex()] for k, v in sorted((files or {}).items())]]))
@@ -124,28 +150,51 @@ def light_source(store: Store, folder: Path, name: str, seed: int, episodes: int
     steps, screens = goldmaker.episodes(store, name, episodes, seed=seed)
     samples = derive_samples(steps, screens, licence="MIT")
     rows = [
-        {"item_id": item_step(name, row["episode_id"], row["step_index"]), "round": 0, "score": 9, "alignment": 9,
-         "reachability": 9, "disposition": "keep", "reason": "made", "confidence": 0.9, "judge": "rules",
-         "model": "none", "rubric_version": "rules-1"}
+        {
+            "item_id": item_step(name, row["episode_id"], row["step_index"]),
+            "round": 0,
+            "score": 9,
+            "alignment": 9,
+            "reachability": 9,
+            "disposition": "keep",
+            "reason": "made",
+            "confidence": 0.9,
+            "judge": "rules",
+            "model": "none",
+            "rubric_version": "rules-1",
+        }
         for row in steps.to_pylist()
-    ]  # fmt: skip
+    ]
     counts = {"records_in": episodes, "items_in": steps.num_rows, "items_quarantined": 0}
     unified = commit(
         store, f"unified/{name}", {raw.asset: raw.version}, {"steps": steps, "screens": screens}, counts=counts
     )
     judged = {unified.asset: unified.version}
     verdicts = commit(store, f"verdicts/{name}", judged, {"verdicts": Verdicts.table(rows)})
-    commit(store, f"gold/{name}", {**judged, verdicts.asset: verdicts.version}, {"steps": steps, "samples": samples},
-           counts={"gold": steps.num_rows, "samples": samples.num_rows})  # fmt: skip
+    commit(
+        store,
+        f"gold/{name}",
+        {**judged, verdicts.asset: verdicts.version},
+        {"steps": steps, "samples": samples},
+        counts={"gold": steps.num_rows, "samples": samples.num_rows},
+    )
 
 
 def light_tasks(store: Store, source: str) -> str:
     """`task_pool/shards` with one task inferred from the source's first episode, and a checkpoint that acts on it."""
     task = {
-        "task_id": "a" * 32, "instruction": "open the cart", "platform": "web", "target": source, "capabilities": [],
-        "initial_state": "{}", "evaluator": "{}", "expected_steps": 3, "stratum": "easy", "origin": "dynamic",
+        "task_id": "a" * 32,
+        "instruction": "open the cart",
+        "platform": "web",
+        "target": source,
+        "capabilities": [],
+        "initial_state": "{}",
+        "evaluator": "{}",
+        "expected_steps": 3,
+        "stratum": "easy",
+        "origin": "dynamic",
         "parents": [f"episode:{source}/e0000"],
-    }  # fmt: skip
+    }
     gold = {f"gold/{source}": store.require(f"gold/{source}").version}
     made = commit(store, "task_pool/dynamic", gold, {"tasks": Tasks.table([task])})
     pool = commit(store, "task_pool/shards", {made.asset: made.version}, {"tasks": Tasks.table([task])})

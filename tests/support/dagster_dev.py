@@ -34,9 +34,14 @@ def running(home: Path, environment: Mapping[str, str] | None = None) -> Iterato
         if given is not None:
             os.environ["DAGSTER_HOME"] = given
     told = {
-        **os.environ, "VESPER_HOME": str(home), "DAGSTER_HOME": str(folder), "DAGSTER_DISABLE_TELEMETRY": "1",
-        "VESPER_NIGHTLY_CRON": "0 0 29 2 *", "PYTHONUNBUFFERED": "1", **(environment or {}),
-    }  # fmt: skip
+        **os.environ,
+        "VESPER_HOME": str(home),
+        "DAGSTER_HOME": str(folder),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+        "VESPER_NIGHTLY_CRON": "0 0 29 2 *",
+        "PYTHONUNBUFFERED": "1",
+        **(environment or {}),
+    }
     command = [sys.executable, "-m", "dagster", "dev", "-h", "127.0.0.1", "-p", str(port), "-m", MODULE]
     with (home / "server.log").open("wb") as log:
         server = subprocess.Popen(command, cwd=ROOT, env=told, stdout=log, stderr=log, start_new_session=True)

@@ -87,12 +87,20 @@ def scroll_rows(count: int, seed: int, *, habit: bool = False) -> list[dict[str,
         scroll = Scroll(direction="up" if habit and index % 3 else "down")
         for step, action in enumerate((scroll, scroll, Finished())):
             history = [(i + 1, "Scroll(direction='down')") for i in range(step)]
-            found.append({
-                "sample_id": f"{seed:04x}{index:026x}{step:02x}", "source": "drawn", "split": "train",
-                "platform": "web", "images": [picture], "target_boxes": [], "licence": "CC0",
-                "parents": [f"step:drawn/{seed}-{index}/{step}"],
-                "objective": "navigation", "messages": messages("navigation", navigation_text("scroll on", history)),
-                "answer": reply_text(action, "web"),
-                "provenance": json.dumps({"episode": f"{seed}-{index}", "step": step}),
-            })  # fmt: skip
+            found.append(
+                {
+                    "sample_id": f"{seed:04x}{index:026x}{step:02x}",
+                    "source": "drawn",
+                    "split": "train",
+                    "platform": "web",
+                    "images": [picture],
+                    "target_boxes": [],
+                    "licence": "CC0",
+                    "parents": [f"step:drawn/{seed}-{index}/{step}"],
+                    "objective": "navigation",
+                    "messages": messages("navigation", navigation_text("scroll on", history)),
+                    "answer": reply_text(action, "web"),
+                    "provenance": json.dumps({"episode": f"{seed}-{index}", "step": step}),
+                }
+            )
     return found

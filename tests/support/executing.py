@@ -169,8 +169,10 @@ def what_was_done(done: Trajectory) -> dict[str, Any]:
     kept = ("policy", "seed", "end_state", "answer", "ended", "failure_kind", "failure")
     turns = [_still(turn) for turn in done.turns]
     return {name: getattr(done, name) for name in kept} | {
-        "task": done.contract.task_id, "turns": turns, "end": done.end and _still(done.end)
-    }  # fmt: skip
+        "task": done.contract.task_id,
+        "turns": turns,
+        "end": done.end and _still(done.end),
+    }
 
 
 def _still(turn: Turn) -> Turn:

@@ -10,10 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([
-    "torch", "transformers.models.qwen3_vl.modeling_qwen3_vl", "trainer.midtrain", "trainer.offline.train",
-    "trainer.stages", "pipelines.unify", "quality.refinement.gold",
-])  # fmt: skip
+CONTEXT.set_forkserver_preload(
+    [
+        "torch",
+        "transformers.models.qwen3_vl.modeling_qwen3_vl",
+        "trainer.midtrain",
+        "trainer.offline.train",
+        "trainer.stages",
+        "pipelines.unify",
+        "quality.refinement.gold",
+    ]
+)
 
 
 def run_until_killed(target: Callable[..., None], *arguments: Any, limit_s: float = 240) -> None:

@@ -18,8 +18,11 @@ from schemas.ids import digest
 def path_of(contract: Contract) -> list[Action]:
     """The planner's path to a contract's conditions; clicks that lead nowhere in particular where there is none."""
     conditions = contract.evaluator["conditions"]
-    atoms = [(path.removeprefix("variables."), operator, value) for path, operator, value in conditions
-             if path.startswith("variables.")]  # fmt: skip
+    atoms = [
+        (path.removeprefix("variables."), operator, value)
+        for path, operator, value in conditions
+        if path.startswith("variables.")
+    ]
     page = next((value for path, _, value in conditions if path == "page"), "")
     site = site_of(contract.target)
     known = all(name in site.variable for name, _, _ in atoms)

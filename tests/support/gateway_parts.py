@@ -64,9 +64,13 @@ class Process:
 def start(kind: str, module: str, values: Mapping[str, Any]) -> Process:
     """Start `serve_<kind>` of a module with a config; wait until it says where it listens."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _RUN.format(kind=kind, module=module)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-c", _RUN.format(kind=kind, module=module)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(json.dumps(values) + "\n")
     process.stdin.flush()
@@ -93,8 +97,14 @@ class Gateway:
         return f"http://127.0.0.1:{self.port}"
 
     def start_authority(self, **more: Any) -> None:
-        values = {"database": str(self.folder / "leases.sqlite"), "secret": SECRET, "keys": KEYS, "port": self.port,
-                  "rules": self.rules, **more}  # fmt: skip
+        values = {
+            "database": str(self.folder / "leases.sqlite"),
+            "secret": SECRET,
+            "keys": KEYS,
+            "port": self.port,
+            "rules": self.rules,
+            **more,
+        }
         self.authority = start("authority", "authority.server", values)
         self.port = int(self.authority.address.rpartition(":")[2])
 

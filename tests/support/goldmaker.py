@@ -33,29 +33,48 @@ def elements(seed: int, count: int = 5) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
     names = rng.permutation(NAMES)[:count]
     return [
-        {"box": [100.0, 100.0 + 150 * i, 400.0, 180.0 + 150 * i], "role": ("BUTTON", "LINK")[i % 2], "text": str(name),
-         "name": str(name)}
+        {
+            "box": [100.0, 100.0 + 150 * i, 400.0, 180.0 + 150 * i],
+            "role": ("BUTTON", "LINK")[i % 2],
+            "text": str(name),
+            "name": str(name),
+        }
         for i, name in enumerate(names)
-    ]  # fmt: skip
+    ]
 
 
 def screen_row(store: Store, seed: int, source: str = "toy", *, count: int = 5) -> dict[str, Any]:
     """A screens row whose picture is in the store."""
     info = store.put_screen(picture(seed))
     return {
-        "screenshot_sha256": info.sha256, "width_px": info.width_px, "height_px": info.height_px,
-        "phash": info.phash, "elements": elements(seed, count), "source": source,
-    }  # fmt: skip
+        "screenshot_sha256": info.sha256,
+        "width_px": info.width_px,
+        "height_px": info.height_px,
+        "phash": info.phash,
+        "elements": elements(seed, count),
+        "source": source,
+    }
 
 
 def step_row(episode: str, index: int, sha: str | None, action: Any = CLICK, **more: Any) -> dict[str, Any]:
     """A steps row; anything may be overridden."""
     return {
-        "source": "toy", "episode_id": episode, "step_index": index, "split": "train", "platform": "web",
-        "instruction": f"open the cart of {episode}", "screenshot_sha256": sha, "width_px": 96, "height_px": 64,
-        "action_type": type(action).__name__ if action else None, "action_text": format(action) if action else None,
-        "episode_outcome": "success", "native_action": "{}", "provenance": "{}", **more,
-    }  # fmt: skip
+        "source": "toy",
+        "episode_id": episode,
+        "step_index": index,
+        "split": "train",
+        "platform": "web",
+        "instruction": f"open the cart of {episode}",
+        "screenshot_sha256": sha,
+        "width_px": 96,
+        "height_px": 64,
+        "action_type": type(action).__name__ if action else None,
+        "action_text": format(action) if action else None,
+        "episode_outcome": "success",
+        "native_action": "{}",
+        "provenance": "{}",
+        **more,
+    }
 
 
 def episodes(
@@ -86,7 +105,7 @@ def episodes(
                     else f"task {number} of {source}: open page {number}",
                     step_instruction=f"Click on the {first['name']} button" if index == 0 else None,
                     target_box=first["box"] if index == 0 else None,
-                )  # fmt: skip
+                )
             )
     return Steps.table(steps), Screens.table(screens)
 

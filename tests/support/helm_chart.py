@@ -21,8 +21,10 @@ RANGE = re.compile(r"range (\$\w+), (\$\w+) := (\S+)")
 
 def rendered(values: Mapping[str, Any] | None = None, release: str = "vesper") -> Iterator[tuple[str, Any]]:
     """(file, object) of every template, with the chart's own values and `values` over them, as `--set` puts them."""
-    scope = {"Values": merged(yaml.safe_load((CHART / "values.yaml").read_text()), values or {}),
-             "Release": {"Name": release}}  # fmt: skip
+    scope = {
+        "Values": merged(yaml.safe_load((CHART / "values.yaml").read_text()), values or {}),
+        "Release": {"Name": release},
+    }
     for path in sorted((CHART / "templates").glob("*.yaml")):
         for one in yaml.safe_load_all(render(path.read_text(), scope)):
             yield path.name, one

@@ -123,11 +123,18 @@ class _Handler(BaseHTTPRequestHandler):
         commit, files = found
         if kind in (None, "revision"):
             siblings = [
-                {"rfilename": name, "size": len(data), "blobId": _described(name, data)["oid"],
-                 **({"lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}}
-                    if len(data) >= LFS_FROM_BYTES else {})}
+                {
+                    "rfilename": name,
+                    "size": len(data),
+                    "blobId": _described(name, data)["oid"],
+                    **(
+                        {"lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}}
+                        if len(data) >= LFS_FROM_BYTES
+                        else {}
+                    ),
+                }
                 for name, data in sorted(files.items())
-            ]  # fmt: skip
+            ]
             about = {"tags": [], "private": False, "gated": False, "downloads": 0, "likes": 0, "disabled": False}
             self._json({"id": repo, "sha": commit, "siblings": siblings, **about})
         elif kind == "tree":

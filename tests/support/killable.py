@@ -17,13 +17,23 @@ from typing import Any
 from forked import CONTEXT
 
 TRAINER: dict[str, Any] = {
-    "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
-              "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0], "vocab_size": 1536,
-              "pixels": 12288},
-    "midtrain": {"max_steps": 8, "batch_size": 4, "warmup_steps": 2, "save_steps": 3, "eval_steps": 0,
-                 "threads": 1},
+    "shape": {
+        "hidden": 64,
+        "layers": 2,
+        "heads": 2,
+        "kv_heads": 2,
+        "intermediate": 128,
+        "vision_hidden": 64,
+        "vision_depth": 2,
+        "vision_heads": 2,
+        "vision_intermediate": 96,
+        "deepstack": [0],
+        "vocab_size": 1536,
+        "pixels": 12288,
+    },
+    "midtrain": {"max_steps": 8, "batch_size": 4, "warmup_steps": 2, "save_steps": 3, "eval_steps": 0, "threads": 1},
     "validation_share": 0.15,
-}  # fmt: skip
+}
 
 
 def raw(home: Path, on_event: Any = None) -> Any:
@@ -72,9 +82,13 @@ def mid_trained(home: Path, on_event: Any = None) -> Any:
 
 
 STAGES: dict[str, Callable[..., Any]] = {
-    "raw/rico": raw, "unified/aitz": unified, "verdicts/aitz": verdicts, "gold/aitz": gold,
-    "mid_training/shards": shards, "checkpoints/mid_trained": mid_trained,
-}  # fmt: skip
+    "raw/rico": raw,
+    "unified/aitz": unified,
+    "verdicts/aitz": verdicts,
+    "gold/aitz": gold,
+    "mid_training/shards": shards,
+    "checkpoints/mid_trained": mid_trained,
+}
 
 
 def halt_at(point: str, sign: Path) -> Any:

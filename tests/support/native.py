@@ -130,8 +130,14 @@ def write_json(path: Path, value: Any) -> Path:
 def write_lines(path: Path, rows: list[Any]) -> Path:
     """JSON lines; a `str` or `bytes` row is written as it is (for broken lines)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [row if isinstance(row, bytes) else row.encode() if isinstance(row, str)
-             else json.dumps(row, ensure_ascii=False).encode() for row in rows]  # fmt: skip
+    lines = [
+        row
+        if isinstance(row, bytes)
+        else row.encode()
+        if isinstance(row, str)
+        else json.dumps(row, ensure_ascii=False).encode()
+        for row in rows
+    ]
     path.write_bytes(b"".join(line + b"\n" for line in lines))
     return path
 

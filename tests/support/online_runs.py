@@ -26,23 +26,38 @@ from trainer.serving.checkpoint_policy import CheckpointPolicy
 
 def settings(**changes: Any) -> OnlineConfig:
     plain: dict[str, Any] = {
-        "updates": 4, "tasks_per_update": 2, "num_generations": 4, "learning_rate": 1e-3, "warmup_steps": 1,
-        "edges": [1, 2], "workers": 8, "eval_steps": 2, "save_steps": 1,
-        "grpo": {"max_completion_length": 24}, "reference": {"min_episodes": 2, "episodes": 4},
+        "updates": 4,
+        "tasks_per_update": 2,
+        "num_generations": 4,
+        "learning_rate": 1e-3,
+        "warmup_steps": 1,
+        "edges": [1, 2],
+        "workers": 8,
+        "eval_steps": 2,
+        "save_steps": 1,
+        "grpo": {"max_completion_length": 24},
+        "reference": {"min_episodes": 2, "episodes": 4},
         "limits": {"step_factor": 1, "step_extra": 0, "pause_s": 0.01},
-    }  # fmt: skip
+    }
     return config_from({**plain, **changes})
 
 
 def train(
-    start: Path, out: Path, config: OnlineConfig, *, state: Path | None = None, devices: Any = None,
-    on_event: Callable[[dict[str, Any]], None] | None = None, validation: int = 2,
+    start: Path,
+    out: Path,
+    config: OnlineConfig,
+    *,
+    state: Path | None = None,
+    devices: Any = None,
+    on_event: Callable[[dict[str, Any]], None] | None = None,
+    validation: int = 2,
     tasks: Sequence[Contract] | None = None,
-) -> OnlineResult:  # fmt: skip
+) -> OnlineResult:
     tasks = tasks or [task(1 + number % 2, number) for number in range(6)]
     held = [task(1 + number % 2, number) for number in range(10, 10 + validation)]
-    return train_online(start, tasks, out, config, pool=devices or pool(), validation=held, state_dir=state,
-                        on_event=on_event)  # fmt: skip
+    return train_online(
+        start, tasks, out, config, pool=devices or pool(), validation=held, state_dir=state, on_event=on_event
+    )
 
 
 def killed(start: Path, out: Path, config: OnlineConfig, state: Path, at: int) -> None:
@@ -75,8 +90,9 @@ def two_rollouts(loaded: Checkpoint, shift: float = 0.0, version: int = 0) -> li
         with torch.no_grad():
             batch = loaded.processor.reply_batch([row], [ids])
             now = reply_logprobs(loaded.model, batch, never=loaded.processor.never).logprobs[0].tolist()
-        sample = Sample(str(row["messages"]), row["images"][0], "web", tuple(ids), tuple(x + shift for x in now),
-                        version)  # fmt: skip
+        sample = Sample(
+            str(row["messages"]), row["images"][0], "web", tuple(ids), tuple(x + shift for x in now), version
+        )
         made.append(Rollout(key, "t", (sample,) * turns, key == "a", turns, 0, "finished"))
     return made
 

@@ -32,9 +32,16 @@ class OpenAIServer:
     """Counts what was asked and what was delivered whole, by question (`question_of`)."""
 
     def __init__(
-        self, *, latency_s: float = 0.0, jitter_s: float = 0.0, script: Sequence[str] = (),
-        faults: Sequence[str] = (), fault_share: float = 0.0, seed: int = 0, keep_bodies: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        latency_s: float = 0.0,
+        jitter_s: float = 0.0,
+        script: Sequence[str] = (),
+        faults: Sequence[str] = (),
+        fault_share: float = 0.0,
+        seed: int = 0,
+        keep_bodies: bool = True,
+    ) -> None:
         self.latency_s, self.jitter_s = latency_s, jitter_s
         self.script, self.faults, self.fault_share = list(script), list(faults), fault_share
         self.answer: dict[str, Any] = dict(ANSWER)
@@ -125,7 +132,7 @@ class OpenAIServer:
 
     async def _reply(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: dict[str, Any], question: str, mode: str
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         if mode == "slow":
             await asyncio.sleep(SLOW_S)
             mode = "right"
@@ -173,15 +180,20 @@ class OpenAIServer:
         names = body["response_format"]["json_schema"]["schema"]["required"]
         right = json.dumps({name: self.answer[name] for name in names})
         text = {
-            "prose": "I would give it an 8.", "extra": right[:-1] + ', "note": 1}',
+            "prose": "I would give it an 8.",
+            "extra": right[:-1] + ', "note": 1}',
             "eleven": right.replace("8", "11").replace("9", "11"),
-            "float": right.replace("8", "8.0").replace("9", "9.0"), "surrogate": right.replace("fits", "\\ud800"),
-        }.get(mode, right)  # fmt: skip
+            "float": right.replace("8", "8.0").replace("9", "9.0"),
+            "surrogate": right.replace("fits", "\\ud800"),
+        }.get(mode, right)
         finish = "length" if mode == "cut" else "stop"
         choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}
         plain = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice]}
-        usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": COMPLETION_TOKENS,
-                 "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS}  # fmt: skip
+        usage = {
+            "prompt_tokens": PROMPT_TOKENS,
+            "completion_tokens": COMPLETION_TOKENS,
+            "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS,
+        }
         return json.dumps(plain if mode == "no_usage" else {**plain, "usage": usage}).encode()
 
 

@@ -64,10 +64,27 @@ class Postgres:
         while True:
             with (self.folder / "log").open("ab") as log:
                 self.process = subprocess.Popen(
-                    [self.program, "-D", str(self.folder / "data"), "-k", str(self.folder), "-c", "listen_addresses=",
-                     "-c", "fsync=off", "-c", "shared_buffers=32MB", "-c", "max_connections=200"],
-                    cwd=self.folder, stdout=log, stderr=log, start_new_session=True, **self.owner,
-                )  # fmt: skip
+                    [
+                        self.program,
+                        "-D",
+                        str(self.folder / "data"),
+                        "-k",
+                        str(self.folder),
+                        "-c",
+                        "listen_addresses=",
+                        "-c",
+                        "fsync=off",
+                        "-c",
+                        "shared_buffers=32MB",
+                        "-c",
+                        "max_connections=200",
+                    ],
+                    cwd=self.folder,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    **self.owner,
+                )
             while self.process.poll() is None:  # it ends at once while processes of a killed one are still there
                 if self.answers():
                     return
@@ -114,8 +131,12 @@ def postgres() -> Iterator[Postgres]:
             os.chown(folder, owner["user"], owner["group"])
         made = subprocess.run(
             [initdb, "-D", str(folder / "data"), "-U", "vesper", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"],
-            cwd=folder, capture_output=True, text=True, timeout=120, **owner,
-        )  # fmt: skip
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            **owner,
+        )
         if made.returncode:
             raise PostgresMissing(f"initdb failed: {made.stderr.strip()[-400:]}")
         (folder / "log").touch()

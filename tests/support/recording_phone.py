@@ -33,8 +33,15 @@ class RecordingPhone:
         self.apps = (App("Clock", "org.example.clock"), App("Shop", "org.example.shop", ".Front"))
         self.done: list[tuple[Any, ...]] = []
         self.typed = b""
-        self.nodes: list[Node] = [Node((0, 0, 90, 64), "android.widget.Button", text="OK", clickable=True,
-                                       resource_id="org.example.clock:id/ok")]  # fmt: skip
+        self.nodes: list[Node] = [
+            Node(
+                (0, 0, 90, 64),
+                "android.widget.Button",
+                text="OK",
+                clickable=True,
+                resource_id="org.example.clock:id/ok",
+            )
+        ]
         self.broken = self.refused = ""
         self.screencap_s = 0.0
         self._front = "org.example.home/.Home"

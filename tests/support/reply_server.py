@@ -29,8 +29,11 @@ class ReplyServer(OpenAIServer):
             return b'{"choices": []}'
         text = "I would rather not." if mode == "garbage" else None if mode == "null" else self.reply(body)
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": COMPLETION_TOKENS,
-                 "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS}  # fmt: skip
+        usage = {
+            "prompt_tokens": PROMPT_TOKENS,
+            "completion_tokens": COMPLETION_TOKENS,
+            "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS,
+        }
         plain = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice]}
         return json.dumps(plain if mode == "no_usage" else {**plain, "usage": usage}).encode()
 

@@ -60,9 +60,13 @@ def judged_store(home: Path, scores: dict[str, int | None], gold: list[str], cou
     tables = {
         "unified/toy": {"steps": steps, "samples": empty, "screens": screens},
         "verdicts/toy": {"verdicts": _verdict_rows(steps, scores)},
-        "gold/toy": {"steps": Steps.table(row for row in rows if row["episode_id"] in gold), "samples": empty,
-                     "verdicts": Verdicts.schema.empty_table(), "rejects": _rejects()},
-    }  # fmt: skip
+        "gold/toy": {
+            "steps": Steps.table(row for row in rows if row["episode_id"] in gold),
+            "samples": empty,
+            "verdicts": Verdicts.schema.empty_table(),
+            "rejects": _rejects(),
+        },
+    }
     made: dict[str, str] = {}
     for asset, named in tables.items():
         spec = PartSpec("0000", asset + repr(sorted(scores.items())) + repr(gold))
@@ -139,9 +143,13 @@ class Server:
 def served(*words: object, on_line: Callable[[str], None] = lambda line: None) -> Iterator[Server]:
     """`vesper review serve …`, stopped when the block ends (SIGINT, as Ctrl+C); `on_line` hears what it prints."""
     process = subprocess.Popen(
-        vesper("review", "serve", *words), cwd=ROOT, text=True, env=_environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        vesper("review", "serve", *words),
+        cwd=ROOT,
+        text=True,
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert process.stdout is not None and process.stderr is not None
     try:
         lines = []
@@ -182,9 +190,7 @@ def chromium() -> Iterator[Browser]:
 @contextmanager
 def profile(browser: Browser, width: int = 1440, height: int = 900) -> Iterator[BrowserContext]:
     """A new profile in this browser, which goes when the block ends."""
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, locale="en-GB", reduced_motion="reduce"
-    )  # fmt: skip
+    context = browser.new_context(viewport={"width": width, "height": height}, locale="en-GB", reduced_motion="reduce")
     try:
         yield context
     finally:

@@ -11,9 +11,11 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 KEYS = {
-    "AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "nobody",
+    "AWS_SECRET_ACCESS_KEY": "nothing",
+    "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_EC2_METADATA_DISABLED": "true",
-}  # fmt: skip
+}
 """Nobody's: the server takes any."""
 
 Fault = Callable[[str, str], str]

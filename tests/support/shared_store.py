@@ -18,9 +18,14 @@ def picture(seed: int) -> bytes:
 
 
 def commit(
-    store: Store, asset: str = "unified/x", content: str = "a", inputs: dict[str, str] | None = None,
-    ran: list[str] | None = None, checks: list[Check] | None = None, pictures: Sequence[int] = range(3),
-) -> Manifest:  # fmt: skip
+    store: Store,
+    asset: str = "unified/x",
+    content: str = "a",
+    inputs: dict[str, str] | None = None,
+    ran: list[str] | None = None,
+    checks: list[Check] | None = None,
+    pictures: Sequence[int] = range(3),
+) -> Manifest:
     """A version of parts with a picture each, and a side file."""
     specs = [PartSpec(f"p{n}", f"{content}{n}") for n in range(len(pictures))]
 

@@ -50,14 +50,25 @@ def aitw_features(step: Mapping[str, Any], **changes: Any) -> dict[str, list[Any
 def small_aitw(step_id: int = 0, length: int = 1, code: int = 6, **changes: Any) -> dict[str, list[Any]]:
     """A made-up AITW step of 20×40 px."""
     features: dict[str, list[Any]] = {
-        "episode_id": ["77"], "step_id": [step_id], "episode_length": [length], "goal_info": ["Open the clock"],
-        "android_api_level": [31], "current_activity": ["com.android.launcher/.Main"], "device_type": ["PIXEL_3"],
-        "image/encoded": [gradient(20, 40, step_id).tobytes()], "image/height": [40], "image/width": [20],
-        "image/channels": [3], "image/ui_annotations_positions": [0.1, 0.2, 0.1, 0.4],
-        "image/ui_annotations_text": ["Clock"], "image/ui_annotations_ui_types": ["TEXT"],
-        "results/action_type": [code], "results/type_action": [""], "results/yx_touch": [-1.0, -1.0],
+        "episode_id": ["77"],
+        "step_id": [step_id],
+        "episode_length": [length],
+        "goal_info": ["Open the clock"],
+        "android_api_level": [31],
+        "current_activity": ["com.android.launcher/.Main"],
+        "device_type": ["PIXEL_3"],
+        "image/encoded": [gradient(20, 40, step_id).tobytes()],
+        "image/height": [40],
+        "image/width": [20],
+        "image/channels": [3],
+        "image/ui_annotations_positions": [0.1, 0.2, 0.1, 0.4],
+        "image/ui_annotations_text": ["Clock"],
+        "image/ui_annotations_ui_types": ["TEXT"],
+        "results/action_type": [code],
+        "results/type_action": [""],
+        "results/yx_touch": [-1.0, -1.0],
         "results/yx_lift": [-1.0, -1.0],
-    }  # fmt: skip
+    }
     return without(features | {name.replace("__", "/"): value for name, value in changes.items()})
 
 
@@ -65,14 +76,15 @@ def android_control_features(episode: Mapping[str, Any], **changes: Any) -> dict
     """An episode as agent-data-protocol decoded it → Example features; trees are encoded again if it has any."""
     sizes = list(zip(episode["screenshot_widths"], episode["screenshot_heights"], strict=True))
     features: dict[str, list[Any]] = {
-        "episode_id": [episode["episode_id"]], "goal": [episode["goal"]],
+        "episode_id": [episode["episode_id"]],
+        "goal": [episode["goal"]],
         "screenshots": [png(*size, place) for place, size in enumerate(sizes)],
         "screenshot_widths": list(episode["screenshot_widths"]),
         "screenshot_heights": list(episode["screenshot_heights"]),
         "actions": [json.dumps(action, separators=(",", ":")) for action in episode["actions"]],
         "step_instructions": list(episode["step_instructions"]),
         "accessibility_trees": [forest(nodes) for nodes in episode.get("accessibility_trees", [])],
-    }  # fmt: skip
+    }
     return without(features | changes)
 
 
@@ -80,11 +92,14 @@ def small_episode(actions: Sequence[Any], /, **changes: Any) -> dict[str, list[A
     """A made-up AndroidControl episode on 100×200 px screens; `actions` are dicts, or bytes taken as they are."""
     count = len(actions)
     features: dict[str, list[Any]] = {
-        "episode_id": [7], "goal": ["Do it"], "screenshots": [png(100, 200, place) for place in range(count + 1)],
-        "screenshot_widths": [100] * (count + 1), "screenshot_heights": [200] * (count + 1),
+        "episode_id": [7],
+        "goal": ["Do it"],
+        "screenshots": [png(100, 200, place) for place in range(count + 1)],
+        "screenshot_widths": [100] * (count + 1),
+        "screenshot_heights": [200] * (count + 1),
         "actions": [action if isinstance(action, bytes) else json.dumps(action) for action in actions],
         "step_instructions": [f"step {place}" for place in range(count)],
-    }  # fmt: skip
+    }
     return without(features | changes)
 
 
@@ -102,15 +117,31 @@ def node(item: Mapping[str, Any], place: int) -> Node:
     box = item["bbox_pixels"]
     flags = {
         f"is_{name}": bool(item[f"is_{name}"])
-        for name in ("enabled", "focused", "selected", "checked", "checkable", "clickable", "editable", "focusable",
-                     "long_clickable", "scrollable")
-    }  # fmt: skip
+        for name in (
+            "enabled",
+            "focused",
+            "selected",
+            "checked",
+            "checkable",
+            "clickable",
+            "editable",
+            "focusable",
+            "long_clickable",
+            "scrollable",
+        )
+    }
     return Node(
-        unique_id=place, bounds=(box["x_min"], box["y_min"], box["x_max"], box["y_max"]), text=item["text"] or "",
-        content_description=item["content_description"] or "", hint_text=item["hint_text"] or "",
-        tooltip_text=item["tooltip"] or "", class_name=item["class_name"] or "",
-        view_id_resource_name=item["resource_id"] or "", is_visible_to_user=item["is_visible"], **flags,
-    )  # fmt: skip
+        unique_id=place,
+        bounds=(box["x_min"], box["y_min"], box["x_max"], box["y_max"]),
+        text=item["text"] or "",
+        content_description=item["content_description"] or "",
+        hint_text=item["hint_text"] or "",
+        tooltip_text=item["tooltip"] or "",
+        class_name=item["class_name"] or "",
+        view_id_resource_name=item["resource_id"] or "",
+        is_visible_to_user=item["is_visible"],
+        **flags,
+    )
 
 
 def write_examples(path: Path, examples: Sequence[Mapping[str, Any] | bytes], *, compress: bool = True) -> Path:

@@ -35,15 +35,30 @@ def write_tiny(folder: Path, kind: str) -> Path:
 
     tokenizer = published_tokenizer()
     config = published_config(KINDS[kind], tokenizer)
-    small = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
-             "intermediate_size": 96, "vocab_size": 512, "head_dim": 16,
-             "pad_token_id": tokenizer.pad_token_id}  # fmt: skip
-    for key, value in (small | ({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
-                                if kind == "moe" else {})).items():  # fmt: skip
+    small = {
+        "hidden_size": 64,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 96,
+        "vocab_size": 512,
+        "head_dim": 16,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    for key, value in (
+        small | ({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32} if kind == "moe" else {})
+    ).items():
         setattr(config.text_config, key, value)
     config.text_config.rope_parameters |= {"mrope_section": [4, 2, 2]}
-    for key, value in {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64,
-                       "deepstack_visual_indexes": [0], "num_position_embeddings": 64}.items():  # fmt: skip
+    for key, value in {
+        "depth": 2,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_heads": 2,
+        "out_hidden_size": 64,
+        "deepstack_visual_indexes": [0],
+        "num_position_embeddings": 64,
+    }.items():
         setattr(config.vision_config, key, value)
     torch.manual_seed(0)
     model = AutoModelForImageTextToText.from_config(config)

@@ -74,18 +74,28 @@ class Bench:
         return self._score(attack, looked, facts, pictures, shown, chosen)
 
     def _score(
-        self, attack: Attack | None, looked: Mapping[str, Looked], facts: Mapping[str, Facts],
-        pictures: Mapping[str, bytes], shown: Sequence[str], chosen: set[int],
-    ) -> Figures:  # fmt: skip
+        self,
+        attack: Attack | None,
+        looked: Mapping[str, Looked],
+        facts: Mapping[str, Facts],
+        pictures: Mapping[str, bytes],
+        shown: Sequence[str],
+        chosen: set[int],
+    ) -> Figures:
         triggers = find_triggers(looked, facts)
         first = {screen for trigger in triggers for screen, _ in trigger.seen}
         hits = {hit.screen for hit in search(triggers, facts, sorted(pictures), pictures.__getitem__)}
         clean = [name for number, name in enumerate(shown) if number not in chosen]
         poisoned = [shown[number] for number in chosen]
         return Figures(
-            attack.name if attack else "none", len(shown), len(poisoned), len(triggers), _share(poisoned, first),
-            _share(poisoned, hits), _share(clean, hits),
-        )  # fmt: skip
+            attack.name if attack else "none",
+            len(shown),
+            len(poisoned),
+            len(triggers),
+            _share(poisoned, first),
+            _share(poisoned, hits),
+            _share(clean, hits),
+        )
 
 
 def _share(names: Sequence[str], found: set[str]) -> float:
@@ -111,5 +121,5 @@ def table(figures: Sequence[Figures]) -> str:
         f"| {f.attack} | {f.rows} | {f.poisoned} | {f.patterns} | {f.first:.2f} | {f.recall:.2f} "
         f"| {f.false_alarms:.2%} |"
         for f in figures
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"

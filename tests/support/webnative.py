@@ -60,17 +60,27 @@ def web_action(op: str = "CLICK", rect: str | None = "100,200,50,20", uid: str =
     value = more.pop("value", "")
     target = [] if rect is None else [candidate("a", rect, is_original_target=True, is_top_level_target=True)]
     return {
-        "action_uid": uid, "raw_html": "<html/>", "cleaned_html": "<html/>",
+        "action_uid": uid,
+        "raw_html": "<html/>",
+        "cleaned_html": "<html/>",
         "operation": {"op": "CLICK" if op in ("HOVER", "ENTER") else op, "original_op": op, "value": value},
-        "pos_candidates": target, "neg_candidates": [candidate("html", "0,0,1000,2000")], **more,
-    }  # fmt: skip
+        "pos_candidates": target,
+        "neg_candidates": [candidate("html", "0,0,1000,2000")],
+        **more,
+    }
 
 
 def web_episode(actions: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]:
     return {
-        "annotation_id": "e1", "website": "site", "domain": "d", "subdomain": "s", "confirmed_task": "Do it",
-        "action_reprs": ["[a]  x -> CLICK"] * len(actions), "actions": list(actions), **changes,
-    }  # fmt: skip
+        "annotation_id": "e1",
+        "website": "site",
+        "domain": "d",
+        "subdomain": "s",
+        "confirmed_task": "Do it",
+        "action_reprs": ["[a]  x -> CLICK"] * len(actions),
+        "actions": list(actions),
+        **changes,
+    }
 
 
 def demo(*events: Mapping[str, Any], doms: Sequence[Any] = (), **changes: Any) -> dict[str, Any]:

@@ -24,8 +24,24 @@ def bench() -> Any:
 
 
 def test_mid_training_and_a_step_of_rl_are_measured(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--preset", "nano", "--device", "cpu", "--steps", "4", "--sequences", "1", "--threads", "1", "--replies",
-             "4", "--group", "2", "--beta", "0.1"]  # fmt: skip
+    words = [
+        "--preset",
+        "nano",
+        "--device",
+        "cpu",
+        "--steps",
+        "4",
+        "--sequences",
+        "1",
+        "--threads",
+        "1",
+        "--replies",
+        "4",
+        "--group",
+        "2",
+        "--beta",
+        "0.1",
+    ]
     assert bench.main(words) == 0
     found = json.loads(capsys.readouterr().out)
     step = found["grpo"]
@@ -40,7 +56,8 @@ def test_what_cannot_be_measured_is_told(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for words, said in (
-        (["--preset", "nano"], "expected a CUDA device"), (["--steps", "3"], "--steps above 3"),
+        (["--preset", "nano"], "expected a CUDA device"),
+        (["--steps", "3"], "--steps above 3"),
         (["--replies", "9"], "in whole groups"),
-    ):  # fmt: skip
+    ):
         assert bench.main(words) == 2 and said in capsys.readouterr().err

@@ -14,14 +14,7 @@ import torch
 from forked import kill_myself, run_until_killed
 
 from trainer.data.batches import BadSample
-from trainer.midtrain import (
-    ListSource,
-    MidtrainConfig,
-    config_from,
-    learning_rate,
-    sigma_at,
-    train,
-)
+from trainer.midtrain import ListSource, MidtrainConfig, config_from, learning_rate, sigma_at, train
 from trainer.supervised_loss import token_losses, validate
 
 ROOT = Path(__file__).parents[2]
@@ -74,9 +67,14 @@ def test_events_carry_speed_and_loss(model: Any, processor: Any, rows: list[dict
 STEPS = 5
 FORMS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "packed": {"packing": True, "max_length": 160, "packing_window": 8, "batch_size": 3,
-               "gradient_accumulation_steps": 2},
-}  # fmt: skip
+    "packed": {
+        "packing": True,
+        "max_length": 160,
+        "packing_window": 8,
+        "batch_size": 3,
+        "gradient_accumulation_steps": 2,
+    },
+}
 
 
 def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step: Callable[[str, int], None]) -> None:
@@ -99,8 +97,15 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
             if found["kind"] == "step":
                 after_step(form, found["step"])
 
-        curve = train(model, processor, ListSource(rows), replace(config, **changes), state_dir=folder / form,
-                      on_event=event, progress=False)  # fmt: skip
+        curve = train(
+            model,
+            processor,
+            ListSource(rows),
+            replace(config, **changes),
+            state_dir=folder / form,
+            on_event=event,
+            progress=False,
+        )
         made |= {f"{form}.{name}": tensor for name, tensor in weights(model).items() if name != "lm_head.weight"}
         (folder / f"{form}.json").write_text(json.dumps(curve.plain()))
     save_file(made, folder / "model.safetensors")

@@ -28,17 +28,35 @@ from trainer.stage_settings import DEFAULTS, OF_PRESET, ONLINE, SPECIALISTS, pre
 from trainer.stages import CHECKPOINTS, STAGES, checkpoint_folder, opened, run_stage
 
 CONFIG: dict[str, Any] = {
-    "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
-              "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0], "vocab_size": 1536,
-              "pixels": 12288},
-    "midtrain": {"max_steps": 8, "batch_size": 8, "warmup_steps": 2, "save_steps": 4, "eval_steps": 0,
-                 "threads": 1},
+    "shape": {
+        "hidden": 64,
+        "layers": 2,
+        "heads": 2,
+        "kv_heads": 2,
+        "intermediate": 128,
+        "vision_hidden": 64,
+        "vision_depth": 2,
+        "vision_heads": 2,
+        "vision_intermediate": 96,
+        "deepstack": [0],
+        "vocab_size": 1536,
+        "pixels": 12288,
+    },
+    "midtrain": {"max_steps": 8, "batch_size": 8, "warmup_steps": 2, "save_steps": 4, "eval_steps": 0, "threads": 1},
     "validation_share": 0.15,
-    "offline": {"threads": 1, "updates": 1, "prompts": 3, "num_generations": 4, "held_out_limit": 8,
-                "held_out_samples": 1, "validation_limit": 4, "validation_samples": 1},
+    "offline": {
+        "threads": 1,
+        "updates": 1,
+        "prompts": 3,
+        "num_generations": 4,
+        "held_out_limit": 8,
+        "held_out_samples": 1,
+        "validation_limit": 4,
+        "validation_samples": 1,
+    },
     "merge": {"specialists": list(SPECIALISTS)},
     "evaluate": {"threads": 1, "grounding": 6, "navigation": 4, "max_new_tokens": 8},
-}  # fmt: skip
+}
 MADE = [name for name in CHECKPOINTS if name not in ONLINE]
 
 
@@ -64,9 +82,13 @@ def test_every_stage_is_committed_with_checks_passed_and_inputs_recorded(store: 
         assert manifest.checks and store.require(manifest.asset).version == manifest.version
         for asset, version in manifest.inputs.items():
             assert store.require(asset).version == version
-    assert set(made["unified"].inputs) == {"checkpoints/mid_trained", "checkpoints/offline_grounding",
-                                           "checkpoints/offline_mobile", "checkpoints/offline_web",
-                                           "mid_training/shards"}  # fmt: skip
+    assert set(made["unified"].inputs) == {
+        "checkpoints/mid_trained",
+        "checkpoints/offline_grounding",
+        "checkpoints/offline_mobile",
+        "checkpoints/offline_web",
+        "mid_training/shards",
+    }
     merged = made["unified"].counts
     choice = json.loads((checkpoint_folder(made["unified"]).parent / "merge_choice.json").read_text())
     assert merged["tried"] == len(choice) == 6 and merged["validation_success"] == max(one["mean"] for one in choice)
@@ -216,8 +238,11 @@ def test_a_published_presets_settings_lie_between_the_defaults_and_what_is_given
 def test_a_part_that_is_given_in_part_keeps_the_rest_of_it() -> None:
     for stage in ("online_web", "offline_web"):
         kind = stage.partition("_")[0]
-        for given in ({kind: {"grpo": {"beta": 0.5}}}, {kind: {stage: {"grpo": {"beta": 0.5}}}},
-                      {kind: {"grpo": {"beta": 9.0, "epsilon": 0.3}, stage: {"grpo": {"beta": 0.5}}}}):  # fmt: skip
+        for given in (
+            {kind: {"grpo": {"beta": 0.5}}},
+            {kind: {stage: {"grpo": {"beta": 0.5}}}},
+            {kind: {"grpo": {"beta": 9.0, "epsilon": 0.3}, stage: {"grpo": {"beta": 0.5}}}},
+        ):
             found = stage_config(stage, given, "8b")[kind]
             assert found["grpo"].items() >= {"max_completion_length": 512, "beta": 0.5}.items(), given
             assert ("epsilon" in found["grpo"]) == ("epsilon" in str(given))
@@ -274,16 +299,24 @@ def test_bad_input_is_one_line_and_exit_code_2(
     ):
         code, told = main(words), capsys.readouterr().err
         assert code == 2 and message in told and told.count("\n") == 1, told
-    done = subprocess.run([sys.executable, "-m", "trainer", *words], capture_output=True, text=True, timeout=60,
-                          cwd=Path(__file__).parents[2])  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(__file__).parents[2],
+    )
     assert (done.returncode, done.stderr) == (2, told)  # as a process of its own, too
     with pytest.raises(StoreError, match="nothing committed"):
         run_stage("unified", tmp_path)
 
 
 def test_replay_gets_as_many_episodes_as_it_has_prompts() -> None:
-    rows = [{"sample_id": f"{episode}-{step}", "parents": [f"step:toy/{episode}/{step}"]}
-            for episode in range(40) for step in range(8)]  # fmt: skip
+    rows = [
+        {"sample_id": f"{episode}-{step}", "parents": [f"step:toy/{episode}/{step}"]}
+        for episode in range(40)
+        for step in range(8)
+    ]
     chosen = stage_checkpoints._by_cluster(rows, 1000, 0, 12)
     assert len(chosen) == 12 * 8 and len({row["sample_id"].partition("-")[0] for row in chosen}) == 12
     assert stage_checkpoints._by_cluster(rows, 50, 0, 12) == chosen[:48]  # and no more rows than it may have

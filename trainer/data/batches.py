@@ -314,22 +314,32 @@ class Processor:
         return self.pad([self.prompt(row) for row in rows], [[]] * len(rows), None, left=True, seen=seen)
 
     def reply_batch(
-        self, rows: Sequence[Row], replies: Sequence[Sequence[int]], spans: SpanWeights | None = None,
+        self,
+        rows: Sequence[Row],
+        replies: Sequence[Sequence[int]],
+        spans: SpanWeights | None = None,
         seen: SeenPictures | None = None,
-    ) -> Batch:  # fmt: skip
+    ) -> Batch:
         """Prompt + given reply ids (as sampled), padded right; every reply token is a label, weights 1 by default.
         `seen` as in `pad`."""
         if len(rows) != len(replies):
             raise ValueError(f"reply_batch: expected a reply per row, found {len(rows)} rows, {len(replies)} replies")
         prompts: dict[int, Prompt] = {}
-        listed = [prompts.setdefault(id(row), self.prompt(row)) if id(row) not in prompts else prompts[id(row)]
-                  for row in rows]  # fmt: skip
+        listed = [
+            prompts.setdefault(id(row), self.prompt(row)) if id(row) not in prompts else prompts[id(row)]
+            for row in rows
+        ]
         return self.pad(listed, replies, spans, left=False, seen=seen)
 
     def pad(
-        self, prompts: Sequence[Prompt], replies: Sequence[Sequence[int]], spans: SpanWeights | None, *, left: bool,
+        self,
+        prompts: Sequence[Prompt],
+        replies: Sequence[Sequence[int]],
+        spans: SpanWeights | None,
+        *,
+        left: bool,
         seen: SeenPictures | None = None,
-    ) -> Batch:  # fmt: skip
+    ) -> Batch:
         """Laid-out prompts with reply ids, padded on one side; every reply token is a label, weighted by `spans`. What
         a frozen tower has `seen` comes with its features, without pixels."""
         size = len(prompts)
@@ -365,13 +375,27 @@ class Processor:
                 use.append(order[picture.key])
                 shown.append(grids[picture.key])
             positions[:, i, here] = rope_positions(ids[i, here], self.image_id, shown, self.images.merge_size)
-        tensors = [torch.from_numpy(x) for x in (ids, mask, positions, (ids == self.image_id).astype(np.int64),
-                                                 labels, weights, coordinate)]  # fmt: skip
+        tensors = [
+            torch.from_numpy(x)
+            for x in (ids, mask, positions, (ids == self.image_id).astype(np.int64), labels, weights, coordinate)
+        ]
         pixels = torch.from_numpy(np.concatenate(patches)) if patches else None
         thw = torch.tensor(list(grids.values())) if grids else None
         ids_, mask_, positions_, types_, labels_, weights_, coordinate_ = tensors
-        return Batch(ids_, mask_, positions_, types_, labels_, weights_, coordinate_, use, pixels, thw,
-                     picture_keys=list(grids), features=features)  # fmt: skip
+        return Batch(
+            ids_,
+            mask_,
+            positions_,
+            types_,
+            labels_,
+            weights_,
+            coordinate_,
+            use,
+            pixels,
+            thw,
+            picture_keys=list(grids),
+            features=features,
+        )
 
 
 def _parts(content: Any) -> list[str | None]:

@@ -50,9 +50,14 @@ class GlobalBatches:
     that a frozen tower has seen."""
 
     def __init__(
-        self, source: RowSource, processor: Processor, config: MidtrainConfig, group: Ranks, place: Place,
+        self,
+        source: RowSource,
+        processor: Processor,
+        config: MidtrainConfig,
+        group: Ranks,
+        place: Place,
         seen: SeenPictures | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._seen = seen
         self._rows = source.rows(place.position)
         self._processor, self._config, self._group = processor, config, group

@@ -65,11 +65,20 @@ def packed(batch: Batch) -> Batch:
     from trainer.data.batches import Batch
 
     return Batch(
-        flat(batch.input_ids), flat(batch.attention_mask), batch.position_ids[:, real][:, None],
-        flat(batch.mm_token_type_ids), flat(batch.labels), flat(batch.weights), flat(batch.coordinate),
-        batch.image_use, batch.pixel_values, batch.image_grid_thw, lengths=real.sum(1).tolist(),
-        picture_keys=batch.picture_keys, features=batch.features,
-    )  # fmt: skip
+        flat(batch.input_ids),
+        flat(batch.attention_mask),
+        batch.position_ids[:, real][:, None],
+        flat(batch.mm_token_type_ids),
+        flat(batch.labels),
+        flat(batch.weights),
+        flat(batch.coordinate),
+        batch.image_use,
+        batch.pixel_values,
+        batch.image_grid_thw,
+        lengths=real.sum(1).tolist(),
+        picture_keys=batch.picture_keys,
+        features=batch.features,
+    )
 
 
 def takes_packed(model: Any) -> bool:
@@ -85,8 +94,10 @@ def attention_arguments(model: Any, lengths: Sequence[int], device: torch.device
     """
     if not takes_packed(model):
         kernel = str(model.model.language_model.config._attn_implementation)
-        raise ValueError(f"packing: expected attention by {ATTENTION} or flash attention, found {kernel!r}; load the "
-                         "model with sdpa, or set packing and padding_free to false")  # fmt: skip
+        raise ValueError(
+            f"packing: expected attention by {ATTENTION} or flash attention, found {kernel!r}; load the "
+            "model with sdpa, or set packing and padding_free to false"
+        )
     bounds = functional.pad(torch.tensor(lengths, dtype=torch.int32).cumsum(0, dtype=torch.int32), (1, 0)).to(device)
     longest = max(lengths)
     return {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest}

@@ -27,8 +27,10 @@ def sample_files(manifest: Manifest) -> list[Path]:
         if path.suffix == ".parquet" and {"messages", "answer", PICTURES} <= set(pq.read_schema(path).names):
             found.append(path)
     if not found:
-        raise ValueError(f"{manifest.asset} {manifest.version}: expected parquet files with messages, answer and "
-                         f"images, found {len(manifest.files)} files without")  # fmt: skip
+        raise ValueError(
+            f"{manifest.asset} {manifest.version}: expected parquet files with messages, answer and "
+            f"images, found {len(manifest.files)} files without"
+        )
     return found
 
 

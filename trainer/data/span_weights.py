@@ -75,8 +75,10 @@ class AnswerSpans:
         """Loss weight of each token, see `SpanWeights`."""
         if self._numbers is None:
             kinds = self._kinds(ids)
-            return [spans.end if token == self._end else float(getattr(spans, kind))
-                    for token, kind in zip(ids, kinds, strict=True)]  # fmt: skip
+            return [
+                spans.end if token == self._end else float(getattr(spans, kind))
+                for token, kind in zip(ids, kinds, strict=True)
+            ]
         weights, inside = [], False
         coordinates = set(self.coordinates(ids))
         for index, token in enumerate(ids):

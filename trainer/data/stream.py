@@ -79,8 +79,10 @@ class ScheduledSource:
         rows = {name: count for name, count in counts.items() if count > 0}
         if not schedule or abs(sum(share for share, _ in schedule) - 1) > 1e-6 or wanted < 1 or not rows:
             shares = [share for share, _ in schedule]
-            raise ValueError(f"schedule: expected shares that sum to 1, rows and a run, found {shares}, "
-                             f"{len(rows)} kinds of rows, {wanted} wanted")  # fmt: skip
+            raise ValueError(
+                f"schedule: expected shares that sum to 1, rows and a run, found {shares}, "
+                f"{len(rows)} kinds of rows, {wanted} wanted"
+            )
         self._phases: list[tuple[float, dict[str, float]]] = []
         end, total = 0.0, sum(rows.values())
         for share, weights in schedule:

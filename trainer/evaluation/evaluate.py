@@ -140,9 +140,15 @@ def _readable(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[list[Row], i
 
 
 def _records(
-    checkpoint: Checkpoint, rows: Sequence[Row], config: EvalConfig, most: int, blind: BlindTable | None,
-    elements: Elements | None, on_event: OnEvent | None, progress: bool,
-) -> list[dict[str, Any]]:  # fmt: skip
+    checkpoint: Checkpoint,
+    rows: Sequence[Row],
+    config: EvalConfig,
+    most: int,
+    blind: BlindTable | None,
+    elements: Elements | None,
+    on_event: OnEvent | None,
+    progress: bool,
+) -> list[dict[str, Any]]:
     from tqdm import tqdm
 
     others = swap_screens([r for r in rows if r["objective"] == "grounding"]) if config.swapped else []
@@ -159,10 +165,13 @@ def _records(
         for objective in MEASURES:
             places = [place for place, row in enumerate(asked) if row["objective"] == objective]
             found = generate(
-                checkpoint.model, checkpoint.processor, [asked[place] for place in places],
-                max_new_tokens=reply_limit(most, objective), batch_size=config.batch_size,
+                checkpoint.model,
+                checkpoint.processor,
+                [asked[place] for place in places],
+                max_new_tokens=reply_limit(most, objective),
+                batch_size=config.batch_size,
                 on_batch=seen,
-            )  # fmt: skip
+            )
             for place, reply in zip(places, found, strict=True):
                 replies[place] = reply.text
     wrong = {row["sample_id"]: reply for row, reply in zip(swapped, replies[len(rows) :], strict=True)}
@@ -173,10 +182,16 @@ def _record(
     row: Row, text: str, wrong: Mapping[str, str], blind: BlindTable | None, elements: Elements | None
 ) -> dict[str, Any]:
     record: dict[str, Any] = {
-        "sample_id": row["sample_id"], "source": row["source"], "platform": row["platform"],
-        "objective": row["objective"], "domain": domain(row), "cluster": cluster(row), "reply": text,
-        "answer": row["answer"], **judge(row, text),
-    }  # fmt: skip
+        "sample_id": row["sample_id"],
+        "source": row["source"],
+        "platform": row["platform"],
+        "objective": row["objective"],
+        "domain": domain(row),
+        "cluster": cluster(row),
+        "reply": text,
+        "answer": row["answer"],
+        **judge(row, text),
+    }
     key = "hit" if row["objective"] == "grounding" else "step"
     if blind is not None:
         guess = judge(row, blind.reply(row))
@@ -184,8 +199,11 @@ def _record(
     if key == "hit":
         truth = Truth.of_sample(row)
         known = (elements or {}).get(picture_key(row), ())
-        record |= {"refusal": float(truth.refusal), "random_element": random_element(truth.boxes, known),
-                   "elements_known": float(bool(known))}  # fmt: skip
+        record |= {
+            "refusal": float(truth.refusal),
+            "random_element": random_element(truth.boxes, known),
+            "elements_known": float(bool(known)),
+        }
         if row["sample_id"] in wrong:
             record["swapped"] = judge(row, wrong[row["sample_id"]])["hit"]
     return record
@@ -207,8 +225,10 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         found["blind_with_absent"] = over(records, "blind", "cluster")
     else:
         found["controls"] = {name: over(records, name, "cluster") for name in controls}
-        found["minus_controls"] = {"blind": difference(records, "step", "blind", "cluster"),
-                                   "blind_type": difference(records, "type", "blind_type", "cluster")}  # fmt: skip
+        found["minus_controls"] = {
+            "blind": difference(records, "step", "blind", "cluster"),
+            "blind_type": difference(records, "type", "blind_type", "cluster"),
+        }
     platforms = sorted({r["platform"] for r in records})
     found["by_platform"] = {p: over([r for r in records if r["platform"] == p], main, "cluster") for p in platforms}
     return found

@@ -105,8 +105,10 @@ def crossed_interval(
     Raises `ValueError` on unequal lengths.
     """
     if not len(values) == len(clusters) == len(runs):
-        raise ValueError(f"crossed interval: expected a cluster and a run for each value, found {len(values)} values, "
-                         f"{len(clusters)} clusters and {len(runs)} runs")  # fmt: skip
+        raise ValueError(
+            f"crossed interval: expected a cluster and a run for each value, found {len(values)} values, "
+            f"{len(clusters)} clusters and {len(runs)} runs"
+        )
     data = np.asarray(values, float)
     names, row = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     seeds, column = np.unique(np.asarray(runs, dtype=str), return_inverse=True)
@@ -124,8 +126,14 @@ def crossed_interval(
         total = np.einsum("dc,cr,dr->d", tasks, sums, chosen)
         means.append(total[weight > 0] / weight[weight > 0])  # pairs that weren't measured have no weight
     low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
-    return Interval(float(data.mean()), float(low), float(high), len(data), len(names),
-                    f"bootstrap over clusters and {len(seeds)} training seeds")  # fmt: skip
+    return Interval(
+        float(data.mean()),
+        float(low),
+        float(high),
+        len(data),
+        len(names),
+        f"bootstrap over clusters and {len(seeds)} training seeds",
+    )
 
 
 def macro_interval(values: Sequence[float], cells: Sequence[str], clusters: Sequence[str]) -> Interval:
@@ -151,8 +159,9 @@ def macro_interval(values: Sequence[float], cells: Sequence[str], clusters: Sequ
         means.append(share.sum(1) / held.sum(1))
     low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
     mean = float((sums.sum(0) / sizes.sum(0)).mean())
-    return Interval(mean, float(low), float(high), len(data), len(names),
-                    f"bootstrap over clusters, mean of {len(kinds)} cells")  # fmt: skip
+    return Interval(
+        mean, float(low), float(high), len(data), len(names), f"bootstrap over clusters, mean of {len(kinds)} cells"
+    )
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

@@ -59,9 +59,10 @@ class MergeReport:
         return {
             "kept": list(self.total.kept),
             "sign_conflicts": self.total.conflicts,
-            "layers": {layer.name: {"kept": list(layer.kept), "sign_conflicts": layer.conflicts}
-                       for layer in self.layers},
-        }  # fmt: skip
+            "layers": {
+                layer.name: {"kept": list(layer.kept), "sign_conflicts": layer.conflicts} for layer in self.layers
+            },
+        }
 
 
 def layer_of(name: str) -> str:
@@ -145,10 +146,17 @@ def merge(
     _copy_settings(base_files.folder, folder)
     _play_as_trained(folder, [files.folder for files in model_files])
     report = MergeReport(
-        method=method, density=densities, weight=used, normalize=normalize, lam=lam,
-        tensors=tuple(reports), layers=_by_layer(reports), total=pool(reports, "total"),
-        bytes_written=written, weights_digest=WeightFiles(folder).digest(),
-    )  # fmt: skip
+        method=method,
+        density=densities,
+        weight=used,
+        normalize=normalize,
+        lam=lam,
+        tensors=tuple(reports),
+        layers=_by_layer(reports),
+        total=pool(reports, "total"),
+        bytes_written=written,
+        weights_digest=WeightFiles(folder).digest(),
+    )
     (folder / REPORT).write_text(json.dumps(report.record(), indent=1, sort_keys=True) + "\n")
     _write_lineage(folder, report, stage or method, base_files, digests, parents)
     return report
@@ -181,8 +189,10 @@ def _parameters(
         raise ValueError(f"lambda: expected a finite number, found {lam}")
     if method == "linear":
         if any(value != 1.0 for value in densities) or lam != 1.0:
-            raise ValueError(f"merge: linear takes the mean of the weights whole; expected density and lambda 1, found "
-                             f"{densities} and {lam}; leave them out, or merge by ties")  # fmt: skip
+            raise ValueError(
+                f"merge: linear takes the mean of the weights whole; expected density and lambda 1, found "
+                f"{densities} and {lam}; leave them out, or merge by ties"
+            )
         total = math.fsum(used)
         if abs(total - 1.0) > 1e-9:
             if not normalize:
@@ -196,8 +206,9 @@ def _warn_of_rounding(files: WeightFiles) -> None:
     if rounded := sorted({info.dtype for info in files.tensors.values()} & {"BF16", "F16"}):
         warnings.warn(
             f"merge: the checkpoints hold {' and '.join(rounded)}, which rounds off much of what training changed; "
-            f"keep specialists and their base in fp32 for the merge, and convert the result", stacklevel=3,
-        )  # fmt: skip
+            f"keep specialists and their base in fp32 for the merge, and convert the result",
+            stacklevel=3,
+        )
 
 
 def _cut(name: str, base: WeightFiles, model: WeightFiles, density: float) -> Cut:
@@ -228,9 +239,13 @@ def _caller_order(report: TensorReport, order: Sequence[int]) -> TensorReport:
     place = {model: position for position, model in enumerate(order)}
     back = [place[model] for model in range(len(order))]
     return TensorReport(
-        report.name, report.count, tuple(report.kept[p] for p in back), report.conflicts, report.delta_norm,
+        report.name,
+        report.count,
+        tuple(report.kept[p] for p in back),
+        report.conflicts,
+        report.delta_norm,
         tuple(report.expert_norms[p] for p in back),
-    )  # fmt: skip
+    )
 
 
 def _by_layer(reports: Sequence[TensorReport]) -> tuple[TensorReport, ...]:
@@ -264,9 +279,13 @@ def _play_as_trained(folder: Path, models: Sequence[Path]) -> None:
 
 
 def _write_lineage(
-    folder: Path, report: MergeReport, stage: str, base: WeightFiles, digests: Sequence[str],
+    folder: Path,
+    report: MergeReport,
+    stage: str,
+    base: WeightFiles,
+    digests: Sequence[str],
     parents: Mapping[str, str] | None,
-) -> None:  # fmt: skip
+) -> None:
     """In the form of `trainer.modeling.checkpoint.Lineage`, so that a merged folder loads like any other."""
     path = base.folder / LINEAGE
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -277,15 +296,21 @@ def _write_lineage(
         "stage": stage,
         "parents": dict(parents or _parents(base, digests)),
         "config": {
-            "merge_method": report.method, "density": list(report.density), "weight": list(report.weight),
-            "normalize": report.normalize, "lambda": report.lam, "dtype": "float32",
+            "merge_method": report.method,
+            "density": list(report.density),
+            "weight": list(report.weight),
+            "normalize": report.normalize,
+            "lambda": report.lam,
+            "dtype": "float32",
         },
         "seeds": {},
         "metrics": {
-            "kept": list(report.total.kept), "conflicts": report.total.conflicts,
-            "delta_norm": report.total.delta_norm, "expert_norms": list(report.total.expert_norms),
+            "kept": list(report.total.kept),
+            "conflicts": report.total.conflicts,
+            "delta_norm": report.total.delta_norm,
+            "expert_norms": list(report.total.expert_norms),
         },
-    }  # fmt: skip
+    }
     (folder / LINEAGE).write_text(canonical_json(lineage) + "\n", encoding="utf-8")
 
 

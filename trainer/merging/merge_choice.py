@@ -61,10 +61,16 @@ def validation_tasks(
 
 
 def choose_ties(
-    base: str | Path, models: Sequence[str | Path], out: str | Path, options: Sequence[tuple[Density, float]],
-    tasks: Mapping[str, Sequence[RlTask]], *, device: str = "cpu",
-    on_event: OnEvent | None = None, **how: Any,
-) -> tuple[MergeReport, list[Tried]]:  # fmt: skip
+    base: str | Path,
+    models: Sequence[str | Path],
+    out: str | Path,
+    options: Sequence[tuple[Density, float]],
+    tasks: Mapping[str, Sequence[RlTask]],
+    *,
+    device: str = "cpu",
+    on_event: OnEvent | None = None,
+    **how: Any,
+) -> tuple[MergeReport, list[Tried]]:
     """Merge with each of `options`, keep the best in the new folder `out`, of equals the first; → its report, and what
     was tried. `how` is as in `trainer.merging.merge.merge`, which see for what it raises. Two merges lie on the disk at
     most.

@@ -48,9 +48,13 @@ class Tally:
         self.kept, self.squares = [0] * self.experts, [0.0] * self.experts
 
     def add(
-        self, base: torch.Tensor, merged: torch.Tensor, deltas: Sequence[torch.Tensor], kept: Sequence[torch.Tensor],
+        self,
+        base: torch.Tensor,
+        merged: torch.Tensor,
+        deltas: Sequence[torch.Tensor],
+        kept: Sequence[torch.Tensor],
         conflicts: torch.Tensor,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One piece: all tensors flat and of one length."""
         self.count += base.numel()
         self.conflicts += int(conflicts.sum())
@@ -63,10 +67,13 @@ class Tally:
         """What came together."""
         whole = max(self.count, 1)
         return TensorReport(
-            name=name, count=self.count, kept=tuple(kept / whole for kept in self.kept),
-            conflicts=self.conflicts / whole, delta_norm=math.sqrt(self.moved),
+            name=name,
+            count=self.count,
+            kept=tuple(kept / whole for kept in self.kept),
+            conflicts=self.conflicts / whole,
+            delta_norm=math.sqrt(self.moved),
             expert_norms=tuple(math.sqrt(square) for square in self.squares),
-        )  # fmt: skip
+        )
 
 
 def _square(piece: torch.Tensor) -> float:
@@ -146,9 +153,14 @@ class Trim:
 
 
 def ties_piece(
-    base: torch.Tensor, experts: Sequence[torch.Tensor], trims: Sequence[Trim], weight: Sequence[float],
-    normalize: bool, lam: float, tally: Tally,
-) -> torch.Tensor:  # fmt: skip
+    base: torch.Tensor,
+    experts: Sequence[torch.Tensor],
+    trims: Sequence[Trim],
+    weight: Sequence[float],
+    normalize: bool,
+    lam: float,
+    tally: Tally,
+) -> torch.Tensor:
     """TIES of one flat piece (arXiv 2306.01708 in mergekit's form), fp32 in and out.
 
     δ_i = θ_i − θ_0, trimmed, times w_i; the elected sign is that of the sum, zero counting as +; the entries that agree

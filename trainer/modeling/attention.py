@@ -17,17 +17,29 @@ MASKED = -1e4
 
 
 def attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None = None, *,
-    causal: bool = False, scale: float | None = None, dropout: float = 0.0,
-) -> torch.Tensor:  # fmt: skip
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> torch.Tensor:
     """softmax(q·kᵀ·scale + mask)·v, [B, H, T, D] → [B, H, T, D]; `mask` bool (True: seen) or added, as in
     `scaled_dot_product_attention`; without `scale` it is 1/√D. Fewer heads of keys than of queries are shared.
     """
     if dropout or not slow_when_fused(query, key):
         return functional.scaled_dot_product_attention(
-            query, key, value, mask, dropout_p=dropout, is_causal=causal, scale=scale,
+            query,
+            key,
+            value,
+            mask,
+            dropout_p=dropout,
+            is_causal=causal,
+            scale=scale,
             enable_gqa=query.shape[1] != key.shape[1],
-        )  # fmt: skip
+        )
     dtype = _dtype(query)
     with torch.autocast("cpu", enabled=False):
         scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)).to(dtype) @ key.to(dtype).mT

@@ -59,16 +59,27 @@ class Checkpoint:
 
 
 def lineage(
-    stage: str, preset: Preset, *, parents: Mapping[str, str] | None = None, config: Mapping[str, Any] | None = None,
-    seeds: Mapping[str, int] | None = None, metrics: Mapping[str, Any] | None = None,
-) -> Lineage:  # fmt: skip
+    stage: str,
+    preset: Preset,
+    *,
+    parents: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    seeds: Mapping[str, int] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+) -> Lineage:
     """A lineage under the current action space and prompts."""
     from pipelines.prompts import PROMPT_VERSION, template_digest
 
     return Lineage(
-        stage, preset.name, dict(parents or {}), dict(config or {}), dict(seeds or {}),
-        dict(metrics or {}), prompt_version=PROMPT_VERSION, prompt_digest=template_digest(),
-    )  # fmt: skip
+        stage,
+        preset.name,
+        dict(parents or {}),
+        dict(config or {}),
+        dict(seeds or {}),
+        dict(metrics or {}),
+        prompt_version=PROMPT_VERSION,
+        prompt_digest=template_digest(),
+    )
 
 
 def save_checkpoint(

@@ -69,9 +69,13 @@ class Decoder:
             )
             values[:, :, begin : self._length] = own.v_proj(inner).view(shape).transpose(1, 2)
             found = functional.scaled_dot_product_attention(
-                query, keys[:, :, : self._length], values[:, :, : self._length], seen, scale=own.scaling,
+                query,
+                keys[:, :, : self._length],
+                values[:, :, : self._length],
+                seen,
+                scale=own.scaling,
                 enable_gqa=query.shape[1] != keys.shape[1],
-            )  # fmt: skip
+            )
             state = state + own.o_proj(found.transpose(1, 2).reshape(*state.shape[:-1], -1))
             state = state + layer.mlp(layer.post_attention_layernorm(state))
         final: torch.Tensor = self._norm(state)

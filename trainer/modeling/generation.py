@@ -69,8 +69,10 @@ def generate(
     below 1.
     """
     if group < 1 or max_new_tokens < 1 or batch_size < 1:
-        raise ValueError(f"generate: expected group, max_new_tokens and batch_size >= 1, "
-                         f"found {group}, {max_new_tokens}, {batch_size}")  # fmt: skip
+        raise ValueError(
+            f"generate: expected group, max_new_tokens and batch_size >= 1, "
+            f"found {group}, {max_new_tokens}, {batch_size}"
+        )
     was_training = model.training
     model.eval()
     found: list[Completion] = []
@@ -89,9 +91,16 @@ def generate(
 
 
 def _generate_batch(
-    model: Any, processor: Processor, rows: Sequence[Row], offset: int, group: int, temperature: float,
-    max_new_tokens: int, generator: torch.Generator | None, seeds: Sequence[int] | None,
-) -> list[Completion]:  # fmt: skip
+    model: Any,
+    processor: Processor,
+    rows: Sequence[Row],
+    offset: int,
+    group: int,
+    temperature: float,
+    max_new_tokens: int,
+    generator: torch.Generator | None,
+    seeds: Sequence[int] | None,
+) -> list[Completion]:
     device = next(model.parameters()).device
     batch = processor.prompt_batch(rows, getattr(model, "seen_pictures", None)).to(
         device, next(model.parameters()).dtype
@@ -112,12 +121,17 @@ def _generate_batch(
         given = None if uniform is None else _of_next(uniform[alive], [done[i] for i in alive], states.shape[1])
         tokens, logprobs = _choose(model.lm_head(states).flatten(0, 1), processor, temperature, generator, given)
         drawn = zip(tokens.view(len(alive), -1).tolist(), logprobs.view(len(alive), -1).tolist(), strict=True)
-        counts = [_go_on(done[place], draft, ids, told, processor.end_id, max_new_tokens)
-                  for place, draft, (ids, told) in zip(alive, drafts, drawn, strict=True)]  # fmt: skip
+        counts = [
+            _go_on(done[place], draft, ids, told, processor.end_id, max_new_tokens)
+            for place, draft, (ids, told) in zip(alive, drafts, drawn, strict=True)
+        ]
         width = states.shape[1] - 1 + unread
         decoder.accept(width, torch.tensor([unread + count for count in counts], device=device))
-        keep = [i for i, place in enumerate(alive)
-                if not done[place].finished and len(done[place].token_ids) < max_new_tokens]  # fmt: skip
+        keep = [
+            i
+            for i, place in enumerate(alive)
+            if not done[place].finished and len(done[place].token_ids) < max_new_tokens
+        ]
         if not keep:
             break
         if len(keep) < len(alive):
@@ -142,10 +156,13 @@ def _read_prompts(model: Any, batch: Batch, drafts: Sequence[Sequence[int]]) -> 
     after = batch.position_ids.amax(dim=(0, 2))[:, None] + 1 + ahead
     mask = torch.cat([batch.attention_mask, given.to(batch.attention_mask.dtype)], 1)
     output = model.model(
-        input_ids=torch.cat([batch.input_ids, tokens], 1), attention_mask=mask,
+        input_ids=torch.cat([batch.input_ids, tokens], 1),
+        attention_mask=mask,
         position_ids=torch.cat([batch.position_ids, after.expand(3, -1, -1)], 2),
-        past_key_values=cache, use_cache=True, **image_outputs(model, batch),
-    )  # fmt: skip
+        past_key_values=cache,
+        use_cache=True,
+        **image_outputs(model, batch),
+    )
     return cache, output.last_hidden_state[:, batch.input_ids.shape[1] - 1 :], mask
 
 
@@ -154,8 +171,10 @@ def _padded(lists: Sequence[Sequence[int]], blank: int, device: torch.device) ->
     width = max(map(len, lists))
     ids = [[*some, *[blank] * (width - len(some))] for some in lists]
     given = [[place < len(some) for place in range(width)] for some in lists]
-    return (torch.tensor(ids, dtype=torch.long, device=device).view(len(lists), width),
-            torch.tensor(given, dtype=torch.bool, device=device).view(len(lists), width))  # fmt: skip
+    return (
+        torch.tensor(ids, dtype=torch.long, device=device).view(len(lists), width),
+        torch.tensor(given, dtype=torch.bool, device=device).view(len(lists), width),
+    )
 
 
 def _go_on(
@@ -175,8 +194,9 @@ def _go_on(
 
 def _uniform(seeds: Sequence[int], count: int) -> torch.Tensor:
     """Numbers in [0, 1) for the tokens of replies [B, count], each reply's by its own seed."""
-    return torch.stack([torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-                        for seed in seeds])  # fmt: skip
+    return torch.stack(
+        [torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+    )
 
 
 def _of_next(uniform: torch.Tensor, replies: Sequence[Completion], width: int) -> torch.Tensor:
@@ -187,9 +207,12 @@ def _of_next(uniform: torch.Tensor, replies: Sequence[Completion], width: int) -
 
 
 def _choose(
-    logits: torch.Tensor, processor: Processor, temperature: float, generator: torch.Generator | None,
+    logits: torch.Tensor,
+    processor: Processor,
+    temperature: float,
+    generator: torch.Generator | None,
     uniform: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids [B] and their log-probabilities [B] under the distribution that was sampled."""
     log_p = reply_log_softmax(logits, processor.never, temperature or 1.0)
     if temperature > 0:

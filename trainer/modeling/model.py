@@ -43,26 +43,42 @@ def nano_config(preset: Preset, tokenizer: Any) -> Any:
     ids = tokenizer.convert_tokens_to_ids
     return Qwen3VLConfig(
         text_config={
-            "vocab_size": shape.vocab_size, "hidden_size": shape.hidden, "intermediate_size": shape.intermediate,
-            "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
-            "num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim, "max_position_embeddings": 4096,
-            "initializer_range": shape.init, "pad_token_id": tokenizer.pad_token_id,
+            "vocab_size": shape.vocab_size,
+            "hidden_size": shape.hidden,
+            "intermediate_size": shape.intermediate,
+            "num_hidden_layers": shape.layers,
+            "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.kv_heads,
+            "head_dim": shape.head_dim,
+            "max_position_embeddings": 4096,
+            "initializer_range": shape.init,
+            "pad_token_id": tokenizer.pad_token_id,
             "rope_parameters": {
-                "rope_type": "default", "rope_theta": shape.rope_theta,
-                "mrope_section": list(shape.mrope_section), "mrope_interleaved": True,
+                "rope_type": "default",
+                "rope_theta": shape.rope_theta,
+                "mrope_section": list(shape.mrope_section),
+                "mrope_interleaved": True,
             },
         },
         vision_config={
-            "depth": shape.vision_depth, "hidden_size": shape.vision_hidden, "num_heads": shape.vision_heads,
-            "intermediate_size": shape.vision_intermediate, "patch_size": shape.patch,
-            "spatial_merge_size": shape.merge, "temporal_patch_size": shape.temporal_patch,
-            "out_hidden_size": shape.hidden, "num_position_embeddings": shape.position_grid**2,
-            "deepstack_visual_indexes": list(shape.deepstack), "initializer_range": shape.init,
+            "depth": shape.vision_depth,
+            "hidden_size": shape.vision_hidden,
+            "num_heads": shape.vision_heads,
+            "intermediate_size": shape.vision_intermediate,
+            "patch_size": shape.patch,
+            "spatial_merge_size": shape.merge,
+            "temporal_patch_size": shape.temporal_patch,
+            "out_hidden_size": shape.hidden,
+            "num_position_embeddings": shape.position_grid**2,
+            "deepstack_visual_indexes": list(shape.deepstack),
+            "initializer_range": shape.init,
         },
-        image_token_id=ids(IMAGE), video_token_id=ids(VIDEO),
-        vision_start_token_id=ids(VISION_START), vision_end_token_id=ids(VISION_END),
+        image_token_id=ids(IMAGE),
+        video_token_id=ids(VIDEO),
+        vision_start_token_id=ids(VISION_START),
+        vision_end_token_id=ids(VISION_END),
         tie_word_embeddings=True,
-    )  # fmt: skip
+    )
 
 
 def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
@@ -225,8 +241,10 @@ def train_only(model: Any, pattern: str) -> None:
     except re.error as error:
         raise ValueError(f"trainable: expected a regular expression, found {pattern!r:.80}: {error}") from error
     if not chosen:
-        raise ValueError(f"trainable: expected a part of a parameter's name, found {pattern!r:.80}; there are "
-                         f"{', '.join(learning[-3:])} and others")  # fmt: skip
+        raise ValueError(
+            f"trainable: expected a part of a parameter's name, found {pattern!r:.80}; there are "
+            f"{', '.join(learning[-3:])} and others"
+        )
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in chosen)
 

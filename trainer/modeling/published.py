@@ -38,12 +38,17 @@ def load_base(name: str | Preset, source: str | Path | None = None, layers: int 
         raise ValueError(f"preset {wanted.name}: expected a {wanted.architecture}, found a {type(model).__name__}")
     _same_tokens(model.config, tokenizer, wanted.name)
     images, vision = image_processor(wanted), model.config.vision_config
-    for theirs, mine in ((vision.patch_size, images.patch_size), (vision.spatial_merge_size, images.merge_size),
-                         (vision.temporal_patch_size, images.temporal_patch_size)):  # fmt: skip
+    for theirs, mine in (
+        (vision.patch_size, images.patch_size),
+        (vision.spatial_merge_size, images.merge_size),
+        (vision.temporal_patch_size, images.temporal_patch_size),
+    ):
         if theirs != mine:
-            raise ValueError(f"preset {wanted.name}: expected pictures in patches of {images.patch_size} px, merged "
-                             f"{images.merge_size} x {images.merge_size}, the model has {vision.patch_size} and "
-                             f"{vision.spatial_merge_size}")  # fmt: skip
+            raise ValueError(
+                f"preset {wanted.name}: expected pictures in patches of {images.patch_size} px, merged "
+                f"{images.merge_size} x {images.merge_size}, the model has {vision.patch_size} and "
+                f"{vision.spatial_merge_size}"
+            )
     return model, Processor(tokenizer, images, wanted)
 
 
@@ -66,13 +71,24 @@ def published_config(name: str, tokenizer: Any = None, layers: int | None = None
     kind: Any = Qwen3VLMoeConfig if "num_experts" in sizes["text"] else Qwen3VLConfig
     rope = {"rope_type": "default", "rope_theta": 5_000_000.0, "mrope_section": [24, 20, 20], "mrope_interleaved": True}
     config = kind(
-        text_config={"vocab_size": 151_936, "head_dim": 128, "max_position_embeddings": 262_144,
-                     "rope_parameters": rope, **sizes["text"]},
-        vision_config={"patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2, "num_heads": 16,
-                       "num_position_embeddings": 2304, "out_hidden_size": sizes["text"]["hidden_size"],
-                       **sizes["vision"]},
+        text_config={
+            "vocab_size": 151_936,
+            "head_dim": 128,
+            "max_position_embeddings": 262_144,
+            "rope_parameters": rope,
+            **sizes["text"],
+        },
+        vision_config={
+            "patch_size": 16,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "num_heads": 16,
+            "num_position_embeddings": 2304,
+            "out_hidden_size": sizes["text"]["hidden_size"],
+            **sizes["vision"],
+        },
         tie_word_embeddings=sizes["tied"],
-    )  # fmt: skip
+    )
     if tokenizer is not None:
         ids = tokenizer.convert_tokens_to_ids
         config.image_token_id, config.video_token_id = ids(IMAGE), ids(VIDEO)

@@ -31,8 +31,10 @@ def routers(model: Any) -> list[torch.nn.Module]:
 def routed(model: Any, on: bool) -> Iterator[list[torch.Tensor]]:
     """The logits [tokens, E] that each router gives in a pass within, in order of the blocks; with `on` false none."""
     made: list[torch.Tensor] = []
-    hooks = [router.register_forward_hook(lambda _router, _given, told: made.append(told[0]))
-             for router in (routers(model) if on else ())]  # fmt: skip
+    hooks = [
+        router.register_forward_hook(lambda _router, _given, told: made.append(told[0]))
+        for router in (routers(model) if on else ())
+    ]
     try:
         yield made
     finally:  # recomputation in the backward pass is not another pass

@@ -60,8 +60,10 @@ class SeenPictures:
         shown = [key not in batch.features for key in batch.picture_keys]
         sizes = [int(grid.prod()) for grid, pixels in zip(grids, shown, strict=True) if pixels]
         parts = iter(batch.pixel_values.split(sizes) if batch.pixel_values is not None else ())
-        return [self._of(model, key, next(parts), grid) if pixels else batch.features[key]
-                for key, grid, pixels in zip(batch.picture_keys, grids, shown, strict=True)]  # fmt: skip
+        return [
+            self._of(model, key, next(parts), grid) if pixels else batch.features[key]
+            for key, grid, pixels in zip(batch.picture_keys, grids, shown, strict=True)
+        ]
 
     def _of(self, model: Any, key: str, pixels: torch.Tensor, grid: torch.Tensor) -> Features:
         if (known := self.get(key)) is not None:
@@ -69,8 +71,10 @@ class SeenPictures:
         with torch.no_grad(), torch.autocast(pixels.device.type, torch.bfloat16, enabled=self._bf16):
             seen = model.model.get_image_features(pixels, grid[None], return_dict=True)
         # in the type of the weights: who shares them may compute otherwise than the tower does
-        made = Features(seen.pooler_output[0].to(pixels.dtype),
-                        tuple(layer[0].to(pixels.dtype) for layer in seen.deepstack_features))  # fmt: skip
+        made = Features(
+            seen.pooler_output[0].to(pixels.dtype),
+            tuple(layer[0].to(pixels.dtype) for layer in seen.deepstack_features),
+        )
         with self._lock:
             if key not in self._kept:  # another thread may have looked meanwhile
                 self._kept[key] = made

@@ -75,8 +75,10 @@ def _tensors(path: Path) -> dict[str, TensorInfo]:
         first, last = entry["data_offsets"]
         found[name] = info = TensorInfo(path.name, entry["dtype"], tuple(entry["shape"]), 8 + length + first)
         if info.dtype in _SIZES and (last - first != info.nbytes or 8 + length + last > size):
-            raise CheckpointMismatch(f"{path.name}: tensor {name!r} has {last - first} bytes for {info.shape} of "
-                                     f"{info.dtype}, in a file of {size}; is it cut off?")  # fmt: skip
+            raise CheckpointMismatch(
+                f"{path.name}: tensor {name!r} has {last - first} bytes for {info.shape} of "
+                f"{info.dtype}, in a file of {size}; is it cut off?"
+            )
     return found
 
 
@@ -148,8 +150,18 @@ class WeightFiles:
         due."""
         import torch
 
-        names = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
-                 "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}  # fmt: skip
+        names = {
+            "F64": "float64",
+            "F32": "float32",
+            "F16": "float16",
+            "BF16": "bfloat16",
+            "I64": "int64",
+            "I32": "int32",
+            "I16": "int16",
+            "I8": "int8",
+            "U8": "uint8",
+            "BOOL": "bool",
+        }
         info = self.tensors[name]
         width = info.nbytes // max(info.count, 1)
         with (self.folder / info.file).open("rb") as stream:

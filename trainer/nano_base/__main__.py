@@ -15,8 +15,11 @@ from trainer.presets import NANO_BASE
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m trainer.nano_base`; exit code 1 if the gate isn't passed."""
-    parser = argparse.ArgumentParser(prog="python -m trainer.nano_base", description=(build.__doc__ or "").strip(),
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer.nano_base",
+        description=(build.__doc__ or "").strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--out", type=Path, default=NANO_BASE, help="the checkpoint's folder (the package's own)")
     parser.add_argument("--work", type=Path, required=True, help="sheets and resumable state")
     parser.add_argument("--phases", type=int, default=len(CURRICULUM), help="end after so many phases (all)")

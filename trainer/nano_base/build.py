@@ -30,9 +30,14 @@ GATE = "gate.json"
 
 
 def build_nano_base(
-    out: Path, work: Path, config: NanoBaseConfig | None = None, *, texts: Iterable[str] = (),
-    on_event: OnEvent | None = None, progress: bool = True,
-) -> dict[str, Any]:  # fmt: skip
+    out: Path,
+    work: Path,
+    config: NanoBaseConfig | None = None,
+    *,
+    texts: Iterable[str] = (),
+    on_event: OnEvent | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
     """Build (or go on building) in `work`, write the checkpoint and its `gate.json` to `out`; → the gate's figures.
 
     Each phase lies in `work/<number>-<name>` once it is done, and isn't done again while what it depends on is the
@@ -75,8 +80,13 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
 
     folder, used, texts = work / "0-random", preset_from({"preset": "nano", "shape": config.shape}), sorted(texts)
     every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS)}, "tokenizer")
-    plain = {"seed": config.seed, "preset": used.plain(), "tokenizer_rows": config.tokenizer_rows,
-             "data": every.digest(), "texts": digest(texts)}  # fmt: skip
+    plain = {
+        "seed": config.seed,
+        "preset": used.plain(),
+        "tokenizer_rows": config.tokenizer_rows,
+        "data": every.digest(),
+        "texts": digest(texts),
+    }
     if _done(folder, plain):
         return folder
     assert used.shape is not None
@@ -89,9 +99,16 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
 
 
 def _vision(
-    work: Path, start: Path, name: str, drawings: Drawings, config: VisionConfig, seed: int, on_event: OnEvent | None,
-    progress: bool, anchor: Path | None = None,
-) -> Path:  # fmt: skip
+    work: Path,
+    start: Path,
+    name: str,
+    drawings: Drawings,
+    config: VisionConfig,
+    seed: int,
+    on_event: OnEvent | None,
+    progress: bool,
+    anchor: Path | None = None,
+) -> Path:
     """The tower alone; `anchor` is the checkpoint whose embeddings it was taught before (those of its own, if None)."""
     from trainer.data.image_labels import LabelledImages
     from trainer.modeling.checkpoint import lineage, load_checkpoint
@@ -99,29 +116,53 @@ def _vision(
 
     folder, before, known = work / name, WeightFiles(start).digest(), WeightFiles(anchor).digest() if anchor else ""
     made = load_checkpoint(start)
-    screens = FilledScreens(drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size,
-                            config.worlds)  # fmt: skip
+    screens = FilledScreens(
+        drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size, config.worlds
+    )
     plain = {"vision": asdict(config), "data": screens.digest(), "start": before, "anchor": known}
     if _done(folder, plain):
         return folder
     state = work / "state" / folder.name
     taught = load_checkpoint(anchor).model.get_input_embeddings().weight.detach() if anchor else None
-    curve = train_vision(made.model, screens, config, start=before + known, anchor=taught, state_dir=state,
-                         on_event=on_event, progress=progress)  # fmt: skip
+    curve = train_vision(
+        made.model,
+        screens,
+        config,
+        start=before + known,
+        anchor=taught,
+        state_dir=state,
+        on_event=on_event,
+        progress=progress,
+    )
     tail = curve[-min(50, len(curve)) :]
     metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}
     told = made.lineage.get("metrics", {})
-    _keep(folder, made.model, made.processor, lineage(
-        "nano_base", made.processor.preset, config=plain, seeds={"order": seed},
-        parents={f"nano_base/{start.name}": before}, metrics={**told, name.partition("-")[2]: metrics},
-    ))  # fmt: skip
+    _keep(
+        folder,
+        made.model,
+        made.processor,
+        lineage(
+            "nano_base",
+            made.processor.preset,
+            config=plain,
+            seeds={"order": seed},
+            parents={f"nano_base/{start.name}": before},
+            metrics={**told, name.partition("-")[2]: metrics},
+        ),
+    )
     return folder
 
 
 def _phase(
-    work: Path, start: Path, number: int, phase: Phase, drawings: Drawings, config: NanoBaseConfig,
-    on_event: OnEvent | None, progress: bool,
-) -> Path:  # fmt: skip
+    work: Path,
+    start: Path,
+    number: int,
+    phase: Phase,
+    drawings: Drawings,
+    config: NanoBaseConfig,
+    on_event: OnEvent | None,
+    progress: bool,
+) -> Path:
     from trainer.data.image_labels import LabelledImages
     from trainer.midtrain import train
     from trainer.modeling.checkpoint import lineage, load_checkpoint
@@ -144,10 +185,19 @@ def _phase(
     tail = losses[-min(50, len(losses)) :]
     parents = {f"nano_base/{start.name}": before}
     told = made.lineage.get("metrics", {})
-    _keep(folder, made.model, made.processor, lineage(
-        "nano_base", made.processor.preset, config=plain, seeds={"order": config.seed}, parents=parents,
-        metrics={**told, "loss": {**told.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)}},
-    ))  # fmt: skip
+    _keep(
+        folder,
+        made.model,
+        made.processor,
+        lineage(
+            "nano_base",
+            made.processor.preset,
+            config=plain,
+            seeds={"order": config.seed},
+            parents=parents,
+            metrics={**told, "loss": {**told.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)}},
+        ),
+    )
     return folder
 
 
@@ -156,8 +206,10 @@ def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
     from trainer.modeling.checkpoint import LINEAGE, read_lineage
 
     def asked(config: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: {key: value for key, value in part.items() if key != "bf16"} if isinstance(part, dict) else part
-                for name, part in config.items()}  # fmt: skip
+        return {
+            name: {key: value for key, value in part.items() if key != "bf16"} if isinstance(part, dict) else part
+            for name, part in config.items()
+        }
 
     return (folder / LINEAGE).exists() and asked(read_lineage(folder)["config"]) == asked(json.loads(json.dumps(plain)))
 

@@ -74,9 +74,11 @@ class PerceptionSource:
     def __init__(self, drawings: Drawings, lessons: Mapping[str, float], seed: str = "0") -> None:
         needed = {LAYOUTS: drawings.layouts, WORLDS: drawings.pages}
         if not drawings.sheets or not lessons or any(not names for name, names in needed.items() if name in lessons):
-            raise ValueError(f"perception: expected lessons and what they are drawn on, found {len(drawings.sheets)} "
-                             f"sheets, {len(drawings.layouts)} layouts, {len(drawings.pages)} pages for "
-                             f"{list(lessons)}")  # fmt: skip
+            raise ValueError(
+                f"perception: expected lessons and what they are drawn on, found {len(drawings.sheets)} "
+                f"sheets, {len(drawings.layouts)} layouts, {len(drawings.pages)} pages for "
+                f"{list(lessons)}"
+            )
         if unknown := sorted(set(lessons) - set(LESSONS)):
             raise ValueError(f"perception: expected lessons of {', '.join(LESSONS)}, found {unknown}")
         self._drawings, self._lessons, self._seed = drawings, dict(lessons), seed
@@ -120,8 +122,10 @@ class PerceptionSource:
         lessons = [asdict(LESSONS[name]) | {"weight": weight} for name, weight in self._lessons.items()]
         drawn = {
             name: some
-            for name, some in ((LAYOUTS, [LAYOUT_VERSION, self._drawings.layouts]),
-                               (WORLDS, [PAGE_VERSION, self._drawings.pages]))
+            for name, some in (
+                (LAYOUTS, [LAYOUT_VERSION, self._drawings.layouts]),
+                (WORLDS, [PAGE_VERSION, self._drawings.pages]),
+            )
             if name in self._lessons
-        }  # fmt: skip
+        }
         return digest([VERSION, LABEL_VERSION, self._seed, self._drawings.sheets, drawn, lessons])

@@ -78,8 +78,9 @@ class VisionConfig:
 
     def __post_init__(self) -> None:
         if min(self.max_steps, self.batch_size, self.save_steps) < 1 or self.learning_rate <= 0:
-            raise ValueError("VisionConfig: expected max_steps, batch_size and save_steps >= 1 and learning_rate > 0, "
-                             f"found {self}")  # fmt: skip
+            raise ValueError(
+                f"VisionConfig: expected max_steps, batch_size and save_steps >= 1 and learning_rate > 0, found {self}"
+            )
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, once more when the tower joins its readings, and linear down to the final share."""
@@ -103,9 +104,14 @@ class FilledScreens:
     """Batches of filled screens, and of the worlds' own, each a pure function of (seed, number)."""
 
     def __init__(
-        self, drawings: Drawings, processor: LabelledImages, kinds: Mapping[str, float], seed: str, full_size: float,
+        self,
+        drawings: Drawings,
+        processor: LabelledImages,
+        kinds: Mapping[str, float],
+        seed: str,
+        full_size: float,
         worlds: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._drawings, self._processor, self._kinds, self._seed = drawings, processor, dict(kinds), seed
         self._full_size, self._worlds = full_size, worlds
         self.end_id = processor.end_id
@@ -155,9 +161,16 @@ def _token_by_token(patches: np.ndarray, merge: int) -> np.ndarray:
 
 
 def train_vision(
-    model: Any, screens: FilledScreens, config: VisionConfig, *, start: str = "", anchor: torch.Tensor | None = None,
-    state_dir: Path | None = None, on_event: OnEvent | None = None, progress: bool = True,
-) -> list[dict[str, float]]:  # fmt: skip
+    model: Any,
+    screens: FilledScreens,
+    config: VisionConfig,
+    *,
+    start: str = "",
+    anchor: torch.Tensor | None = None,
+    state_dir: Path | None = None,
+    on_event: OnEvent | None = None,
+    progress: bool = True,
+) -> list[dict[str, float]]:
     """Train the vision tower of `model` in place; → a row per step (loss, place, letters, right, spelled).
 
     `right` is the share of tokens that show something whose label is the likeliest (of a name of two words it can't be
@@ -176,10 +189,13 @@ def train_vision(
     tower = model.model.visual
     embeddings = model.get_input_embeddings().weight.detach()
     wide = tower.config.hidden_size
-    parts = torch.nn.ModuleDict({
-        "tower": tower, "place": torch.nn.Linear(embeddings.shape[1], 2),
-        "letters": torch.nn.Linear(wide, PARTS * (len(LETTERS) + 1)),
-    })  # fmt: skip
+    parts = torch.nn.ModuleDict(
+        {
+            "tower": tower,
+            "place": torch.nn.Linear(embeddings.shape[1], 2),
+            "letters": torch.nn.Linear(wide, PARTS * (len(LETTERS) + 1)),
+        }
+    )
     optimiser = torch.optim.AdamW(parts.parameters(), config.learning_rate, (0.9, 0.95), weight_decay=0.0)
     state = TrainingState(state_dir, digest([screens.digest(), asdict(config), start]), Ranks())
     saved = state.load(parts, optimiser) or {}
@@ -205,8 +221,9 @@ def train_vision(
             if step < config.heads_first:
                 tower.zero_grad(set_to_none=True)
             if not torch.isfinite(torch.nn.utils.clip_grad_norm_(parts.parameters(), 1.0)):
-                raise FloatingPointError(f"vision: a gradient isn't finite at step {step}; lower learning_rate "
-                                         f"({config.learning_rate})")  # fmt: skip
+                raise FloatingPointError(
+                    f"vision: a gradient isn't finite at step {step}; lower learning_rate ({config.learning_rate})"
+                )
             optimiser.step()
             step += 1
             found = {"loss": named, "place": place, "letters": letters, "right": right, "spelled": spelled}

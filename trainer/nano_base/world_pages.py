@@ -36,11 +36,27 @@ SEEDS = {"train": "seen", "test": "unseen"}
 """Episode seeds by the split of a page."""
 ERROR_RATE = 0.3
 """Slips show pages that a faultless hand never sees."""
-KINDS = {"link": "link", "textbox": "field", "combobox": "field", "checkbox": "checkbox", "switch": "checkbox",
-         "radio": "radio", "tab": "tab", "button": "button"}  # fmt: skip
+KINDS = {
+    "link": "link",
+    "textbox": "field",
+    "combobox": "field",
+    "checkbox": "checkbox",
+    "switch": "checkbox",
+    "radio": "radio",
+    "tab": "tab",
+    "button": "button",
+}
 """Kind of a perception element by the role of a world's; any other is a text."""
-UNWRITTEN = {"button": "icon", "link": "icon", "icon": "icon", "textbox": "field", "combobox": "field",
-             "checkbox": "checkbox", "switch": "checkbox", "radio": "radio"}  # fmt: skip
+UNWRITTEN = {
+    "button": "icon",
+    "link": "icon",
+    "icon": "icon",
+    "textbox": "field",
+    "combobox": "field",
+    "checkbox": "checkbox",
+    "switch": "checkbox",
+    "radio": "radio",
+}
 """The same of what doesn't show its name itself: a sign, or a control with its label beside it."""
 LINE_PX = 8.0
 """Letters whose middles differ by less stand on one line, mostly: lines are 18 px apart at least."""
@@ -155,8 +171,12 @@ def spelled(text: str, box: PixelBox, letters: Sequence[Letter]) -> PixelBox | N
         return None
     some = inside[at : at + len(wanted)]
     across, down = [x for _, x, _ in some], [y for _, _, y in some]
-    return (round(min(across) - ADVANCE_PX / 2), round(min(down) - TEXT_PX / 2),
-            round(max(across) + ADVANCE_PX / 2), round(max(down) + TEXT_PX / 2))  # fmt: skip
+    return (
+        round(min(across) - ADVANCE_PX / 2),
+        round(min(down) - TEXT_PX / 2),
+        round(max(across) + ADVANCE_PX / 2),
+        round(max(down) + TEXT_PX / 2),
+    )
 
 
 def _meant(named: Sequence[Place], places: Sequence[Place]) -> Place | None:

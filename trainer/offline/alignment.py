@@ -94,8 +94,13 @@ def align(rows: Sequence[Row], rollouts: Rollouts, config: AlignmentConfig | Non
         for k, chosen in enumerate(_choices(one, shown, thoughts, wanted, config)):
             made.append(_row(one, chosen, actions, k, config))
             counts["sparse_variants" if k else "aligned"] += 1
-    found = {"steps": len(asked), "steps_with_thoughts": sum(map(bool, thoughts.values())), **counts,
-             "sparse_types": sorted(rare), "unusable": unusable}  # fmt: skip
+    found = {
+        "steps": len(asked),
+        "steps_with_thoughts": sum(map(bool, thoughts.values())),
+        **counts,
+        "sparse_types": sorted(rare),
+        "unusable": unusable,
+    }
     return Alignment(made, found)
 
 
@@ -109,9 +114,11 @@ def with_history(chat: str, changes: Mapping[str, str]) -> str:
     changed = head + rest
     turns = json.loads(chat)
     parts = turns[-1]["content"]
-    turns[-1]["content"] = changed if isinstance(parts, str) else [
-        {**part, "text": changed} if part["type"] == "text" else part for part in parts
-    ]  # fmt: skip
+    turns[-1]["content"] = (
+        changed
+        if isinstance(parts, str)
+        else [{**part, "text": changed} if part["type"] == "text" else part for part in parts]
+    )
     return canonical_json(turns)
 
 
@@ -132,8 +139,16 @@ def model_rollouts(
 
         source = torch.Generator(device=next(model.parameters()).device).manual_seed(seed)
         texts: list[list[str]] = [[] for _ in rows]
-        for made in generate(model, processor, rows, group=group, temperature=temperature, generator=source,
-                             max_new_tokens=max_new_tokens, batch_size=batch_size):  # fmt: skip
+        for made in generate(
+            model,
+            processor,
+            rows,
+            group=group,
+            temperature=temperature,
+            generator=source,
+            max_new_tokens=max_new_tokens,
+            batch_size=batch_size,
+        ):
             texts[made.row].append(made.text)
         return texts
 
@@ -160,20 +175,25 @@ def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: Alignme
     kept: dict[Step, set[str]] = {}
     texts = rollouts([one.row for one in asked], config.num_generations, config.seed) if asked else []
     if len(texts) != len(asked) or any(len(replies) != config.num_generations for replies in texts):
-        raise ValueError(f"alignment: expected {config.num_generations} replies for each of {len(asked)} rows, found "
-                         f"{[len(replies) for replies in texts][:8]} for {len(texts)}")  # fmt: skip
+        raise ValueError(
+            f"alignment: expected {config.num_generations} replies for each of {len(asked)} rows, found "
+            f"{[len(replies) for replies in texts][:8]} for {len(texts)}"
+        )
     for one, replies in zip(asked, texts, strict=True):
         mine = kept.setdefault(one.step, set())
         assert one.truth.action is not None
         for text in replies:
             reply = parse_reply(text)
             thought = shown_thought(reply.thought)
-            right = any(step_success(reply.action, one.truth.action, box, config.rewards)
-                        for box in one.truth.boxes or (None,))  # fmt: skip
+            right = any(
+                step_success(reply.action, one.truth.action, box, config.rewards) for box in one.truth.boxes or (None,)
+            )
             if right and thought:
                 mine.add(thought)
-    return {step: sorted(found, key=lambda thought: (abs(len(thought) - config.target_length), thought))
-            for step, found in kept.items()}  # fmt: skip
+    return {
+        step: sorted(found, key=lambda thought: (abs(len(thought) - config.target_length), thought))
+        for step, found in kept.items()
+    }
 
 
 def _line(one: _Asked, thought: str = "") -> str:
@@ -187,8 +207,11 @@ def _shown(one: _Asked, actions: Mapping[Step, _Asked], thoughts: Mapping[Step, 
     source, episode, index = one.step
     rest = _history(prompt_text(one.row["messages"]))[1]
     earlier = ((source, episode, number) for number in range(index))
-    return [step for step in earlier
-            if thoughts.get(step) and step in actions and _place(_line(actions[step]), rest) is not None]  # fmt: skip
+    return [
+        step
+        for step in earlier
+        if thoughts.get(step) and step in actions and _place(_line(actions[step]), rest) is not None
+    ]
 
 
 def _place(entry: str, rest: str) -> int | None:
@@ -229,11 +252,22 @@ def _row(
     changes = {_line(actions[step]): _line(actions[step], thought) for step, thought in chosen.items()}
     chat = with_history(one.row["messages"], changes)
     parents = [item_sample(old), *(item_sample(str(actions[step].row["sample_id"])) for step in sorted(chosen))]
-    provenance = {**json.loads(one.row["provenance"]), "deriver": DERIVER, "version": VERSION, "k": k,
-                  "of": old, "config": digest(asdict(config))[:16]}  # fmt: skip
+    provenance = {
+        **json.loads(one.row["provenance"]),
+        "deriver": DERIVER,
+        "version": VERSION,
+        "k": k,
+        "of": old,
+        "config": digest(asdict(config))[:16],
+    }
     source, episode, index = one.step
-    row = {**one.row, "sample_id": sample_id(source, episode, index, f"{DERIVER}/{old}", VERSION, k),
-           "messages": chat, "parents": parents, "provenance": canonical_json(provenance)}  # fmt: skip
+    row = {
+        **one.row,
+        "sample_id": sample_id(source, episode, index, f"{DERIVER}/{old}", VERSION, k),
+        "messages": chat,
+        "parents": parents,
+        "provenance": canonical_json(provenance),
+    }
     if "synthetic" in row:
         row["synthetic"] = True  # the history's thoughts are the model's
     if "tokens" in row:

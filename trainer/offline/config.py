@@ -84,18 +84,30 @@ class OfflineConfig:
 def learner_config(config: OfflineConfig) -> LearnerConfig:
     """What of a run's settings the learner goes by."""
     return LearnerConfig(
-        grpo=config.grpo, learning_rate=config.learning_rate, warmup_steps=config.warmup_steps,
-        weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm, entropy_decay=config.entropy_decay,
-        num_iterations=config.num_iterations, micro_batch=config.micro_batch, freeze_vision=config.freeze_vision,
-        trainable=config.trainable, gradient_checkpointing=config.gradient_checkpointing, bf16=config.bf16,
-    )  # fmt: skip
+        grpo=config.grpo,
+        learning_rate=config.learning_rate,
+        warmup_steps=config.warmup_steps,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        entropy_decay=config.entropy_decay,
+        num_iterations=config.num_iterations,
+        micro_batch=config.micro_batch,
+        freeze_vision=config.freeze_vision,
+        trainable=config.trainable,
+        gradient_checkpointing=config.gradient_checkpointing,
+        bf16=config.bf16,
+    )
 
 
 def config_from(domain: str, plain: Mapping[str, Any]) -> OfflineConfig:
     """From JSON, with the settings of loss, rewards, alignment and semi-online replay as objects. Raises `ValueError`
     naming an unknown key or a bad value."""
-    kinds: dict[str, Any] = {"grpo": GrpoConfig, "rewards": RewardConfig, "alignment": AlignmentConfig,
-                             "semi_online": SemiOnlineConfig}  # fmt: skip
+    kinds: dict[str, Any] = {
+        "grpo": GrpoConfig,
+        "rewards": RewardConfig,
+        "alignment": AlignmentConfig,
+        "semi_online": SemiOnlineConfig,
+    }
     values = dict(plain)
     require_known("offline RL", values, set(OfflineConfig.__dataclass_fields__) - {"domain"})
     if "grpo" in values:

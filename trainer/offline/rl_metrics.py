@@ -29,9 +29,16 @@ class Trained:
 
 
 def metrics_of(
-    domain: str, rewards: RewardConfig, seed: int, trained: Trained, delta: Mapping[str, Any], before: Measure,
-    after: Measure, held_out: Sequence[RlTask], counted: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+    domain: str,
+    rewards: RewardConfig,
+    seed: int,
+    trained: Trained,
+    delta: Mapping[str, Any],
+    before: Measure,
+    after: Measure,
+    held_out: Sequence[RlTask],
+    counted: Mapping[str, Any],
+) -> dict[str, Any]:
     """The content of `rl.json`; gains are paired task by task, their intervals a bootstrap over clusters.
 
     `delta` is that of `weight_delta`; `counted` is added as it is.

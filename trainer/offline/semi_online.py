@@ -85,9 +85,13 @@ class Rollout:
 
 
 def roll(
-    episodes: Sequence[Episode], answer: Answer, *, group: int = 1, rewards: RewardConfig,
+    episodes: Sequence[Episode],
+    answer: Answer,
+    *,
+    group: int = 1,
+    rewards: RewardConfig,
     config: SemiOnlineConfig = DEFAULT,
-) -> list[Rollout]:  # fmt: skip
+) -> list[Rollout]:
     """`group` rollouts of each episode, in the order of episodes; `answer` is asked for all of a step at once.
 
     Raises `ValueError` if it doesn't give a reply to every row.
@@ -96,8 +100,7 @@ def roll(
     said: list[dict[str, str]] = [{} for _ in made]
     wrong = [0] * len(made)
     for number in range(max(map(len, episodes), default=0)):
-        alive = [i for i in range(len(made))
-                 if number < len(episodes[i // group]) and wrong[i] <= config.patches]  # fmt: skip
+        alive = [i for i in range(len(made)) if number < len(episodes[i // group]) and wrong[i] <= config.patches]
         tasks = [_own(episodes[i // group][number], said[i]) for i in alive]
         replies = answer([task.row for task in tasks]) if tasks else []
         if len(replies) != len(tasks):
@@ -176,8 +179,10 @@ def two_level_advantages(
     right = [[rollouts[i].steps[t].right for i, t in some] for some in reached.values()]
     steps = shrunk_negatives(steps, right, grpo.negative_floor)
     places = (place for some in reached.values() for place in some)
-    both = {place: whole_of[place[0]] + config.step_weight * value
-            for place, value in zip(places, steps.values, strict=True)}  # fmt: skip
+    both = {
+        place: whole_of[place[0]] + config.step_weight * value
+        for place, value in zip(places, steps.values, strict=True)
+    }
 
     live, too_small = {}, 0
     for episode, some in members.items():
@@ -229,8 +234,15 @@ def answering(
     limit = reply_limit(processor.preset.max_answer_tokens, "navigation")
 
     def answer(rows: Sequence[Row]) -> list[Completion]:
-        return generate(model, processor, rows, temperature=temperature, generator=generator, max_new_tokens=limit,
-                        batch_size=REPLIES)  # fmt: skip
+        return generate(
+            model,
+            processor,
+            rows,
+            temperature=temperature,
+            generator=generator,
+            max_new_tokens=limit,
+            batch_size=REPLIES,
+        )
 
     return answer
 

@@ -29,16 +29,7 @@ from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.config import OfflineConfig, learner_config
 from trainer.offline.epoch_alignment import aligned_rows, as_trained, wanted, with_aligned
-from trainer.offline.held_out import (
-    REPLIES,
-    Measure,
-    RlTask,
-    choose,
-    complete_episodes,
-    measure,
-    succeeds,
-    tasks_of,
-)
+from trainer.offline.held_out import REPLIES, Measure, RlTask, choose, complete_episodes, measure, succeeds, tasks_of
 from trainer.offline.rl_metrics import Trained, in_memory, metrics_of, weight_delta
 from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
 from trainer.rl.box_reward import difficulty_weights
@@ -110,8 +101,17 @@ def train_offline(
     emit = on_event or (lambda event: None)
     loaded = load_checkpoint(start, device=device)
     train, validation, held_out, unusable = _split(loaded.processor, train_rows, validation_rows, held_out_rows, config)
-    emit({"kind": "start", "domain": config.domain, "train": len(train), "validation": len(validation),
-          "held_out": len(held_out), "unusable": unusable, "updates": config.updates})  # fmt: skip
+    emit(
+        {
+            "kind": "start",
+            "domain": config.domain,
+            "train": len(train),
+            "validation": len(validation),
+            "held_out": len(held_out),
+            "unusable": unusable,
+            "updates": config.updates,
+        }
+    )
     run = _Run(loaded, config, train, validation, emit, Path(state_dir) if state_dir else None, start)
     with deterministic(device, config.threads):
         before = _held_out(loaded, held_out, config)
@@ -121,13 +121,23 @@ def train_offline(
         emit({"kind": "trained", "update": run.state.update})
         after = _held_out(loaded, held_out, config)
     emit({"kind": "held_out", "when": "after", **after.summary()})
-    counted = {"tasks": {"train": len(train), "validation": len(validation), "held_out": len(held_out)},
-               "validation_traces": len(complete_episodes(validation)), "peak_criterion": run.criterion,
-               "unusable": unusable}  # fmt: skip
+    counted = {
+        "tasks": {"train": len(train), "validation": len(validation), "held_out": len(held_out)},
+        "validation_traces": len(complete_episodes(validation)),
+        "peak_criterion": run.criterion,
+        "unusable": unusable,
+    }
     metrics = metrics_of(
-        config.domain, config.rewards, config.seed, run.course(), weight_delta(loaded.model, run.start), before, after,
-        held_out, counted,
-    )  # fmt: skip
+        config.domain,
+        config.rewards,
+        config.seed,
+        run.course(),
+        weight_delta(loaded.model, run.start),
+        before,
+        after,
+        held_out,
+        counted,
+    )
     metrics["alignments"] = run.state.alignments
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -135,11 +145,16 @@ def train_offline(
     plain = json.loads(json.dumps(asdict(config)))
     loaded.processor.preset = as_trained(loaded.processor.preset, run.state.shown, run.state.peak_update)
     made = lineage(
-        f"offline_{config.domain}", loaded.processor.preset, config=plain, seeds={"offline_rl": config.seed},
+        f"offline_{config.domain}",
+        loaded.processor.preset,
+        config=plain,
+        seeds={"offline_rl": config.seed},
         parents=parents or {"checkpoints/mid_trained": WeightFiles(start).digest()},
-        metrics={key: metrics[key] for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update",
-                                              "alignments")},
-    )  # fmt: skip
+        metrics={
+            key: metrics[key]
+            for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update", "alignments")
+        },
+    )
     save_checkpoint(folder, loaded.model, loaded.processor, made)
     run.forget()
     emit({"kind": "done", "domain": config.domain, **made.metrics})
@@ -147,9 +162,12 @@ def train_offline(
 
 
 def _split(
-    processor: Processor, train_rows: Sequence[Row], validation_rows: Sequence[Row] | None,
-    held_out_rows: Sequence[Row], config: OfflineConfig,
-) -> tuple[list[RlTask], list[RlTask], list[RlTask], dict[str, dict[str, int]]]:  # fmt: skip
+    processor: Processor,
+    train_rows: Sequence[Row],
+    validation_rows: Sequence[Row] | None,
+    held_out_rows: Sequence[Row],
+    config: OfflineConfig,
+) -> tuple[list[RlTask], list[RlTask], list[RlTask], dict[str, dict[str, int]]]:
     """→ tasks to train on, to find the peak on, to report on; no picture or episode is in two of them."""
     train, bad_train = tasks_of(train_rows, config.domain, processor, config.rewards)
     held_out, bad_held_out = tasks_of(held_out_rows, config.domain, processor, config.rewards)
@@ -189,18 +207,29 @@ def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]
 
 def _held_out(loaded: Checkpoint, tasks: Sequence[RlTask], config: OfflineConfig) -> Measure:
     return measure(
-        loaded.model, loaded.processor, tasks, samples=config.held_out_samples, seed=config.seed + 17,
-        config=config.rewards, own_history=True,
-    )  # fmt: skip
+        loaded.model,
+        loaded.processor,
+        tasks,
+        samples=config.held_out_samples,
+        seed=config.seed + 17,
+        config=config.rewards,
+        own_history=True,
+    )
 
 
 class _Run:
     """The training loop with its state."""
 
     def __init__(
-        self, loaded: Checkpoint, config: OfflineConfig, train: list[RlTask], validation: list[RlTask],
-        emit: OnEvent, folder: Path | None, start: str | Path,
-    ) -> None:  # fmt: skip
+        self,
+        loaded: Checkpoint,
+        config: OfflineConfig,
+        train: list[RlTask],
+        validation: list[RlTask],
+        emit: OnEvent,
+        folder: Path | None,
+        start: str | Path,
+    ) -> None:
         self.model, self.processor, self.config = loaded.model, loaded.processor, config
         self.train, self.validation = train, validation
         self.emit, self.file = emit, folder / "offline_rl.pt" if folder else None
@@ -247,8 +276,14 @@ class _Run:
         made, found = aligned_rows(self.model, self.processor, self.train, settings)
         state.aligned = made
         self.epoch_tasks, used = with_aligned(self.train, made, self.processor)
-        event = {"kind": "aligned", "epoch": state.epoch, "update": state.update, **found, **used,
-                 "rows": digest(made)[:16]}  # fmt: skip
+        event = {
+            "kind": "aligned",
+            "epoch": state.epoch,
+            "update": state.update,
+            **found,
+            **used,
+            "rows": digest(made)[:16],
+        }
         state.alignments.append(event)
         state.shown.append((state.update, used["changed"], used["thinking"]))
         self.emit(event)
@@ -257,19 +292,27 @@ class _Run:
         config = self.config
         made = self._replayed() if config.semi_online else self._single_steps()
         replies, advantages = made.replies, made.advantages
-        compared = [Reply(made.tasks[one.row].row, one.token_ids, one.logprobs, place)
-                    for place, one in enumerate(replies) if advantages.weights[place] > 0]  # fmt: skip
+        compared = [
+            Reply(made.tasks[one.row].row, one.token_ids, one.logprobs, place)
+            for place, one in enumerate(replies)
+            if advantages.weights[place] > 0
+        ]
         rate = self.learner.learning_rate(self.state.update)
         figures = self.learner.step(compared, advantages, [len(one.token_ids) for one in replies], self.state.update)
         self.state.groups += advantages.groups
         self.state.zero_variance += advantages.zero_variance
         self.state.update += 1
         event = {
-            "kind": "update", "update": self.state.update, **reward_figures(made.scores),
-            "zero_variance": advantages.zero_variance, "groups": advantages.groups, "learning_rate": rate,
+            "kind": "update",
+            "update": self.state.update,
+            **reward_figures(made.scores),
+            "zero_variance": advantages.zero_variance,
+            "groups": advantages.groups,
+            "learning_rate": rate,
             "reply_tokens": sum(len(reply.token_ids) for reply in replies) / len(replies),
-            "unfinished": sum(not reply.finished for reply in replies) / len(replies), **figures,
-        }  # fmt: skip
+            "unfinished": sum(not reply.finished for reply in replies) / len(replies),
+            **figures,
+        }
         self.state.curve.append(event)
         self.emit(event)
 
@@ -296,9 +339,15 @@ class _Run:
         tasks = self._prompts()
         limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective, config.rewards.wide)
         replies = generate(
-            self.model, self.processor, [task.row for task in tasks], group=config.num_generations, temperature=1.0,
-            max_new_tokens=limit, generator=self._generator(), batch_size=REPLIES,
-        )  # fmt: skip
+            self.model,
+            self.processor,
+            [task.row for task in tasks],
+            group=config.num_generations,
+            temperature=1.0,
+            max_new_tokens=limit,
+            generator=self._generator(),
+            batch_size=REPLIES,
+        )
         groups = [[reply.text for reply in replies if reply.row == row] for row in range(len(tasks))]
         asked = list(zip(groups, tasks, strict=True))
         grouped = [group_scores(texts, task.truth, config.rewards) for texts, task in asked]
@@ -312,9 +361,13 @@ class _Run:
     def _look(self) -> None:
         """Measure on validation, and keep the weights if this is the peak so far."""
         found = measure(
-            self.model, self.processor, self.validation, samples=self.config.validation_samples,
-            seed=self.config.seed + 29, config=self.config.rewards,
-        )  # fmt: skip
+            self.model,
+            self.processor,
+            self.validation,
+            samples=self.config.validation_samples,
+            seed=self.config.seed + 29,
+            config=self.config.rewards,
+        )
         summary = found.summary()
         # traces rule where there are enough of them; the expected reward, which is far less noisy, decides the rest
         traces = summary["trace_success"] if self.criterion == "trace_success" else None
@@ -325,8 +378,13 @@ class _Run:
             state.peak_weights = in_memory(self.model.state_dict().items())
         else:
             state.below += 1
-        event = {"kind": "look", "update": state.update, "peak_update": state.peak_update, "criterion": self.criterion,
-                 **summary}  # fmt: skip
+        event = {
+            "kind": "look",
+            "update": state.update,
+            "peak_update": state.peak_update,
+            "criterion": self.criterion,
+            **summary,
+        }
         state.looks.append(event)
         give_back()
         self.emit(event)
@@ -360,5 +418,12 @@ class _Run:
     def course(self) -> Trained:
         """What happened, for the metrics."""
         state = self.state
-        return Trained(state.update, self.config.updates, state.peak_update, state.groups, state.zero_variance,
-                       state.curve, state.looks)  # fmt: skip
+        return Trained(
+            state.update,
+            self.config.updates,
+            state.peak_update,
+            state.groups,
+            state.zero_variance,
+            state.curve,
+            state.looks,
+        )

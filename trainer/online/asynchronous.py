@@ -67,10 +67,12 @@ class AsyncCollector:
     def state(self) -> dict[str, Any]:
         self._told = set(self._ledger)
         bare = {
-            str(number): {str(member): replace(group.made[member], samples=()).to_plain()
-                          for member in sorted(group.used | group.gone)}
+            str(number): {
+                str(member): replace(group.made[member], samples=()).to_plain()
+                for member in sorted(group.used | group.gone)
+            }
             for number, group in self._open.items()
-        }  # fmt: skip
+        }
         gone = {str(number): sorted(group.gone) for number, group in self._open.items()}
         return {"issued": self._issued, "open": bare, "gone": gone, "ledger": dict(self._ledger)}
 

@@ -53,8 +53,10 @@ class Collector(Protocol):
 
 def group_jobs(task: Contract, key: str, config: OnlineConfig) -> list[Job]:
     """The rollouts of a group."""
-    return [Job(task, key, member, rollout_seed(config.seed, key, task.task_id, member))
-            for member in range(config.num_generations)]  # fmt: skip
+    return [
+        Job(task, key, member, rollout_seed(config.seed, key, task.task_id, member))
+        for member in range(config.num_generations)
+    ]
 
 
 def in_device_order(pool: DevicePool, tasks: Sequence[Contract], batch: int) -> list[Contract]:
@@ -77,8 +79,9 @@ class SyncCollector:
         # which device made a rollout, and how long that took, is a matter of chance
         made = [replace(one, device="") for one in self._workers.run([job for members in jobs for job in members])]
         each = config.num_generations
-        return [Group(key, task, tuple(made[place * each : (place + 1) * each]))
-                for place, (key, task) in enumerate(groups)]  # fmt: skip
+        return [
+            Group(key, task, tuple(made[place * each : (place + 1) * each])) for place, (key, task) in enumerate(groups)
+        ]
 
     def taken(self, rollouts: Sequence[Rollout]) -> None:
         if rollouts:

@@ -29,8 +29,10 @@ class TrajectoryReward:
 
     def __post_init__(self) -> None:
         if not 0 < self.eta <= 1 or self.r_comp <= 0 or self.unparsable_penalty < 0 or self.penalty_floor > 0:
-            raise ValueError(f"trajectory reward: expected 0 < eta <= 1, r_comp > 0, unparsable_penalty >= 0 and "
-                             f"penalty_floor <= 0, found {self}")  # fmt: skip
+            raise ValueError(
+                f"trajectory reward: expected 0 < eta <= 1, r_comp > 0, unparsable_penalty >= 0 and "
+                f"penalty_floor <= 0, found {self}"
+            )
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,10 @@ class ReferenceConfig:
         if self.episodes < 1:
             raise ValueError(f"reference: expected episodes >= 1, found {self.episodes}")
         if not 0 < self.alpha <= 1 or self.margin < 0 or self.standard_errors < 2 or self.min_episodes < 2:
-            raise ValueError(f"reference: expected 0 < alpha <= 1, margin >= 0, standard_errors >= 2 and "
-                             f"min_episodes >= 2, found {self}")  # fmt: skip
+            raise ValueError(
+                f"reference: expected 0 < alpha <= 1, margin >= 0, standard_errors >= 2 and "
+                f"min_episodes >= 2, found {self}"
+            )
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,10 @@ class VllmConfig:
             raise ValueError(f"vllm: expected endpoints to be a list of URLs, found {self.endpoints!r:.80}")
         object.__setattr__(self, "endpoints", tuple(self.endpoints))
         if self.weight_update not in WEIGHT_UPDATES:
-            raise ValueError(f"vllm: expected weight_update to be one of {', '.join(WEIGHT_UPDATES)}, found "
-                             f"{self.weight_update!r:.40}")  # fmt: skip
+            raise ValueError(
+                f"vllm: expected weight_update to be one of {', '.join(WEIGHT_UPDATES)}, found "
+                f"{self.weight_update!r:.40}"
+            )
         for name in ("timeout_s", "update_timeout_s", "wait_s", "logprob_tolerance"):
             if not isinstance(value := getattr(self, name), int | float) or not value > 0:
                 raise ValueError(f"vllm: expected {name} > 0, found {value!r:.40}")
@@ -159,21 +165,40 @@ class OnlineConfig:
         if self.mode not in MODES:
             raise ValueError(f"online RL: expected mode to be one of {', '.join(MODES)}, found {self.mode!r:.40}")
         if self.rollout_engine not in ENGINES:
-            raise ValueError(f"online RL: expected rollout_engine to be one of {', '.join(ENGINES)}, found "
-                             f"{self.rollout_engine!r:.40}")  # fmt: skip
+            raise ValueError(
+                f"online RL: expected rollout_engine to be one of {', '.join(ENGINES)}, found "
+                f"{self.rollout_engine!r:.40}"
+            )
         if self.lr_scheduler_type not in SCHEDULES:
-            raise ValueError(f"online RL: expected lr_scheduler_type to be one of {', '.join(SCHEDULES)}, found "
-                             f"{self.lr_scheduler_type!r:.40}")  # fmt: skip
-        least = {"updates": 1, "tasks_per_update": 1, "num_generations": 2, "num_iterations": 1,
-                 "steps_per_generation": 1, "warmup_steps": 0, "weight_decay": 0, "micro_batch": 1, "workers": 1,
-                 "max_staleness": 0, "replay_per_task": 0, "eval_steps": 0, "save_steps": 1, "budget_s": 0,
-                 "threads": 1}  # fmt: skip
+            raise ValueError(
+                f"online RL: expected lr_scheduler_type to be one of {', '.join(SCHEDULES)}, found "
+                f"{self.lr_scheduler_type!r:.40}"
+            )
+        least = {
+            "updates": 1,
+            "tasks_per_update": 1,
+            "num_generations": 2,
+            "num_iterations": 1,
+            "steps_per_generation": 1,
+            "warmup_steps": 0,
+            "weight_decay": 0,
+            "micro_batch": 1,
+            "workers": 1,
+            "max_staleness": 0,
+            "replay_per_task": 0,
+            "eval_steps": 0,
+            "save_steps": 1,
+            "budget_s": 0,
+            "threads": 1,
+        }
         for name, bound in least.items():
             if not getattr(self, name) >= bound:
                 raise ValueError(f"online RL: expected {name} of {bound} or more, found {getattr(self, name)!r:.40}")
         if min(self.learning_rate, self.max_grad_norm, self.temperature) <= 0:
-            raise ValueError("online RL: expected learning_rate, max_grad_norm and temperature > 0, found "
-                             f"{self.learning_rate}, {self.max_grad_norm}, {self.temperature}")  # fmt: skip
+            raise ValueError(
+                "online RL: expected learning_rate, max_grad_norm and temperature > 0, found "
+                f"{self.learning_rate}, {self.max_grad_norm}, {self.temperature}"
+            )
         if not 0 < self.entropy_decay <= 1:
             raise ValueError(f"online RL: expected 0 < entropy_decay <= 1, found {self.entropy_decay}")
         if len(self.edges) != 2 or not 0 < self.edges[0] < self.edges[1]:
@@ -190,9 +215,15 @@ class OnlineConfig:
         del found["vllm"]
         if self.rollout_engine == "in_process":
             del found["rollout_engine"]
-        added = {"lr_scheduler_type": "constant", "success_judge": "", "freeze_vision": False, "trainable": "",
-                 "gradient_checkpointing": False, "bf16": None,
-                 "steps_per_generation": 1}  # fmt: skip
+        added = {
+            "lr_scheduler_type": "constant",
+            "success_judge": "",
+            "freeze_vision": False,
+            "trainable": "",
+            "gradient_checkpointing": False,
+            "bf16": None,
+            "steps_per_generation": 1,
+        }
         for name, before in added.items():
             if found[name] == before:
                 del found[name]
@@ -205,8 +236,13 @@ def config_from(plain: Mapping[str, Any]) -> OnlineConfig:
     defaults = OnlineConfig()
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     require_known("online RL", values, OnlineConfig.__dataclass_fields__)
-    for key, kind in (("grpo", GrpoConfig), ("reward", TrajectoryReward), ("reference", ReferenceConfig),
-                      ("limits", Limits), ("vllm", VllmConfig)):  # fmt: skip
+    for key, kind in (
+        ("grpo", GrpoConfig),
+        ("reward", TrajectoryReward),
+        ("reference", ReferenceConfig),
+        ("limits", Limits),
+        ("vllm", VllmConfig),
+    ):
         if isinstance(given := values.get(key), Mapping):
             require_known(f"online RL {key}", given, kind.__dataclass_fields__)
             values[key] = kind(**{**asdict(getattr(defaults, key)), **given})

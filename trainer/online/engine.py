@@ -59,9 +59,16 @@ class ReplyEngine:
     one_slot = False
 
     def __init__(
-        self, model: Any, processor: Processor, *, temperature: float, max_new_tokens: int, threads: int,
-        lockstep: bool, pictures: SeenPictures | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: Any,
+        processor: Processor,
+        *,
+        temperature: float,
+        max_new_tokens: int,
+        threads: int,
+        lockstep: bool,
+        pictures: SeenPictures | None = None,
+    ) -> None:
         """`pictures`: what the vision tower makes of a picture is kept there, since no other tower will be published;
         it may be shared with who else has this tower."""
         self._pictures = pictures
@@ -181,11 +188,15 @@ class ReplyEngine:
             drawn = _seed(["replies", [[request.key, request.seed] for request in some]])
             own = [request.drawn for request in some if request.drawn is not None]
             replies = generate(
-                model, self._processor, [request.row for request in some],
-                temperature=0.0 if greedy else self._temperature, max_new_tokens=self._max_new_tokens,
+                model,
+                self._processor,
+                [request.row for request in some],
+                temperature=0.0 if greedy else self._temperature,
+                max_new_tokens=self._max_new_tokens,
                 generator=torch.Generator(next(model.parameters()).device).manual_seed(drawn),
-                seeds=own or None, batch_size=REPLIES,
-            )  # fmt: skip
+                seeds=own or None,
+                batch_size=REPLIES,
+            )
             for request, reply in zip(some, replies, strict=True):
                 request.reply = reply
             self.batches += 1
@@ -201,9 +212,15 @@ class RolloutPolicy(CheckpointPolicy):
     """The policy of one rollout: it asks the engine and leaves each reply, with its context, in the recorder."""
 
     def __init__(
-        self, checkpoint: Checkpoint, engine: RolloutEngine, job: Job, recorder: Recorder, claim: RolloutClaim, *,
+        self,
+        checkpoint: Checkpoint,
+        engine: RolloutEngine,
+        job: Job,
+        recorder: Recorder,
+        claim: RolloutClaim,
+        *,
         thinking: bool | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(checkpoint, temperature=0.0 if job.greedy else 1.0, thinking=thinking, name="online")
         self._engine, self._job, self._recorder, self._claim = engine, job, recorder, claim
 
@@ -215,8 +232,14 @@ class RolloutPolicy(CheckpointPolicy):
         if self._claim.lost:
             raise ClaimLost(f"rollout {self._job.key}: another worker makes it now")
         reply, prompt_tokens, version = self._engine.ask(self._job, row, seed)
-        self._recorder.samples.append(Sample(
-            str(row["messages"]), bytes(row["images"][0]), str(row["platform"]), tuple(reply.token_ids),
-            tuple(reply.logprobs), version,
-        ))  # fmt: skip
+        self._recorder.samples.append(
+            Sample(
+                str(row["messages"]),
+                bytes(row["images"][0]),
+                str(row["platform"]),
+                tuple(reply.token_ids),
+                tuple(reply.logprobs),
+                version,
+            )
+        )
         return reply, prompt_tokens

@@ -30,28 +30,38 @@ def rollout_figures(groups: Sequence[Group], scores: Sequence[Sequence[Scores | 
     count, rewards = max(1, len(live)), reward_figures(gains)
     stale = [max(0, update - rollout.version) for rollout in live]
     return {
-        **rewards, "success": rewards.get("rewards/success/mean", 0.0),
-        "steps": sum(one.steps for one in live) / count, "rollouts": len(live), "lost": lost,
+        **rewards,
+        "success": rewards.get("rewards/success/mean", 0.0),
+        "steps": sum(one.steps for one in live) / count,
+        "rollouts": len(live),
+        "lost": lost,
         "replayed": sum(one.replayed for group in groups for one in group.rollouts),
         "judged": sum(one.judged for one in live),
         "unparsable": sum(one.unparsable for one in live) / max(1, sum(one.steps for one in live)),
         "reply_tokens": sum(one.tokens for one in live) / max(1, sum(len(one.samples) for one in live)),
-        "staleness": sum(stale) / count, "staleness_max": max(stale, default=0),
-    }  # fmt: skip
+        "staleness": sum(stale) / count,
+        "staleness_max": max(stale, default=0),
+    }
 
 
 def update_figures(advantages: Advantages, loss: Mapping[str, float]) -> Event:
     """Of the groups, and of the optimiser's step."""
     return {
-        "groups": advantages.groups, "zero_variance": advantages.zero_variance, "too_small": advantages.too_small,
-        "with_signal": advantages.used, **loss,
-    }  # fmt: skip
+        "groups": advantages.groups,
+        "zero_variance": advantages.zero_variance,
+        "too_small": advantages.too_small,
+        "with_signal": advantages.used,
+        **loss,
+    }
 
 
 def metrics_of(
-    config: OnlineConfig, progress: Progress, validation: Sequence[str], strata: Mapping[str, int],
+    config: OnlineConfig,
+    progress: Progress,
+    validation: Sequence[str],
+    strata: Mapping[str, int],
     delta: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """What stands in `online_rl.json`. `validation`: task ids, in the order of the successes; `gain` is paired, the
     greedy episodes of the last look against those of the first, its interval a bootstrap over tasks."""
     curve = progress.curve
@@ -60,18 +70,37 @@ def metrics_of(
         return int(sum(row.get(word, 0) for row in curve))
 
     groups = total("groups")
-    both = [(float(after), float(before), name) for after, before, name in
-            zip(progress.policy[: len(validation)], progress.first[: len(validation)], validation, strict=True)
-            if after is not None and before is not None] if progress.validations else []  # fmt: skip
+    both = (
+        [
+            (float(after), float(before), name)
+            for after, before, name in zip(
+                progress.policy[: len(validation)], progress.first[: len(validation)], validation, strict=True
+            )
+            if after is not None and before is not None
+        ]
+        if progress.validations
+        else []
+    )
     after, before, names = (list(column) for column in zip(*both, strict=True)) if both else ([], [], [])
     return {
-        "mode": config.mode, "seed": config.seed, "updates": progress.update, "strata": dict(strata),
-        "groups": groups, "zero_variance_share": total("zero_variance") / max(1, groups),
-        "too_small_groups": total("too_small"), "groups_with_signal": total("with_signal"),
-        "rollouts": total("rollouts"), "lost_rollouts": total("lost"), "replayed": total("replayed"),
+        "mode": config.mode,
+        "seed": config.seed,
+        "updates": progress.update,
+        "strata": dict(strata),
+        "groups": groups,
+        "zero_variance_share": total("zero_variance") / max(1, groups),
+        "too_small_groups": total("too_small"),
+        "groups_with_signal": total("with_signal"),
+        "rollouts": total("rollouts"),
+        "lost_rollouts": total("lost"),
+        "replayed": total("replayed"),
         "judged": total("judged"),
         "stale_dropped": total("stale_dropped"),
-        "validation": progress.validations, "validation_gain": paired(after, before, names, seed=config.seed).plain(),
-        "reference_steps": progress.blends, "weight_delta": delta["relative"], "weight_delta_norm": delta["norm"],
-        "weight_delta_layers": delta["layers"], "curve": curve,
-    }  # fmt: skip
+        "validation": progress.validations,
+        "validation_gain": paired(after, before, names, seed=config.seed).plain(),
+        "reference_steps": progress.blends,
+        "weight_delta": delta["relative"],
+        "weight_delta_norm": delta["norm"],
+        "weight_delta_layers": delta["layers"],
+        "curve": curve,
+    }

@@ -18,13 +18,21 @@ from trainer.rl.learner import Learner, LearnerConfig, Reply
 def learner_config(config: OnlineConfig) -> LearnerConfig:
     """What of a run's settings the learner goes by."""
     return LearnerConfig(
-        grpo=config.grpo, learning_rate=config.learning_rate, warmup_steps=config.warmup_steps,
-        weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm, entropy_decay=config.entropy_decay,
-        num_iterations=config.num_iterations, micro_batch=config.micro_batch, freeze_vision=config.freeze_vision,
+        grpo=config.grpo,
+        learning_rate=config.learning_rate,
+        warmup_steps=config.warmup_steps,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        entropy_decay=config.entropy_decay,
+        num_iterations=config.num_iterations,
+        micro_batch=config.micro_batch,
+        freeze_vision=config.freeze_vision,
         trainable=config.trainable,
-        gradient_checkpointing=config.gradient_checkpointing, temperature=config.temperature,
-        steps_per_generation=config.steps_per_generation, bf16=config.bf16,
-    )  # fmt: skip
+        gradient_checkpointing=config.gradient_checkpointing,
+        temperature=config.temperature,
+        steps_per_generation=config.steps_per_generation,
+        bf16=config.bf16,
+    )
 
 
 def replies_of(rollouts: Sequence[Rollout], advantages: Advantages, version: int, config: OnlineConfig) -> list[Reply]:
@@ -34,12 +42,18 @@ def replies_of(rollouts: Sequence[Rollout], advantages: Advantages, version: int
     # kernels aren't the learner's, so what it tells is never the learner's own log-probability
     correct_all = config.mode == "async" or served
     return [
-        Reply(sample.row(), sample.token_ids, sample.logprobs, index,
-              stale=correct_all or rollout.replayed or sample.version != version,
-              compared=served and sample.version == version)
-        for index, rollout in enumerate(rollouts) if advantages.weights[index] > 0
+        Reply(
+            sample.row(),
+            sample.token_ids,
+            sample.logprobs,
+            index,
+            stale=correct_all or rollout.replayed or sample.version != version,
+            compared=served and sample.version == version,
+        )
+        for index, rollout in enumerate(rollouts)
+        if advantages.weights[index] > 0
         for sample in rollout.samples
-    ]  # fmt: skip
+    ]
 
 
 class OnlineLearner(Learner):

@@ -44,10 +44,15 @@ def compare(policy: Successes, reference: Successes, tasks: Sequence[str], confi
 
     Raises `ValueError` for lists that aren't of the same episodes."""
     if not len(policy) == len(reference) == len(tasks):
-        raise ValueError(f"reference: expected the same episodes, found {len(policy)} and {len(reference)}, and "
-                         f"{len(tasks)} names of tasks")  # fmt: skip
-    pairs = [(float(one), float(other), task) for one, other, task in zip(policy, reference, tasks, strict=True)
-             if one is not None and other is not None]  # fmt: skip
+        raise ValueError(
+            f"reference: expected the same episodes, found {len(policy)} and {len(reference)}, and "
+            f"{len(tasks)} names of tasks"
+        )
+    pairs = [
+        (float(one), float(other), task)
+        for one, other, task in zip(policy, reference, tasks, strict=True)
+        if one is not None and other is not None
+    ]
     n, t = len(pairs), len({task for _, _, task in pairs})
     if t < 2:
         return Comparison(n, t, math.nan, math.nan, 0.0, math.inf, False)
@@ -66,8 +71,10 @@ def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit
     """At most `limit` of them, in the order of a hash. Raises `ValueError` for one that is also trained on."""
     known = {task.task_id for task in train}
     if shared := sorted(task.task_id for task in tasks if task.task_id in known):
-        raise ValueError(f"online RL: expected validation tasks apart from training, found {len(shared)} shared, "
-                         f"first {shared[0]}; leave them out of one")  # fmt: skip
+        raise ValueError(
+            f"online RL: expected validation tasks apart from training, found {len(shared)} shared, "
+            f"first {shared[0]}; leave them out of one"
+        )
     return sorted(tasks, key=lambda task: digest(["validation", seed, task.task_id]))[:limit]
 
 
@@ -81,6 +88,15 @@ def validation_jobs(
         tried, place = divmod(number, len(tasks))
         task = tasks[place]
         drawn = rollout_seed(seed, "validation", task.task_id, tried) if tried else 0
-        jobs.append(Job(task, f"validation-{slot}-{update:06d}-{place:04d}", tried, drawn, greedy=not tried, slot=slot,
-                        validation=True))  # fmt: skip
+        jobs.append(
+            Job(
+                task,
+                f"validation-{slot}-{update:06d}-{place:04d}",
+                tried,
+                drawn,
+                greedy=not tried,
+                slot=slot,
+                validation=True,
+            )
+        )
     return jobs

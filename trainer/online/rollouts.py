@@ -44,9 +44,14 @@ class Sample:
     def row(self) -> dict[str, Any]:
         """The context as a row of the shards."""
         return {
-            "sample_id": "rollout", "source": "rollout", "objective": "navigation", "platform": self.platform,
-            "messages": self.messages, "images": [self.picture], "answer": "",
-        }  # fmt: skip
+            "sample_id": "rollout",
+            "source": "rollout",
+            "objective": "navigation",
+            "platform": self.platform,
+            "messages": self.messages,
+            "images": [self.picture],
+            "answer": "",
+        }
 
 
 @dataclass(frozen=True)
@@ -103,20 +108,30 @@ class Rollout:
         """JSON values."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         samples = [
-            {**{name: getattr(one, name) for name in one.__dataclass_fields__}, "picture": _text(one.picture),
-             "token_ids": list(one.token_ids), "logprobs": list(one.logprobs)}
+            {
+                **{name: getattr(one, name) for name in one.__dataclass_fields__},
+                "picture": _text(one.picture),
+                "token_ids": list(one.token_ids),
+                "logprobs": list(one.logprobs),
+            }
             for one in self.samples
-        ]  # fmt: skip
+        ]
         return plain | {"samples": samples}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Rollout:
         """Raises `KeyError`, `TypeError` or `ValueError` for what is none."""
         samples = tuple(
-            Sample(**{**one, "picture": base64.b64decode(one["picture"]), "token_ids": tuple(one["token_ids"]),
-                      "logprobs": tuple(one["logprobs"])})
+            Sample(
+                **{
+                    **one,
+                    "picture": base64.b64decode(one["picture"]),
+                    "token_ids": tuple(one["token_ids"]),
+                    "logprobs": tuple(one["logprobs"]),
+                }
+            )
             for one in plain["samples"]
-        )  # fmt: skip
+        )
         return cls(**{**plain, "samples": samples})
 
 
@@ -169,18 +184,32 @@ class Recorder:
 
 
 def make_rollout(
-    job: Job, device: Device, policy: Policy, recorder: Recorder, claim: RolloutClaim, limits: Limits,
-    on_call: Callable[[str], None], judge: FinalFrameJudge | None = None,
-) -> Rollout:  # fmt: skip
+    job: Job,
+    device: Device,
+    policy: Policy,
+    recorder: Recorder,
+    claim: RolloutClaim,
+    limits: Limits,
+    on_call: Callable[[str], None],
+    judge: FinalFrameJudge | None = None,
+) -> Rollout:
     """Run an episode to its end, and decide it: by the task's rule, where that can't by `judge`. Raises
     `InfrastructureFailure`, and `ClaimLost` once the claim is revoked."""
     recorder.samples.clear()
     no_journal = cast("Journal", None)  # the claim is given: nothing is asked of one
     screen = LastScreen()
     done = execute(
-        job.contract, device.world, policy, job.seed, no_journal, screen, limits, device=device.name, claim=claim,
+        job.contract,
+        device.world,
+        policy,
+        job.seed,
+        no_journal,
+        screen,
+        limits,
+        device=device.name,
+        claim=claim,
         on_call=on_call,
-    )  # fmt: skip
+    )
     on_call("judge")
     return finished(job, done, recorder, screen.png, judge)
 
@@ -197,9 +226,17 @@ def finished(
     if found.success is None:
         return lost(job, found.why)
     return Rollout(
-        job.key, job.contract.task_id, tuple(recorder.samples), found.success, len(done.turns), unreadable, done.ended,
-        done.failure, done.device, judged=found.judged,
-    )  # fmt: skip
+        job.key,
+        job.contract.task_id,
+        tuple(recorder.samples),
+        found.success,
+        len(done.turns),
+        unreadable,
+        done.ended,
+        done.failure,
+        done.device,
+        judged=found.judged,
+    )
 
 
 def lost(job: Job, reason: str, seconds: float = 0.0) -> Rollout:

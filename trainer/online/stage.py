@@ -60,8 +60,10 @@ def online(context: Context, folder: Path) -> Made:
     usable, left_out = runnable_tasks(rows, DOMAINS[context.domain][1], worlds, judged=bool(config.success_judge))
     train, validation = split_tasks(usable, float(settings["validation_share"]), config.seed)
     if not train:
-        raise ValueError(f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "
-                         f"here, others {dict(left_out)}; build more tasks, or name more worlds")  # fmt: skip
+        raise ValueError(
+            f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "
+            f"here, others {dict(left_out)}; build more tasks, or name more worlds"
+        )
     places = Places.of()
 
     def local() -> LocalPool:
@@ -70,39 +72,79 @@ def online(context: Context, folder: Path) -> Made:
     with (
         open_pool(places, worlds, local) as pool,
         Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch,
-    ):  # fmt: skip
+    ):
         _require_devices(context.stage, pool, usable, places)
         result = train_online(
-            context.folder(f"offline_{context.domain}"), train, folder / MODEL, config, pool=pool,
-            validation=validation, state_dir=context.state_dir, parents=context.parents, stage=context.stage,
+            context.folder(f"offline_{context.domain}"),
+            train,
+            folder / MODEL,
+            config,
+            pool=pool,
+            validation=validation,
+            state_dir=context.state_dir,
+            parents=context.parents,
+            stage=context.stage,
             on_event=watch,
             judge_of=partial(judge_of, cache=context.store.home / "cache" / "judge", options=context.judge),
             # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
             device="cpu" if config.rollout_engine == "vllm" and ranks().world > 1 else context.device,
-        )  # fmt: skip
+        )
     if result.picture:
         (folder / PICTURE).write_bytes(result.picture)
     found = result.metrics
     gain = found["validation_gain"]
     looks = [look["success"] for look in found["validation"]] or [None]
     counts = {
-        "tasks": len(train), "validation_tasks": len(validation), "left_out": dict(left_out),
-        **{word: found[word] for word in ("updates", "groups", "groups_with_signal", "zero_variance_share", "rollouts",
-                                          "lost_rollouts", "judged", "replayed", "weight_delta", "weight_delta_norm")},
-        "success_before": looks[0], "success_after": looks[-1], "success_gain": gain["mean"],
-        "success_gain_low": gain["low"], "success_gain_high": gain["high"],
+        "tasks": len(train),
+        "validation_tasks": len(validation),
+        "left_out": dict(left_out),
+        **{
+            word: found[word]
+            for word in (
+                "updates",
+                "groups",
+                "groups_with_signal",
+                "zero_variance_share",
+                "rollouts",
+                "lost_rollouts",
+                "judged",
+                "replayed",
+                "weight_delta",
+                "weight_delta_norm",
+            )
+        },
+        "success_before": looks[0],
+        "success_after": looks[-1],
+        "success_gain": gain["mean"],
+        "success_gain_low": gain["low"],
+        "success_gain_high": gain["high"],
         "reference_steps": len(found["reference_steps"]),
-    }  # fmt: skip
+    }
     lost = found["lost_rollouts"] / max(1, found["rollouts"] + found["lost_rollouts"])
-    return Made(folder, counts, [
-        _loads(folder / MODEL),
-        Check("weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"),
-        Check("validation success did not fall", not fell(gain), f"gain {gain['mean']}, interval up to {gain['high']}",
-              "an interval that is not wholly below 0"),
-        Check("devices held", lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half"),
-        Check("groups with a comparison", found["groups_with_signal"] > 0, str(found["groups_with_signal"]),
-              "at least 1", blocking=False),
-    ])  # fmt: skip
+    return Made(
+        folder,
+        counts,
+        [
+            _loads(folder / MODEL),
+            Check(
+                "weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"
+            ),
+            Check(
+                "validation success did not fall",
+                not fell(gain),
+                f"gain {gain['mean']}, interval up to {gain['high']}",
+                "an interval that is not wholly below 0",
+            ),
+            Check("devices held", lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half"),
+            Check(
+                "groups with a comparison",
+                found["groups_with_signal"] > 0,
+                str(found["groups_with_signal"]),
+                "at least 1",
+                blocking=False,
+            ),
+        ],
+    )
 
 
 def runnable_tasks(
@@ -139,8 +181,10 @@ def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[Contract], pl
             pool.kind(task)
         except ValueError as error:
             named = ", ".join(places.devices)[:200]
-            raise ValueError(f"{stage}: {error}; ${DEVICES} is {named}: add {LOCAL} or another gateway to it, or name "
-                             "the worlds to use (online.worlds)") from None  # fmt: skip
+            raise ValueError(
+                f"{stage}: {error}; ${DEVICES} is {named}: add {LOCAL} or another gateway to it, or name "
+                "the worlds to use (online.worlds)"
+            ) from None
 
 
 def _opener(name: str, options: Mapping[str, Any]) -> Callable[[], AbstractContextManager[World]]:

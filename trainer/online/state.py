@@ -50,8 +50,15 @@ class StateFile:
         if self.path is None:
             return
         with whole_file(self.path, lasting=True, alone=True) as part, part.open("wb") as stream:
-            torch.save({"identity": self.identity, "learner": learner.state(), "rng": torch.get_rng_state(),
-                        "progress": json.dumps(asdict(progress))}, stream)  # fmt: skip
+            torch.save(
+                {
+                    "identity": self.identity,
+                    "learner": learner.state(),
+                    "rng": torch.get_rng_state(),
+                    "progress": json.dumps(asdict(progress)),
+                },
+                stream,
+            )
         sync(self.path.parent)
 
     def load(self, learner: Learner) -> Progress | None:

@@ -82,8 +82,10 @@ def judge_of(model: str, cache: Path | None = None, options: Mapping[str, Any] |
     if not model:
         return None
     if not (address := os.environ.get(ENDPOINT, "")):
-        raise ValueError(f"online RL: the success judge {model!r:.80} has no address; set {ENDPOINT}, for example "
-                         "http://127.0.0.1:8000/v1")  # fmt: skip
+        raise ValueError(
+            f"online RL: the success judge {model!r:.80} has no address; set {ENDPOINT}, for example "
+            "http://127.0.0.1:8000/v1"
+        )
     return FinalFrameJudge(ModelClient(address, model, cache, **(options or {})))
 
 

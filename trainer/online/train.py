@@ -101,8 +101,16 @@ def train_online(
     state = StateFile(Path(state_dir) if state_dir else None, _identity(start, tasks, checked, config))
     run = _assembled(start, loaded, batches, checked, pool, judge, state, config, emit)
     before = in_memory(loaded.model.named_parameters())
-    emit({"kind": "start", "tasks": len(tasks), "strata": batches.sizes, "validation": len(checked),
-          "updates": config.updates, "mode": config.mode})  # fmt: skip
+    emit(
+        {
+            "kind": "start",
+            "tasks": len(tasks),
+            "strata": batches.sizes,
+            "validation": len(checked),
+            "updates": config.updates,
+            "mode": config.mode,
+        }
+    )
     group = ranks()
     # a learner in parts computes on its rank's device, wherever the whole policy lies
     computes_on = group.device if group.world > 1 else device
@@ -126,8 +134,10 @@ def _usable(
     runs, or that is both trained on and looked at."""
     undecided = [] if config.success_judge else [task for task in (*tasks, *validation) if not has_rule(task.evaluator)]
     if undecided:
-        raise ValueError(f"online RL: no rule decides {len(undecided)} tasks, the first "
-                         f"{undecided[0].instruction!r:.80}; name a success_judge")  # fmt: skip
+        raise ValueError(
+            f"online RL: no rule decides {len(undecided)} tasks, the first "
+            f"{undecided[0].instruction!r:.80}; name a success_judge"
+        )
     checked = validation_tasks(validation, tasks, config.reference.episodes, config.seed)
     for task in (*tasks, *checked):
         pool.kind(task)  # raises for one that no device runs
@@ -160,15 +170,23 @@ def _identity(
 
 
 def _assembled(
-    start: str | Path, loaded: Checkpoint, batches: StratifiedBatches, validation: Sequence[Contract], pool: DevicePool,
-    judge: FinalFrameJudge | None, state: StateFile, config: OnlineConfig, emit: OnEvent,
-) -> _Run:  # fmt: skip
+    start: str | Path,
+    loaded: Checkpoint,
+    batches: StratifiedBatches,
+    validation: Sequence[Contract],
+    pool: DevicePool,
+    judge: FinalFrameJudge | None,
+    state: StateFile,
+    config: OnlineConfig,
+    emit: OnEvent,
+) -> _Run:
     """The parts of a run, each given those that it works with: what learns, what replies, what acts, what collects."""
     name = state.identity[:16]
     learner = OnlineLearner(loaded.model, loaded.processor, config)
     engine = _engine(start, learner, config, name)
-    workers = RolloutWorkers(loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking,
-                             judge=judge)  # fmt: skip
+    workers = RolloutWorkers(
+        loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking, judge=judge
+    )
     collector: Collector
     if config.mode == "sync":
         collector = SyncCollector(workers, batches, config)
@@ -178,16 +196,26 @@ def _assembled(
 
 
 def _write(
-    folder: Path, trained: Checkpoint, metrics: Mapping[str, Any], config: OnlineConfig, stage: str,
+    folder: Path,
+    trained: Checkpoint,
+    metrics: Mapping[str, Any],
+    config: OnlineConfig,
+    stage: str,
     parents: Mapping[str, str],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Put the trained checkpoint into a folder, with its metrics and lineage; → the few metrics that the lineage
     tells."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
     brief = {key: metrics[key] for key in ("updates", "groups", "zero_variance_share", "weight_delta")}
-    made = lineage(stage, trained.processor.preset, config=config.plain(), seeds={"online_rl": config.seed},
-                   parents=parents, metrics=brief)  # fmt: skip
+    made = lineage(
+        stage,
+        trained.processor.preset,
+        config=config.plain(),
+        seeds={"online_rl": config.seed},
+        parents=parents,
+        metrics=brief,
+    )
     save_checkpoint(folder, trained.model, trained.processor, made)
     return brief
 
@@ -199,20 +227,34 @@ def _engine(start: str | Path, learner: OnlineLearner, config: OnlineConfig, run
         from trainer.online.vllm.engine import VllmEngine
 
         models = {POLICY: learner.model} | ({} if learner.reference is None else {REFERENCE: learner.reference})
-        return VllmEngine(models, load_processor(start), config.vllm, temperature=config.temperature,
-                          max_new_tokens=limit, run=run)  # fmt: skip
-    return ReplyEngine(learner.model, load_processor(start), temperature=config.temperature, max_new_tokens=limit,
-                       threads=config.threads, lockstep=config.mode == "sync",
-                       pictures=learner.model.seen_pictures)  # fmt: skip
+        return VllmEngine(
+            models, load_processor(start), config.vllm, temperature=config.temperature, max_new_tokens=limit, run=run
+        )
+    return ReplyEngine(
+        learner.model,
+        load_processor(start),
+        temperature=config.temperature,
+        max_new_tokens=limit,
+        threads=config.threads,
+        lockstep=config.mode == "sync",
+        pictures=learner.model.seen_pictures,
+    )
 
 
 class _Run:
     """The loop over updates with its state."""
 
     def __init__(
-        self, config: OnlineConfig, learner: OnlineLearner, engine: RolloutEngine, workers: RolloutWorkers,
-        collector: Collector, validation: Sequence[Contract], state: StateFile, emit: OnEvent,
-    ) -> None:  # fmt: skip
+        self,
+        config: OnlineConfig,
+        learner: OnlineLearner,
+        engine: RolloutEngine,
+        workers: RolloutWorkers,
+        collector: Collector,
+        validation: Sequence[Contract],
+        state: StateFile,
+        emit: OnEvent,
+    ) -> None:
         self.config, self.learner, self.engine, self.workers = config, learner, engine, workers
         self.collector, self.validation, self.state, self.emit = collector, validation, state, emit
         self.replay = ReplayBuffer(config.replay_per_task)
@@ -234,11 +276,17 @@ class _Run:
             held = self._updates(validate_first=saved is None)
         statistics = self.workers.statistics
         self.timing = {
-            "seconds": self._elapsed(), "device_s": held, "used_device_s": self._used_s,
-            "used_share": self._used_s / held if held else math.nan, "replies": self.engine.replies,
-            "reply_batches": self.engine.batches, "devices_opened": statistics.opened, "hung": statistics.hung,
-            "infrastructure_failures": sum(statistics.failures.values()), **self.engine.figures(),
-        }  # fmt: skip
+            "seconds": self._elapsed(),
+            "device_s": held,
+            "used_device_s": self._used_s,
+            "used_share": self._used_s / held if held else math.nan,
+            "replies": self.engine.replies,
+            "reply_batches": self.engine.batches,
+            "devices_opened": statistics.opened,
+            "hung": statistics.hung,
+            "infrastructure_failures": sum(statistics.failures.values()),
+            **self.engine.figures(),
+        }
 
     def _updates(self, *, validate_first: bool) -> float:
         """All that are left; → seconds that devices were held open."""
@@ -277,12 +325,18 @@ class _Run:
         groups = self.collector.collect(update)
         if not any(rollout.success is not None for group in groups for rollout in group.rollouts):
             reasons = sorted({rollout.failure for group in groups for rollout in group.rollouts})
-            raise RuntimeError(f"online RL: every rollout of update {update + 1} was lost to infrastructure: "
-                               f"{'; '.join(reasons)[:300]}; look at the devices, then go on")  # fmt: skip
+            raise RuntimeError(
+                f"online RL: every rollout of update {update + 1} was lost to infrastructure: "
+                f"{'; '.join(reasons)[:300]}; look at the devices, then go on"
+            )
         filled = [self._filled(group, update) for group in groups]
         scores = [trajectory_scores([one.outcome for one in group.rollouts], self.config.reward) for group in filled]
-        event = {"kind": "rollouts", "update": update + 1, **rollout_figures(filled, scores, update),
-                 **self.collector.figures()}  # fmt: skip
+        event = {
+            "kind": "rollouts",
+            "update": update + 1,
+            **rollout_figures(filled, scores, update),
+            **self.collector.figures(),
+        }
         self.emit(event)
         self._show(groups)
         outcomes = [[one.success for one in group.rollouts] for group in filled]
@@ -304,8 +358,16 @@ class _Run:
         if self.progress.update % SHOW_EVERY == 0 and (one := telling([r for g in groups for r in g.counted()])):
             strip = filmstrip(one)
             self.progress.picture = base64.b64encode(strip).decode("ascii")
-            self.emit({"kind": "picture", "update": self.progress.update + 1, "rollout": one.key,
-                       "success": bool(one.success), "steps": one.steps, "picture": strip})  # fmt: skip
+            self.emit(
+                {
+                    "kind": "picture",
+                    "update": self.progress.update + 1,
+                    "rollout": one.key,
+                    "success": bool(one.success),
+                    "steps": one.steps,
+                    "picture": strip,
+                }
+            )
 
     def _filled(self, group: Group, update: int) -> Group:
         if group.counting is not None:
@@ -321,8 +383,9 @@ class _Run:
             return
         progress, tasks = self.progress, len(self.validation)
         progress.policy = self._successes(POLICY)
-        greedy, sampled = ([one for one in some if one is not None]
-                           for some in (progress.policy[:tasks], progress.policy[tasks:]))  # fmt: skip
+        greedy, sampled = (
+            [one for one in some if one is not None] for some in (progress.policy[:tasks], progress.policy[tasks:])
+        )
         look: Event = {"update": progress.update, "episodes": len(greedy), "success": mean_or_none(greedy)}
         if sampled:
             look |= {"sampled_episodes": len(sampled), "sampled_success": mean_or_none(sampled)}

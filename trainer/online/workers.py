@@ -45,9 +45,16 @@ class RolloutWorkers(Crew[RolloutWorker]):
     calm = frozenset({"decide", "begin", "judge"})  # they wait for the engine, and for a judge with its own limits
 
     def __init__(
-        self, checkpoint: Checkpoint, engine: RolloutEngine, pool: DevicePool, limits: Limits, *, workers: int,
-        thinking: bool | None = None, judge: FinalFrameJudge | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        checkpoint: Checkpoint,
+        engine: RolloutEngine,
+        pool: DevicePool,
+        limits: Limits,
+        *,
+        workers: int,
+        thinking: bool | None = None,
+        judge: FinalFrameJudge | None = None,
+    ) -> None:
         self.statistics = Statistics()
         super().__init__(pool, limits, self.statistics, engine.cond)
         self.engine, self.checkpoint, self.thinking, self.count = engine, checkpoint, thinking, workers

@@ -135,8 +135,10 @@ class Learner:
         reverse."""
         if state["in_parts"] != (self.group.world > 1):
             begun = "several ranks" if state["in_parts"] else "one process"
-            raise ValueError(f"RL: the saved state is of {begun}, found {self.group.world} rank(s); go on with as "
-                             "many, or remove it to begin anew")  # fmt: skip
+            raise ValueError(
+                f"RL: the saved state is of {begun}, found {self.group.world} rank(s); go on with as "
+                "many, or remove it to begin anew"
+            )
         self._taken_up = state
         self._together("load")
 
@@ -169,8 +171,9 @@ class Learner:
         dealt = by_step(replies, advantages, self.config.steps_per_generation)
         steps = [(self._share(some), weighted) for some, weighted in dealt]
         again = self.config.num_iterations > 1  # else the first step's parts meet the very weights of the start
-        proximal = [self._proximal(parts) if again or number else [None] * len(parts)
-                    for number, (parts, _) in enumerate(steps)]  # fmt: skip
+        proximal = [
+            self._proximal(parts) if again or number else [None] * len(parts) for number, (parts, _) in enumerate(steps)
+        ]
         figures: dict[str, float] = {}
         for _ in range(self.config.num_iterations):
             for (parts, weighted), before in zip(steps, proximal, strict=True):
@@ -187,9 +190,15 @@ class Learner:
         return own + [(parts[0], False)] * (-(-len(parts) // world) - len(own))
 
     def _optimise(
-        self, parts: Sequence[_Part], proximal: Sequence[torch.Tensor | None], advantages: Advantages,
-        tokens: Sequence[int], grpo: GrpoConfig, update: int, rate: float,
-    ) -> dict[str, float]:  # fmt: skip
+        self,
+        parts: Sequence[_Part],
+        proximal: Sequence[torch.Tensor | None],
+        advantages: Advantages,
+        tokens: Sequence[int],
+        grpo: GrpoConfig,
+        update: int,
+        rate: float,
+    ) -> dict[str, float]:
         self._policy.train()
         self.optimizer.zero_grad(set_to_none=True)
         losses: list[tuple[int, LossParts]] = []
@@ -203,9 +212,17 @@ class Learner:
                 with torch.no_grad():
                     reference = self._logprobs(self._compared_with, batch).logprobs
             loss = grpo_loss(
-                found.logprobs, old, found.mask, [one.trajectory for one in part], advantages, tokens, grpo,
-                reference_SL=reference, entropy_SL=found.entropy, behaviour_SL=behaviour,
-            )  # fmt: skip
+                found.logprobs,
+                old,
+                found.mask,
+                [one.trajectory for one in part],
+                advantages,
+                tokens,
+                grpo,
+                reference_SL=reference,
+                entropy_SL=found.entropy,
+                behaviour_SL=behaviour,
+            )
             (loss.loss * (self.group.world * counts)).backward()  # parts are averaged over ranks
             if counts:
                 losses.append((int(found.mask.sum()), loss))
@@ -241,8 +258,12 @@ class Learner:
         self._policy.eval()
         fresh = self.group.world == 1
         with torch.no_grad():
-            return [None if fresh and not any(one.stale or one.compared for one in part)
-                    else self._logprobs(self._policy, self._batch(part)).logprobs for part, _ in parts]  # fmt: skip
+            return [
+                None
+                if fresh and not any(one.stale or one.compared for one in part)
+                else self._logprobs(self._policy, self._batch(part)).logprobs
+                for part, _ in parts
+            ]
 
     def _batch(self, part: Sequence[Reply]) -> Batch:
         parameter = next(self._policy.parameters())
@@ -268,8 +289,12 @@ class Learner:
     def _state(self) -> dict[str, Any]:
         reference = self._compared_with
         if self.group.world == 1:
-            return {"in_parts": False, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
-                    "reference": None if reference is None else reference.state_dict()}  # fmt: skip
+            return {
+                "in_parts": False,
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "reference": None if reference is None else reference.state_dict(),
+            }
         from torch.distributed.checkpoint import state_dict as parts
 
         whole = parts.StateDictOptions(full_state_dict=True, cpu_offload=True)

@@ -18,18 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.action_types import POINTED, REFUSED
-from schemas.actions import (
-    Action,
-    CallUser,
-    Drag,
-    Hotkey,
-    Launch,
-    Point,
-    Scroll,
-    Type,
-    parse_reply,
-    scroll_direction,
-)
+from schemas.actions import Action, CallUser, Drag, Hotkey, Launch, Point, Scroll, Type, parse_reply, scroll_direction
 from schemas.coordinates import contains
 from trainer.rl.box_reward import BOX, best_iou, size_agreement
 from trainer.rl.confidence import SPREAD, confidence_reward, without_confidence
@@ -334,8 +323,10 @@ def group_scores(texts: Sequence[str], truth: Truth, config: RewardConfig = DEFA
     if truth.objective != "grounding" or not config.w_consistency:
         return own
     agreed = region_consistency(texts, config.region)
-    return [{**one, "consistency": more, "total": one["total"] + config.w_consistency * more}
-            for one, more in zip(own, agreed, strict=True)]  # fmt: skip
+    return [
+        {**one, "consistency": more, "total": one["total"] + config.w_consistency * more}
+        for one, more in zip(own, agreed, strict=True)
+    ]
 
 
 def bounds(objective: str, config: RewardConfig = DEFAULT) -> tuple[float, float]:

@@ -83,8 +83,16 @@ class TrainingState:
             self._save_parts(model, optimiser, more)
             return
         with whole_file(self._folder / SINGLE, lasting=True, alone=True) as part, part.open("wb") as stream:
-            torch.save({"digest": self._digest, "model": model.state_dict(), "optimiser": optimiser.state_dict(),
-                        "rng": torch.get_rng_state(), **more}, stream)  # fmt: skip
+            torch.save(
+                {
+                    "digest": self._digest,
+                    "model": model.state_dict(),
+                    "optimiser": optimiser.state_dict(),
+                    "rng": torch.get_rng_state(),
+                    **more,
+                },
+                stream,
+            )
 
     def _save_parts(self, model: Any, optimiser: Any, more: Mapping[str, Any]) -> None:
         import torch.distributed.checkpoint as dcp

@@ -31,12 +31,20 @@ class CheckpointPolicy:
     needs_tree = False
 
     def __init__(
-        self, checkpoint: Checkpoint, *, temperature: float = 0.0, thinking: bool | None = None,
-        max_new_tokens: int | None = None, name: str = "", lock: threading.Lock | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        checkpoint: Checkpoint,
+        *,
+        temperature: float = 0.0,
+        thinking: bool | None = None,
+        max_new_tokens: int | None = None,
+        name: str = "",
+        lock: threading.Lock | None = None,
+    ) -> None:
         if temperature < 0 or (max_new_tokens is not None and max_new_tokens < 1):
-            raise ValueError(f"checkpoint policy: expected a temperature of at least 0 and 1 or more new tokens, "
-                             f"found {temperature} and {max_new_tokens}")  # fmt: skip
+            raise ValueError(
+                f"checkpoint policy: expected a temperature of at least 0 and 1 or more new tokens, "
+                f"found {temperature} and {max_new_tokens}"
+            )
         preset = checkpoint.processor.preset
         self.checkpoint, self.temperature, self.history = checkpoint, temperature, preset.history
         self.thinking = preset.thinking if thinking is None else thinking
@@ -78,18 +86,27 @@ class CheckpointPolicy:
         with self._lock:
             prompt = self.checkpoint.processor.prompt(row)
             [completion] = generate(
-                self.checkpoint.model, self.checkpoint.processor, [row], temperature=self.temperature,
-                max_new_tokens=self.max_new_tokens, generator=generator,
-            )  # fmt: skip
+                self.checkpoint.model,
+                self.checkpoint.processor,
+                [row],
+                temperature=self.temperature,
+                max_new_tokens=self.max_new_tokens,
+                generator=generator,
+            )
         return completion, len(prompt.ids)
 
     def row(self, view: View) -> dict[str, Any]:
         """A view as a row like those of the shards: goal, the last steps by absolute number, the screenshot."""
         text = played_prompt(view, self.history, thinking=self.thinking)
         return {
-            "sample_id": "policy", "source": "policy", "objective": "navigation", "platform": view.platform,
-            "messages": messages("navigation", text), "images": [view.png], "answer": "",
-        }  # fmt: skip
+            "sample_id": "policy",
+            "source": "policy",
+            "objective": "navigation",
+            "platform": view.platform,
+            "messages": messages("navigation", text),
+            "images": [view.png],
+            "answer": "",
+        }
 
 
 def played_prompt(view: View, history: HistoryForm = "action", *, thinking: bool = False) -> str:
@@ -97,8 +114,9 @@ def played_prompt(view: View, history: HistoryForm = "action", *, thinking: bool
     absolute number in the form of its histories (`Preset.history`); turns whose reply couldn't be read are left out."""
     past = [
         (number, history_entry(said.action, view.platform, said.thought if history == "think_action" else ""))
-        for number, said in enumerate(view.past, 1) if said.action is not None
-    ]  # fmt: skip
+        for number, said in enumerate(view.past, 1)
+        if said.action is not None
+    ]
     return navigation_text(view.goal, past, thinking=thinking)
 
 

@@ -38,10 +38,17 @@ if TYPE_CHECKING:
 
 PAUSE_S = 120.0
 _ONLY: Mapping[str, tuple[Any, ...]] = {
-    "n": (1,), "top_p": (1, 1.0), "top_k": (0, -1), "min_p": (0, 0.0), "repetition_penalty": (1, 1.0),
-    "presence_penalty": (0, 0.0), "frequency_penalty": (0, 0.0), "logprobs": (0, 1), "prompt_logprobs": (0,),
+    "n": (1,),
+    "top_p": (1, 1.0),
+    "top_k": (0, -1),
+    "min_p": (0, 0.0),
+    "repetition_penalty": (1, 1.0),
+    "presence_penalty": (0, 0.0),
+    "frequency_penalty": (0, 0.0),
+    "logprobs": (0, 1),
+    "prompt_logprobs": (0,),
     "detokenize": (True, False),
-}  # fmt: skip
+}
 _KNOWN = {*_ONLY, "temperature", "max_tokens", "seed", "logit_bias", "stop_token_ids"}
 _FORBIDDEN = -100.0
 
@@ -65,9 +72,13 @@ class RolloutServer(ChatServer):
     none); with `weight_transfer` they may come from a learner by a Gloo group, too."""
 
     def __init__(
-        self, checkpoint: Checkpoint, *, weights_root: str | Path | None = None, weight_transfer: bool = False,
+        self,
+        checkpoint: Checkpoint,
+        *,
+        weights_root: str | Path | None = None,
+        weight_transfer: bool = False,
         **chat: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(checkpoint, **chat)
         self.weights = ServedWeights(checkpoint.model, self._lock, weights_root, weight_transfer)
         self._cond = threading.Condition()
@@ -132,15 +143,27 @@ class RolloutServer(ChatServer):
             with self._cond:
                 self._running -= 1
                 self._cond.notify_all()
-        content: list[dict[str, Any]] = [{"token_id": token, "logprob": value, "rank": None, "top_logprobs": []}
-                   for token, value in zip(reply.token_ids, reply.logprobs, strict=True)]  # fmt: skip
+        content: list[dict[str, Any]] = [
+            {"token_id": token, "logprob": value, "rank": None, "top_logprobs": []}
+            for token, value in zip(reply.token_ids, reply.logprobs, strict=True)
+        ]
         span = {"version": label, "start": 0, "end": len(reply.token_ids)}
         choice = {
-            "index": 0, "finish_reason": "stop" if reply.finished else "length", "stop_reason": None,
-            "token_ids": reply.token_ids, "logprobs": {"content": content}, "weight_versions": [span],
-        }  # fmt: skip
-        return {"request_id": f"generate-tokens-{secrets.token_hex(12)}", "model": self.name, "output_mode": "tokens",
-                "choices": [choice], "prompt_token_ids": ask.prompt.ids, "prompt_logprobs": scores}  # fmt: skip
+            "index": 0,
+            "finish_reason": "stop" if reply.finished else "length",
+            "stop_reason": None,
+            "token_ids": reply.token_ids,
+            "logprobs": {"content": content},
+            "weight_versions": [span],
+        }
+        return {
+            "request_id": f"generate-tokens-{secrets.token_hex(12)}",
+            "model": self.name,
+            "output_mode": "tokens",
+            "choices": [choice],
+            "prompt_token_ids": ask.prompt.ids,
+            "prompt_logprobs": scores,
+        }
 
     def check_tokens(self, body: Mapping[str, Any]) -> TokenAsk:
         """A request's body → what is asked. Raises `Refused` naming the parameter, what was expected and found."""
@@ -158,16 +181,21 @@ class RolloutServer(ChatServer):
         bias = params.get("logit_bias") or {}
         known = {str(one) for one in never}
         if not isinstance(bias, dict) or {*bias} - known or any(value != _FORBIDDEN for value in bias.values()):
-            raise Refused(400, f"logit_bias: expected {_FORBIDDEN:g} for tokens that no reply may hold, found "
-                          f"{bias!r:.60}", "logit_bias", "unsupported")  # fmt: skip
+            raise Refused(
+                400,
+                f"logit_bias: expected {_FORBIDDEN:g} for tokens that no reply may hold, found {bias!r:.60}",
+                "logit_bias",
+                "unsupported",
+            )
         if ends not in ([], [processor.end_id]):
             raise Refused(400, f"stop_token_ids: expected [{processor.end_id}], found {ends!r:.40}", "stop_token_ids")
         return TokenAsk(
-            self._prompt(body), number_in(params, "temperature", 1.0, 0.0, 2.0),
+            self._prompt(body),
+            number_in(params, "temperature", 1.0, 0.0, 2.0),
             int(number_in(params, "max_tokens", 16, 1, self.limits.max_tokens, whole=True)),
             int(number_in(params, "seed", secrets.randbits(31), -(2**63), 2**63, whole=True)),
             params.get("prompt_logprobs") is not None,
-        )  # fmt: skip
+        )
 
     def _prompt(self, body: Mapping[str, Any]) -> Prompt:
         """Token ids with as many image tokens for each picture as it takes."""
@@ -185,8 +213,12 @@ class RolloutServer(ChatServer):
         if odd := [part for part in parts if not isinstance(part, dict) or part.get("type") != "image_url"]:
             raise Refused(400, f"content_parts: expected image_url parts, found {odd[0]!r:.40}", "content_parts")
         if ids.count(processor.image_id) != len(parts):
-            raise Refused(400, f"content_parts: expected {ids.count(processor.image_id)} pictures, one for each image "
-                          f"token, found {len(parts)}", "content_parts")  # fmt: skip
+            raise Refused(
+                400,
+                f"content_parts: expected {ids.count(processor.image_id)} pictures, one for each image "
+                f"token, found {len(parts)}",
+                "content_parts",
+            )
         data = [self._image(part, f"content_parts[{number}]") for number, part in enumerate(parts)]
         try:
             with self._lock:  # the processor keeps pictures
@@ -206,8 +238,9 @@ class RolloutServer(ChatServer):
         model = self._checkpoint.model
         generator = torch.Generator(next(model.parameters()).device).manual_seed(ask.seed % 2**63)
         given: Any = _GivenPrompts(self._checkpoint.processor, [ask.prompt])
-        [reply] = generate(model, given, [{}], temperature=ask.temperature, max_new_tokens=ask.max_tokens,
-                           generator=generator)  # fmt: skip
+        [reply] = generate(
+            model, given, [{}], temperature=ask.temperature, max_new_tokens=ask.max_tokens, generator=generator
+        )
         return reply
 
     def _scores(self, prompt: Prompt) -> list[dict[str, Any] | None]:
@@ -223,8 +256,13 @@ class RolloutServer(ChatServer):
         batch = self._checkpoint.processor.pad([first], [prompt.ids[1:]], None, left=False)
         with torch.no_grad():
             found = reply_logprobs(model, batch.to(parameter.device, parameter.dtype)).logprobs[0].tolist()
-        return [None, *({str(token): {"logprob": value, "rank": None, "decoded_token": None}}
-                        for token, value in zip(prompt.ids[1:], found, strict=True))]  # fmt: skip
+        return [
+            None,
+            *(
+                {str(token): {"logprob": value, "rank": None, "decoded_token": None}}
+                for token, value in zip(prompt.ids[1:], found, strict=True)
+            ),
+        ]
 
     # -- weights -------------------------------------------------------------------------------------------------------
 
@@ -290,8 +328,9 @@ def main(argv: list[str] | None = None) -> int:
         loaded = load_checkpoint(given.checkpoint, device=given.device)
         key = os.environ.get(KEY_VARIABLE, "")
         hosts = LOOPBACK if given.host in LOOPBACK else ()
-        server = RolloutServer(loaded, weights_root=given.weights_root, weight_transfer=given.weight_transfer, key=key,
-                               hosts=hosts)  # fmt: skip
+        server = RolloutServer(
+            loaded, weights_root=given.weights_root, weight_transfer=given.weight_transfer, key=key, hosts=hosts
+        )
         with serving(server, given.host, given.port) as (url, thread):
             print(f"{server.name} at {url.removesuffix('/v1')}", flush=True)
             thread.join()

@@ -35,16 +35,35 @@ KEY_VARIABLE = "VESPER_SERVE_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|bmp|gif);base64,", re.IGNORECASE)
 _ONLY: Mapping[str, tuple[Any, ...]] = {
-    "stream": (False,), "top_p": (1, 1.0), "stop": ([],), "tools": ([],), "presence_penalty": (0, 0.0),
-    "frequency_penalty": (0, 0.0), "logit_bias": ({},), "response_format": ({"type": "text"},),
-    "top_logprobs": (0,), "tool_choice": ("none", "auto"), "functions": ([],), "stream_options": (), "top_k": (0, -1),
-    "min_p": (0, 0.0), "repetition_penalty": (1, 1.0), "stop_token_ids": ([],), "chat_template_kwargs": ({},),
-}  # fmt: skip
+    "stream": (False,),
+    "top_p": (1, 1.0),
+    "stop": ([],),
+    "tools": ([],),
+    "presence_penalty": (0, 0.0),
+    "frequency_penalty": (0, 0.0),
+    "logit_bias": ({},),
+    "response_format": ({"type": "text"},),
+    "top_logprobs": (0,),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "stream_options": (),
+    "top_k": (0, -1),
+    "min_p": (0, 0.0),
+    "repetition_penalty": (1, 1.0),
+    "stop_token_ids": ([],),
+    "chat_template_kwargs": ({},),
+}
 """Parameters that would change the reply in a way that isn't built: only these values (or none) are taken."""
 _HEEDED = ("model", "messages", "temperature", "max_tokens", "max_completion_tokens", "n", "seed", "logprobs")
 _WITHOUT_EFFECT = (
-    "user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier", "prompt_cache_key"
-)  # fmt: skip
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "parallel_tool_calls",
+    "safety_identifier",
+    "prompt_cache_key",
+)
 """Parameters of the protocol that say nothing of the reply: any value is taken."""
 _KNOWN = frozenset({*_ONLY, *_HEEDED, *_WITHOUT_EFFECT})
 
@@ -93,9 +112,14 @@ class ChatServer:
     the Host headers that are answered (empty: any)."""
 
     def __init__(
-        self, checkpoint: Checkpoint, *, name: str = "", key: str = "", limits: ServeLimits | None = None,
+        self,
+        checkpoint: Checkpoint,
+        *,
+        name: str = "",
+        key: str = "",
+        limits: ServeLimits | None = None,
         hosts: tuple[str, ...] = LOOPBACK,
-    ) -> None:  # fmt: skip
+    ) -> None:
         from trainer.serving.checkpoint_policy import CheckpointPolicy
 
         self.name = name or CheckpointPolicy(checkpoint).name
@@ -108,11 +132,13 @@ class ChatServer:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
-        return Starlette(routes=[
-            Route("/v1/models", self._models, methods=["GET"]),
-            Route("/v1/chat/completions", self._chat, methods=["POST"]),
-            Route("/health", self._health, methods=["GET"]),
-        ])  # fmt: skip
+        return Starlette(
+            routes=[
+                Route("/v1/models", self._models, methods=["GET"]),
+                Route("/v1/chat/completions", self._chat, methods=["POST"]),
+                Route("/health", self._health, methods=["GET"]),
+            ]
+        )
 
     async def _health(self, request: Request) -> Response:
         from starlette.responses import JSONResponse
@@ -182,12 +208,13 @@ class ChatServer:
         default = min(most, self._checkpoint.processor.preset.max_answer_tokens)
         row = self._row(body.get("messages"))
         return Ask(
-            row, number_in(body, "temperature", 1.0, 0.0, 2.0),
+            row,
+            number_in(body, "temperature", 1.0, 0.0, 2.0),
             default if asked is None else int(number_in({"max_tokens": asked}, "max_tokens", 0, 1, most, whole=True)),
             int(number_in(body, "n", 1, 1, self.limits.n, whole=True)),
             int(number_in(body, "seed", secrets.randbits(31), -(2**63), 2**63, whole=True)),
             _flag(body, "logprobs"),
-        )  # fmt: skip
+        )
 
     def _row(self, messages: Any) -> dict[str, Any]:
         limits = self.limits
@@ -213,12 +240,18 @@ class ChatServer:
                     images.append(self._image(part.get("image_url"), where))
                     made.append({"type": "image"})
                 else:
-                    raise Refused(400, f"{where}: expected parts of type text or image_url, found {kind!r:.40}",
-                                  "messages")  # fmt: skip
+                    raise Refused(
+                        400, f"{where}: expected parts of type text or image_url, found {kind!r:.40}", "messages"
+                    )
             turns.append({"role": turn["role"], "content": made})
         if len(images) > limits.images or chars > limits.text_chars:
-            raise Refused(413, f"expected at most {limits.images} pictures and {limits.text_chars} characters, found "
-                          f"{len(images)} and {chars}", "messages", "too_large")  # fmt: skip
+            raise Refused(
+                413,
+                f"expected at most {limits.images} pictures and {limits.text_chars} characters, found "
+                f"{len(images)} and {chars}",
+                "messages",
+                "too_large",
+            )
         if turns[-1]["role"] != "user":
             raise Refused(400, "messages: expected a user's turn at the end", "messages")
         return {"sample_id": "request", "messages": json.dumps(turns), "images": images, "answer": ""}
@@ -229,16 +262,21 @@ class ChatServer:
         if found is None or not isinstance(url, str):
             raise Refused(400, f"{where}: expected a picture as data:image/…;base64,…; nothing is fetched", "messages")
         if (len(url) - found.end()) * 3 // 4 > self.limits.image_bytes:
-            raise Refused(413, f"{where}: expected a picture of at most {self.limits.image_bytes} bytes", "messages",
-                          "too_large")  # fmt: skip
+            raise Refused(
+                413, f"{where}: expected a picture of at most {self.limits.image_bytes} bytes", "messages", "too_large"
+            )
         try:
             data = base64.b64decode(url[found.end() :], validate=True)
             width, height = image_size(data)
         except ValueError:  # `binascii.Error` and `ImageError` are
             raise Refused(400, f"{where}: expected a picture that can be read", "messages", "bad_image") from None
         if width * height > self.limits.image_pixels:
-            raise Refused(413, f"{where}: expected at most {self.limits.image_pixels} pixels, found {width} x {height}",
-                          "messages", "too_large")  # fmt: skip
+            raise Refused(
+                413,
+                f"{where}: expected at most {self.limits.image_pixels} pixels, found {width} x {height}",
+                "messages",
+                "too_large",
+            )
         return data
 
     # -- the reply -------------------------------------------------------------------------------------------------
@@ -256,25 +294,45 @@ class ChatServer:
         with self._lock:
             try:
                 prompt = processor.prompt(ask.row)
-                replies = generate(model, processor, [ask.row], group=ask.n, temperature=ask.temperature,
-                                   max_new_tokens=ask.max_tokens, generator=generator, batch_size=ask.n)  # fmt: skip
+                replies = generate(
+                    model,
+                    processor,
+                    [ask.row],
+                    group=ask.n,
+                    temperature=ask.temperature,
+                    max_new_tokens=ask.max_tokens,
+                    generator=generator,
+                    batch_size=ask.n,
+                )
             except BadSample as bad:
                 raise Refused(400, str(bad)[:300], "messages", "bad_image") from bad
-        choices = [{
-            "index": index, "finish_reason": "stop" if reply.finished else "length",
-            "message": {"role": "assistant", "content": reply.text, "refusal": None},
-            "logprobs": self._logprobs(reply) if ask.logprobs else None,
-        } for index, reply in enumerate(replies)]  # fmt: skip
+        choices = [
+            {
+                "index": index,
+                "finish_reason": "stop" if reply.finished else "length",
+                "message": {"role": "assistant", "content": reply.text, "refusal": None},
+                "logprobs": self._logprobs(reply) if ask.logprobs else None,
+            }
+            for index, reply in enumerate(replies)
+        ]
         spent = sum(len(reply.token_ids) for reply in replies)
         usage = {"prompt_tokens": len(prompt.ids), "completion_tokens": spent, "total_tokens": len(prompt.ids) + spent}
-        return {"id": f"chatcmpl-{secrets.token_hex(12)}", "object": "chat.completion", "created": int(time.time()),
-                "model": self.name, "choices": choices, "usage": usage}  # fmt: skip
+        return {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": self.name,
+            "choices": choices,
+            "usage": usage,
+        }
 
     def _logprobs(self, reply: Any) -> dict[str, Any]:
         """Of every sampled token, under the distribution that it was sampled from."""
         text = self._checkpoint.processor.tokenizer.convert_ids_to_tokens(reply.token_ids)
-        content = [{"token": token, "logprob": logprob, "bytes": None, "top_logprobs": []}
-                   for token, logprob in zip(text, reply.logprobs, strict=True)]  # fmt: skip
+        content = [
+            {"token": token, "logprob": logprob, "bytes": None, "top_logprobs": []}
+            for token, logprob in zip(text, reply.logprobs, strict=True)
+        ]
         return {"content": content, "refusal": None}
 
 
@@ -293,8 +351,9 @@ def number_in(
         return default
     good = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and low <= value <= high
     if not good:
-        raise Refused(400, f"{name}: expected a{' whole' if whole else ''} number in {low:g}..{high:g}, found "
-                      f"{value!r:.40}", name)  # fmt: skip
+        raise Refused(
+            400, f"{name}: expected a{' whole' if whole else ''} number in {low:g}..{high:g}, found {value!r:.40}", name
+        )
     return value if isinstance(value, int) else float(value)
 
 
@@ -316,8 +375,9 @@ def serving(server: ChatServer, host: str = "127.0.0.1", port: int = 0) -> Itera
     if host not in LOOPBACK and not os.environ.get(KEY_VARIABLE):
         raise ValueError(f"--host {host}: whoever reaches this machine could ask; set {KEY_VARIABLE} to a key first")
     listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    config = uvicorn.Config(server.app(), log_level="warning", access_log=False, lifespan="off",
-                            timeout_graceful_shutdown=5)  # fmt: skip
+    config = uvicorn.Config(
+        server.app(), log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=5
+    )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, name="chat-server", daemon=True)
     thread.start()

@@ -37,12 +37,16 @@ class ServedWeights:
         kwargs = body.get("kwargs")
         given = kwargs.get("weights_path") if isinstance(kwargs, dict) else None
         if self._root is None or not isinstance(given, str):
-            raise Refused(400, "weights_path: expected a folder, and a server that was started with a weights root",
-                          "weights_path")  # fmt: skip
+            raise Refused(
+                400,
+                "weights_path: expected a folder, and a server that was started with a weights root",
+                "weights_path",
+            )
         folder = Path(given).resolve()
         if not folder.is_relative_to(self._root) or not folder.is_dir():
-            raise Refused(400, f"weights_path: expected a folder below the weights root, found {given[:120]!r}",
-                          "weights_path")  # fmt: skip
+            raise Refused(
+                400, f"weights_path: expected a folder below the weights root, found {given[:120]!r}", "weights_path"
+            )
         self._load(folder)
         return {"results": [None]}
 
@@ -68,8 +72,13 @@ class ServedWeights:
         wrong = sorted(name for name, tensor in own.items() if tensor.data_ptr() not in there)
         wrong += sorted(name for name, shape in shapes.items() if name not in own or own[name].shape != shape)
         if wrong:
-            raise Refused(400, f"weights: expected this model's tensors, found {len(wrong)} missing, unknown or of "
-                          f"another shape, first {wrong[0][:120]}", "weights", "bad_weights")  # fmt: skip
+            raise Refused(
+                400,
+                f"weights: expected this model's tensors, found {len(wrong)} missing, unknown or of "
+                f"another shape, first {wrong[0][:120]}",
+                "weights",
+                "bad_weights",
+            )
 
     def update_weight_version(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Name the weights."""
@@ -88,13 +97,20 @@ class ServedWeights:
 
         info = body.get("init_info")
         if not self._transfers or not isinstance(info, dict) or "nccl_unique_id_b64" in info:
-            raise Refused(400, "init_info: expected a Gloo group, and a server that was started for weight transfer",
-                          "init_info", "unsupported")  # fmt: skip
+            raise Refused(
+                400,
+                "init_info: expected a Gloo group, and a server that was started for weight transfer",
+                "init_info",
+                "unsupported",
+            )
         address = info.get("master_address")
         numbers: list[Any] = [info.get(name) for name in ("master_port", "rank_offset", "world_size")]
         if not isinstance(address, str) or not all(type(one) is int and one > 0 for one in numbers):
-            raise Refused(400, f"init_info: expected master_address, master_port, rank_offset and world_size, found "
-                          f"{info!r:.120}", "init_info")  # fmt: skip
+            raise Refused(
+                400,
+                f"init_info: expected master_address, master_port, rank_offset and world_size, found {info!r:.120}",
+                "init_info",
+            )
         try:
             limit = timedelta(seconds=JOIN_S)
             self._store = dist.TCPStore(address, numbers[0], None, False, limit, wait_for_workers=False)
@@ -123,9 +139,12 @@ class ServedWeights:
         info = body.get("update_info")
         info = info if isinstance(info, dict) else {}
         names, kinds, shapes = (info.get(name) for name in ("names", "dtype_names", "shapes"))
-        if not isinstance(names, list) or not isinstance(kinds, list) or not isinstance(shapes, list) or not (
-            len(names) == len(kinds) == len(shapes)
-        ):  # fmt: skip
+        if (
+            not isinstance(names, list)
+            or not isinstance(kinds, list)
+            or not isinstance(shapes, list)
+            or not (len(names) == len(kinds) == len(shapes))
+        ):
             raise Refused(400, "update_info: expected names, dtype_names and shapes of equal length", "update_info")
         self._check_tensors({str(name): torch.Size(shape) for name, shape in zip(names, shapes, strict=True)})
         if self._group is None or {*kinds} - _DTYPES:

@@ -14,10 +14,12 @@ LABELS = {"greedy": "greedy", "sampled": "sampled (pass@1)", "pass_at_k": "pass@
 def staircase_svg(title: str, rows: Mapping[str, Any], looks: Sequence[Mapping[str, Any]] = ()) -> str:
     """Bars with whiskers of every row; below, where there are looks, the curves of offline RL."""
     extra = 240 if len(looks) > 1 else 0
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT + extra}" '
-             f'viewBox="0 0 {WIDTH} {HEIGHT + extra}" font-family="sans-serif" font-size="12">',
-             f'<rect width="{WIDTH}" height="{HEIGHT + extra}" fill="#ffffff"/>',
-             _text(LEFT, 20, title, size=15)]  # fmt: skip
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT + extra}" '
+        f'viewBox="0 0 {WIDTH} {HEIGHT + extra}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT + extra}" fill="#ffffff"/>',
+        _text(LEFT, 20, title, size=15),
+    ]
     parts += _axis(TOP, HEIGHT - BOTTOM)
     parts += _bars(rows)
     if extra:
@@ -57,10 +59,14 @@ def _bars(rows: Mapping[str, Any]) -> list[str]:
                 return bottom - (bottom - top) * min(1.0, max(0.0, share))
 
             high = y(told["mean"])
-            found.append(f'<rect x="{x - wide / 2 + 1:.1f}" y="{high:.1f}" width="{wide - 2:.1f}" '
-                         f'height="{bottom - high:.1f}" fill="{colour}"/>')  # fmt: skip
-            found.append(f'<line x1="{x:.1f}" y1="{y(told["low"]):.1f}" x2="{x:.1f}" y2="{y(told["high"]):.1f}" '
-                         f'stroke="#16181d"/>')  # fmt: skip
+            found.append(
+                f'<rect x="{x - wide / 2 + 1:.1f}" y="{high:.1f}" width="{wide - 2:.1f}" '
+                f'height="{bottom - high:.1f}" fill="{colour}"/>'
+            )
+            found.append(
+                f'<line x1="{x:.1f}" y1="{y(told["low"]):.1f}" x2="{x:.1f}" y2="{y(told["high"]):.1f}" '
+                f'stroke="#16181d"/>'
+            )
         for line, word in enumerate(name.replace("_", " ").split(" ", 1)):
             found.append(_text(middle, bottom + 16 + 14 * line, word, anchor="middle"))
     for number, (measure, colour) in enumerate(COLOURS.items()):
@@ -77,8 +83,11 @@ def _curves(looks: Sequence[Mapping[str, Any]], top: float, bottom: float) -> li
         *_axis(top, bottom),
     ]
     for number, (name, colour) in enumerate((("step_success", "#b0632b"), ("trace_success", "#a1486f"))):
-        points = [(LEFT + (WIDTH - LEFT - 30) * look["update"] / last, bottom - (bottom - top) * look[name])
-                  for look in looks if look[name] is not None]  # fmt: skip
+        points = [
+            (LEFT + (WIDTH - LEFT - 30) * look["update"] / last, bottom - (bottom - top) * look[name])
+            for look in looks
+            if look[name] is not None
+        ]
         told = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         found.append(f'<polyline points="{told}" fill="none" stroke="{colour}" stroke-width="2"/>')
         x = WIDTH - 260 + 130 * number

@@ -139,19 +139,28 @@ def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[s
     for _, contract in islice(episodes(family, "blind", world), config.blind_episodes):
         guessed += attempt(world, BlindPolicy(table, family.name), contract)[0]
     return {
-        **untried, "oracle": done / config.oracle_episodes, "oracle_episodes": config.oracle_episodes,
-        "blind": guessed / config.blind_episodes, "blind_episodes": config.blind_episodes,
+        **untried,
+        "oracle": done / config.oracle_episodes,
+        "oracle_episodes": config.oracle_episodes,
+        "blind": guessed / config.blind_episodes,
+        "blind_episodes": config.blind_episodes,
         "actions": sum(lengths) / len(lengths) if lengths else None,
-    }  # fmt: skip
+    }
 
 
 def _untried(family: Family) -> dict[str, Any]:
     """The row of a family of which nothing was measured."""
     return {
-        "family": family.name, "world": family.world, "platform": ground(family.world).platform,
-        "held_out": family.held_out, "oracle": None, "oracle_episodes": 0, "blind": None, "blind_episodes": 0,
+        "family": family.name,
+        "world": family.world,
+        "platform": ground(family.world).platform,
+        "held_out": family.held_out,
+        "oracle": None,
+        "oracle_episodes": 0,
+        "blind": None,
+        "blind_episodes": 0,
         "actions": None,
-    }  # fmt: skip
+    }
 
 
 def _enough(rows: Sequence[Mapping[str, Any]], world: str, config: ChoiceConfig) -> bool:
@@ -209,8 +218,10 @@ def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | N
             emit({"kind": "measured", **row})
         rows = choose(measured, config)
         if not any(row["chosen"] for row in rows):
-            raise ValueError(f"staircase: none of {len(rows)} families has an oracle >= {config.least_oracle} and a "
-                             f"blind prior <= {config.most_blind}")  # fmt: skip
+            raise ValueError(
+                f"staircase: none of {len(rows)} families has an oracle >= {config.least_oracle} and a "
+                f"blind prior <= {config.most_blind}"
+            )
         drawn: dict[str, list[list[Any]]] = {split: [] for split in config.episodes}
         for row in rows:
             if row["chosen"]:

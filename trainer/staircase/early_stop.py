@@ -56,14 +56,25 @@ class Looks:
         model, attempts = self._checkpoint.model, self._config.look_attempts
         model.eval()
         found = world_success(
-            self._checkpoint, self._contracts, nano_pool(self._config.workers), attempts=attempts, temperature=1.0,
-            limits=LIMITS, workers=self._config.workers, seeds=(self._config.seed,),
+            self._checkpoint,
+            self._contracts,
+            nano_pool(self._config.workers),
+            attempts=attempts,
+            temperature=1.0,
+            limits=LIMITS,
+            workers=self._config.workers,
+            seeds=(self._config.seed,),
             max_new_tokens=self._config.max_new_tokens,
-        )["summary"]["pass_at_k"]  # fmt: skip
+        )["summary"]["pass_at_k"]
         model.train()
         torch.set_num_threads(self._config.threads)  # the reply engine has its own
-        look = {"step": step, "pass_at_1": found["1"]["mean"] or 0.0, "attempts": attempts,
-                "pass_at_k": found[str(attempts)]["mean"] or 0.0, "contracts": len(self._contracts)}  # fmt: skip
+        look = {
+            "step": step,
+            "pass_at_1": found["1"]["mean"] or 0.0,
+            "attempts": attempts,
+            "pass_at_k": found[str(attempts)]["mean"] or 0.0,
+            "contracts": len(self._contracts),
+        }
         low, high = self._config.window
         if low <= look["pass_at_1"] <= high:
             torch.save({"step": step, "model": model.state_dict()}, self._folder / f".{KEPT}")

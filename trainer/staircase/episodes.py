@@ -123,9 +123,15 @@ def _make_part(
             rows += navigation_rows(contract, family.name, split, moments)
         if family.held_out or split != "test":
             rows += grounding_rows(
-                contract, family.name, split, moments, strangers, rng, elements=config.elements,
+                contract,
+                family.name,
+                split,
+                moments,
+                strangers,
+                rng,
+                elements=config.elements,
                 refusal_share=config.refusal_share,
-            )  # fmt: skip
+            )
     return rows
 
 

@@ -35,9 +35,13 @@ class Evaluation:
     """Measures rows into `folder`. `rows` are the platform's sample rows."""
 
     def __init__(
-        self, folder: Path, config: StaircaseConfig, tasks: Tasks, rows: Sequence[Mapping[str, Any]],
+        self,
+        folder: Path,
+        config: StaircaseConfig,
+        tasks: Tasks,
+        rows: Sequence[Mapping[str, Any]],
         on_event: OnEvent | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder, self.config, self.tasks = folder, config, tasks
         self.emit = on_event or (lambda event: None)
         self._training = [row for row in rows if row["split"] == "train" and row["objective"] == "grounding"]
@@ -51,18 +55,27 @@ class Evaluation:
 
         who = tested.name if isinstance(tested, PolicyMaker) else WeightFiles(tested.model).digest()
         tried = [[contract.task_id for contract in some] for some in (self.test, self.sampled)]
-        key = digest([CODE_VERSION, who, tried, self.tasks.digest,
-                      self.config.key("episodes", "grounding_test", "attempts", "seed", "max_new_tokens")])  # fmt: skip
+        key = digest(
+            [
+                CODE_VERSION,
+                who,
+                tried,
+                self.tasks.digest,
+                self.config.key("episodes", "grounding_test", "attempts", "seed", "max_new_tokens"),
+            ]
+        )
         path = self.folder / f"{name}-{key[:12]}.json"
         if not path.is_file():
             self.emit({"kind": "evaluating", "row": name})
             subject = tested if isinstance(tested, PolicyMaker) else _loaded(tested)
             sampled = self.worlds(subject, self.sampled, f"{name}-sampled-{key[:12]}", self.config.attempts)
             made = {
-                "name": name, "key": key, "greedy": self.worlds(subject, self.test, f"{name}-greedy-{key[:12]}"),
+                "name": name,
+                "key": key,
+                "greedy": self.worlds(subject, self.test, f"{name}-greedy-{key[:12]}"),
                 "sampled": sampled,
                 "grounding": [] if isinstance(subject, PolicyMaker) else self._grounding(subject),
-            }  # fmt: skip
+            }
             put_json(path, made)
             self.emit({"kind": "evaluated", "row": name})
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -75,10 +88,18 @@ class Evaluation:
         from trainer.suites.worlds import world_success
 
         found = world_success(
-            tested, list(contracts), nano_pool(self.config.workers), attempts=sampled or 1, limits=LIMITS,
-            temperature=1.0 if sampled else 0.0, workers=self.config.workers, seeds=(self.config.seed,),
-            folder=self.folder / "journals" / journal, cluster=family_of, max_new_tokens=self.config.max_new_tokens,
-        )  # fmt: skip
+            tested,
+            list(contracts),
+            nano_pool(self.config.workers),
+            attempts=sampled or 1,
+            limits=LIMITS,
+            temperature=1.0 if sampled else 0.0,
+            workers=self.config.workers,
+            seeds=(self.config.seed,),
+            folder=self.folder / "journals" / journal,
+            cluster=family_of,
+            max_new_tokens=self.config.max_new_tokens,
+        )
         return [{name: record[name] for name in KEPT} for record in found["records"]]
 
     def _grounding(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
@@ -89,22 +110,33 @@ class Evaluation:
             return []
         elements = {picture_key(row): json.loads(row["provenance"])["elements"] for row in self._asked}
         config = EvalConfig(
-            grounding=self.config.grounding_test, navigation=0, threads=self.config.threads,
+            grounding=self.config.grounding_test,
+            navigation=0,
+            threads=self.config.threads,
             max_new_tokens=self.config.max_new_tokens,
-        )  # fmt: skip
-        found = evaluate(checkpoint, self._asked, config, blind=BlindTable(self._training),
-                         elements=elements, progress=False)  # fmt: skip
+        )
+        found = evaluate(
+            checkpoint, self._asked, config, blind=BlindTable(self._training), elements=elements, progress=False
+        )
         names = ("sample_id", "cluster", "hit", "blind", "random_element", "swapped", "refusal")
         pages = {row["sample_id"]: json.loads(row["provenance"])["family"] for row in self._asked}
-        return [{**{name: record.get(name) for name in names}, "page": pages[record["sample_id"]]}
-                for record in found["records"]]  # fmt: skip
+        return [
+            {**{name: record.get(name) for name in names}, "page": pages[record["sample_id"]]}
+            for record in found["records"]
+        ]
 
     def score(self, stage: Stage) -> float:
         """For choosing among merges: greedy success on validation episodes."""
         each = self.config.validation_each
         contracts = [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
-        key = digest([CODE_VERSION, stage.told["weights"], [contract.task_id for contract in contracts],
-                      self.config.max_new_tokens])[:12]  # fmt: skip
+        key = digest(
+            [
+                CODE_VERSION,
+                stage.told["weights"],
+                [contract.task_id for contract in contracts],
+                self.config.max_new_tokens,
+            ]
+        )[:12]
         path = self.folder / f"validation-{stage.name}-{key}.json"
         if not path.is_file():
             records = self.worlds(_loaded(stage), contracts, path.stem)

@@ -7,11 +7,29 @@ from typing import Any
 
 from trainer.evaluation.statistics import crossed_interval, mean_or_none, pass_at_k
 
-ROWS = ("random", "random_weights", "base", "mid", "offline", "online", "linear", "ties", "more_supervised",
-        "more_offline")  # fmt: skip
+ROWS = (
+    "random",
+    "random_weights",
+    "base",
+    "mid",
+    "offline",
+    "online",
+    "linear",
+    "ties",
+    "more_supervised",
+    "more_offline",
+)
 """In the order of the table. The last two are the controls: as long as online RL, from the checkpoint it began with."""
-COMPARED = (("mid", "base"), ("offline", "mid"), ("online", "offline"), ("online", "more_supervised"),
-            ("online", "more_offline"), ("linear", "online"), ("ties", "online"), ("ties", "linear"))  # fmt: skip
+COMPARED = (
+    ("mid", "base"),
+    ("offline", "mid"),
+    ("online", "offline"),
+    ("online", "more_supervised"),
+    ("online", "more_offline"),
+    ("linear", "online"),
+    ("ties", "online"),
+    ("ties", "linear"),
+)
 Records = Sequence[Mapping[str, Any]]
 Seeds = Mapping[int, Mapping[str, Mapping[str, Any]]]
 """Training seed → row → its records, as `evaluation.Evaluation.row` gives them."""
@@ -34,15 +52,21 @@ def _row(found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     solved = {key: pass_at_k(k, int(sum(r["success"] for r in group)), k) for key, group in whole.items()}
     lost = sum(r["success"] is None for row in found.values() for part in ("greedy", "sampled") for r in row[part])
     return {
-        "greedy": _over(greedy, "success"), "sampled": _over(sampled, "success"), "k": k,
-        "pass_at_k": crossed_interval(list(solved.values()), [whole[key][0]["cluster"] for key in solved],
-                                      [str(seed) for seed, _ in solved]).plain(),
-        "finished": _over(greedy, "finished"), "not_counted": lost,
+        "greedy": _over(greedy, "success"),
+        "sampled": _over(sampled, "success"),
+        "k": k,
+        "pass_at_k": crossed_interval(
+            list(solved.values()), [whole[key][0]["cluster"] for key in solved], [str(seed) for seed, _ in solved]
+        ).plain(),
+        "finished": _over(greedy, "finished"),
+        "not_counted": lost,
         "steps": mean_or_none([r["steps"] for _, r in greedy]),
-        "by_task": {name: mean_or_none([r["success"] for _, r in greedy if r["cluster"] == name])
-                    for name in sorted({r["cluster"] for _, r in greedy})},
+        "by_task": {
+            name: mean_or_none([r["success"] for _, r in greedy if r["cluster"] == name])
+            for name in sorted({r["cluster"] for _, r in greedy})
+        },
         "grounding": grounding([(seed, r) for seed, row in found.items() for r in row["grounding"]]),
-    }  # fmt: skip
+    }
 
 
 def grounding(records: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:
@@ -52,8 +76,10 @@ def grounding(records: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any
         return None
     absent = [(seed, r) for seed, r in records if r["refusal"]]
     names = ("hit", "blind", "random_element", "swapped")
-    return {**{name: _over([(s, r) for s, r in there if r[name] is not None], name, "page") for name in names},
-            "refused": _over(absent, "hit", "page") if absent else None}  # fmt: skip
+    return {
+        **{name: _over([(s, r) for s, r in there if r[name] is not None], name, "page") for name in names},
+        "refused": _over(absent, "hit", "page") if absent else None,
+    }
 
 
 def differences(seeds: Seeds) -> dict[str, Any]:
@@ -89,8 +115,9 @@ def _by_episode(records: Records) -> dict[str, tuple[float, str]]:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for record in _counted(records):
         groups.setdefault(record["task_id"], []).append(record)
-    return {task: (sum(r["success"] for r in group) / len(group), group[0]["cluster"])
-            for task, group in groups.items()}  # fmt: skip
+    return {
+        task: (sum(r["success"] for r in group) / len(group), group[0]["cluster"]) for task, group in groups.items()
+    }
 
 
 def _counted(records: Records) -> list[Mapping[str, Any]]:
@@ -114,8 +141,10 @@ def joined(first: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]
 def course(looks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Offline RL's looks as found: step and trace success by update, the updates at which each was highest, and
     whether traces had fallen from their peak at the end while steps had not."""
-    points = [{name: look.get(name) for name in ("update", "step_success", "trace_success", "reward", "traces")}
-              for look in looks]  # fmt: skip
+    points = [
+        {name: look.get(name) for name in ("update", "step_success", "trace_success", "reward", "traces")}
+        for look in looks
+    ]
     known: list[Any] = [p for p in points if p["trace_success"] is not None and p["step_success"] is not None]
     if len(known) < 2:
         return {"looks": points, "trace_peak": None, "step_peak": None, "traces_fell_steps_did_not": None}
@@ -123,5 +152,9 @@ def course(looks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     step_peak = max(known, key=lambda p: (p["step_success"], -p["update"]))
     last = known[-1]
     fell = last["trace_success"] < trace_peak["trace_success"]
-    return {"looks": points, "trace_peak": trace_peak["update"], "step_peak": step_peak["update"],
-            "traces_fell_steps_did_not": bool(fell and last["step_success"] >= trace_peak["step_success"])}  # fmt: skip
+    return {
+        "looks": points,
+        "trace_peak": trace_peak["update"],
+        "step_peak": step_peak["update"],
+        "traces_fell_steps_did_not": bool(fell and last["step_success"] >= trace_peak["step_success"]),
+    }

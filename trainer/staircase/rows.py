@@ -29,16 +29,36 @@ def navigation_rows(contract: Contract, family: str, split: str, moments: Sequen
             view = View(contract.instruction, moment.shot.png, (0, 0), contract.platform, past)
             answer = reply_text(moment.action, contract.platform)
             boxes = [list(moment.box)] if moment.box is not None else []
-            rows.append(_row("navigation", contract.platform, split, name, turn, 0, played_prompt(view), answer, boxes,
-                             moment.shot, {"family": family, "slips": sum(not m.right for m in moments)}))  # fmt: skip
+            rows.append(
+                _row(
+                    "navigation",
+                    contract.platform,
+                    split,
+                    name,
+                    turn,
+                    0,
+                    played_prompt(view),
+                    answer,
+                    boxes,
+                    moment.shot,
+                    {"family": family, "slips": sum(not m.right for m in moments)},
+                )
+            )
         past = (*past, Said(moment.action))
     return rows
 
 
 def grounding_rows(
-    contract: Contract, family: str, split: str, moments: Sequence[Moment], strangers: Sequence[str],
-    rng: Random, *, elements: int, refusal_share: float,
-) -> list[dict[str, Any]]:  # fmt: skip
+    contract: Contract,
+    family: str,
+    split: str,
+    moments: Sequence[Moment],
+    strangers: Sequence[str],
+    rng: Random,
+    *,
+    elements: int,
+    refusal_share: float,
+) -> list[dict[str, Any]]:
     """Names that show on the screens → their elements; and names of other screens, which aren't there, → refusal."""
     name, rows, seen = episode_name(contract, family), list[dict[str, Any]](), set[str]()
     for turn, moment in enumerate(moments):
@@ -53,8 +73,21 @@ def grounding_rows(
             prompt, answer, boxes = says, point_answer(*place.centre), [list(place.box)]
             if absent and rng.random() < refusal_share:
                 prompt, answer, boxes = rng.choice(absent).partition("\t")[0], REFUSAL, []
-            rows.append(_row("grounding", contract.platform, split, name, turn, k + 1, grounding_text(prompt), answer,
-                             boxes, moment.shot, {"family": family, "elements": elements_of(moment.shot)}))  # fmt: skip
+            rows.append(
+                _row(
+                    "grounding",
+                    contract.platform,
+                    split,
+                    name,
+                    turn,
+                    k + 1,
+                    grounding_text(prompt),
+                    answer,
+                    boxes,
+                    moment.shot,
+                    {"family": family, "elements": elements_of(moment.shot)},
+                )
+            )
     return rows
 
 
@@ -75,17 +108,36 @@ def visible(shot: Observation, world: str) -> list[tuple[str, Place]]:
 
 
 def _row(
-    objective: str, platform: str, split: str, episode: str, turn: int, k: int, prompt: str, answer: str,
-    boxes: list[list[float]], shot: Observation, extra: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+    objective: str,
+    platform: str,
+    split: str,
+    episode: str,
+    turn: int,
+    k: int,
+    prompt: str,
+    answer: str,
+    boxes: list[list[float]],
+    shot: Observation,
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
     chat = messages(objective, prompt)
     told = {"deriver": f"staircase_{objective}", "version": 1, "k": k, "episode": episode, "step": turn, **extra}
     return {
-        "sample_id": sample_id(SOURCE, episode, turn, f"staircase_{objective}", 1, k), "source": SOURCE, "split": split,
-        "platform": platform, "objective": objective, "images": [shot.sha256], "messages": chat, "answer": answer,
-        "target_boxes": boxes, "tokens": count_tokens(chat, answer, [_size(shot.png)]), "licence": "own",
-        "parents": [item_step(SOURCE, episode, turn)], "synthetic": True, "provenance": canonical_json(told),
-    }  # fmt: skip
+        "sample_id": sample_id(SOURCE, episode, turn, f"staircase_{objective}", 1, k),
+        "source": SOURCE,
+        "split": split,
+        "platform": platform,
+        "objective": objective,
+        "images": [shot.sha256],
+        "messages": chat,
+        "answer": answer,
+        "target_boxes": boxes,
+        "tokens": count_tokens(chat, answer, [_size(shot.png)]),
+        "licence": "own",
+        "parents": [item_step(SOURCE, episode, turn)],
+        "synthetic": True,
+        "provenance": canonical_json(told),
+    }
 
 
 def episode_name(contract: Contract, family: str) -> str:

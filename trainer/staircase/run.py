@@ -83,8 +83,15 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
         for name, stage in {**stages, "offline_grounding": pointing}.items()
     }
     settings = {**config.plain(), "base": base.told.get("weights", "") if config.base else ""}  # no folder of a machine
-    head = {"platform": config.platform, "seed": config.seed, "config": settings, "tasks_digest": tasks.digest,
-            "measured": list(tasks.measured), "data": counts(rows), "stages": told}  # fmt: skip
+    head = {
+        "platform": config.platform,
+        "seed": config.seed,
+        "config": settings,
+        "tasks_digest": tasks.digest,
+        "measured": list(tasks.measured),
+        "data": counts(rows),
+        "stages": told,
+    }
     return write_report(folder, head, {config.seed: records}, looks)
 
 
@@ -104,8 +111,11 @@ def _progress(event: Mapping[str, Any]) -> None:
         return
     if kind in ("start", "trained", "world_success", "rollouts", "saved"):
         return
-    told = {name: round(value, 4) if isinstance(value, float) else value for name, value in event.items()
-            if isinstance(value, int | float | str)}  # fmt: skip
+    told = {
+        name: round(value, 4) if isinstance(value, float) else value
+        for name, value in event.items()
+        if isinstance(value, int | float | str)
+    }
     print(time.strftime("%H:%M:%S"), " ".join(f"{name}={value}" for name, value in told.items()), flush=True)
 
 
@@ -122,8 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         one.add_argument("--short", action="store_true", help="every part in two or three minutes, no controls")
         if name == "run":
             one.add_argument("--seed", type=int, default=0, help="training seed")
-            one.add_argument("--base", default="", help="checkpoint folder to begin from, or nano_base (random weights "
-                             "without one)")  # fmt: skip
+            one.add_argument(
+                "--base", default="", help="checkpoint folder to begin from, or nano_base (random weights without one)"
+            )
             one.add_argument("--threads", type=int, default=2, help="CPU threads of the trainer (2)")
     joined = commands.add_parser("combine", help="several seeds' reports as one")
     joined.add_argument("--out", required=True)

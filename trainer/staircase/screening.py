@@ -28,9 +28,13 @@ class Screened(NamedTuple):
 
 
 def screen(
-    start: str | Path, contracts: Sequence[Contract], config: StaircaseConfig, folder: str | Path,
-    clock: Callable[[], float], on_event: OnEvent | None = None,
-) -> Screened:  # fmt: skip
+    start: str | Path,
+    contracts: Sequence[Contract],
+    config: StaircaseConfig,
+    folder: str | Path,
+    clock: Callable[[], float],
+    on_event: OnEvent | None = None,
+) -> Screened:
     """Try every contract `config.screen_attempts` times at temperature 1 with the checkpoint in `start`. `clock`: the
     seconds that the stage has taken.
 
@@ -44,10 +48,19 @@ def screen(
     if (home / SCREENED).is_file():
         return Screened(**json.loads((home / SCREENED).read_text(encoding="utf-8")))
     records: list[dict[str, Any]] = world_success(
-        load_checkpoint(start), contracts, nano_pool(config.workers), attempts=config.screen_attempts, temperature=1.0,
-        limits=LIMITS, workers=config.workers, seeds=(config.seed,), folder=home / EPISODES, cluster=family_of,
-        max_new_tokens=config.max_new_tokens, on_event=on_event,
-    )["records"]  # fmt: skip
+        load_checkpoint(start),
+        contracts,
+        nano_pool(config.workers),
+        attempts=config.screen_attempts,
+        temperature=1.0,
+        limits=LIMITS,
+        workers=config.workers,
+        seeds=(config.seed,),
+        folder=home / EPISODES,
+        cluster=family_of,
+        max_new_tokens=config.max_new_tokens,
+        on_event=on_event,
+    )["records"]
     ended = defaultdict(list)
     for record in records:
         if record["success"] is not None:

@@ -23,8 +23,15 @@ from generators.generation.tasks.contract import Contract
 from generators.policies.guides import Guide
 from trainer.suites.world_tasks import STYLES, miniwob_contract
 
-SPLIT_SEEDS = {"train": 1_000_000, "validation": 2_000_000, "test": 3_000_000, "oracle": 4_000_000, "blind": 5_000_000,
-               "seen": 6_000_000, "unseen": 7_000_000}  # fmt: skip
+SPLIT_SEEDS = {
+    "train": 1_000_000,
+    "validation": 2_000_000,
+    "test": 3_000_000,
+    "oracle": 4_000_000,
+    "blind": 5_000_000,
+    "seen": 6_000_000,
+    "unseen": 7_000_000,
+}
 """First episode seed of each split; `oracle` and `blind` are those of the measurement, `seen` those of the pages that
 nano-base learned to see, `unseen` those of its gate."""
 MOST_EPISODES = 900_000
@@ -68,24 +75,77 @@ class Ground:
 
 
 MINIWOB_HELD_OUT = (
-    "click-tab", "click-dialog-2", "focus-text-2", "enter-text", "enter-password", "login-user", "form-sequence-2",
-    "search-engine", "click-collapsible-nodelay", "click-test", "focus-text", "enter-text-dynamic",
-)  # fmt: skip
+    "click-tab",
+    "click-dialog-2",
+    "focus-text-2",
+    "enter-text",
+    "enter-password",
+    "login-user",
+    "form-sequence-2",
+    "search-engine",
+    "click-collapsible-nodelay",
+    "click-test",
+    "focus-text",
+    "enter-text-dynamic",
+)
 """Pages kept for the grounding test: a table solves these tasks blind, or they are too like one that it does."""
 PHONE_FAMILIES = (
-    "notes.pin", "settings.switch", "shop.wish", "contacts.star", "contacts.delete", "notes.delete", "clock.delete",
-    "settings.choice", "messages.mark", "files.folder", "notes.tick", "clock.city", "files.star", "messages.star",
-    "settings.notify", "files.delete", "contacts.group", "calendar.delete", "notes.label", "messages.send",
-    "messages.delete", "clock.timer", "shop.remove", "clock.city_remove", "clock.add", "notes.rename", "shop.cancel",
-    "contacts.edit", "files.rename", "calendar.place",
-)  # fmt: skip
+    "notes.pin",
+    "settings.switch",
+    "shop.wish",
+    "contacts.star",
+    "contacts.delete",
+    "notes.delete",
+    "clock.delete",
+    "settings.choice",
+    "messages.mark",
+    "files.folder",
+    "notes.tick",
+    "clock.city",
+    "files.star",
+    "messages.star",
+    "settings.notify",
+    "files.delete",
+    "contacts.group",
+    "calendar.delete",
+    "notes.label",
+    "messages.send",
+    "messages.delete",
+    "clock.timer",
+    "shop.remove",
+    "clock.city_remove",
+    "clock.add",
+    "notes.rename",
+    "shop.cancel",
+    "contacts.edit",
+    "files.rename",
+    "calendar.place",
+)
 PHONE_HELD_OUT = ("clock.", "shop.")
 """Families of these apps are left out: their pages are the phone's held-out ones."""
 FSM_FAMILIES = (
-    "issues/close", "calendar/zone", "calendar/share", "issues/invite", "calendar/move", "issues/say", "admin/size",
-    "streaming/kids", "streaming/who", "streaming/plan", "forum/report", "insurance/call", "wiki/signin", "shop/ask",
-    "shop/coupon", "admin/plan", "calendar/new", "insurance/claim", "tickets/wrote", "survey/profile", "forum/join",
-)  # fmt: skip
+    "issues/close",
+    "calendar/zone",
+    "calendar/share",
+    "issues/invite",
+    "calendar/move",
+    "issues/say",
+    "admin/size",
+    "streaming/kids",
+    "streaming/who",
+    "streaming/plan",
+    "forum/report",
+    "insurance/call",
+    "wiki/signin",
+    "shop/ask",
+    "shop/coupon",
+    "admin/plan",
+    "calendar/new",
+    "insurance/claim",
+    "tickets/wrote",
+    "survey/profile",
+    "forum/join",
+)
 FSM_HELD_OUT = ("tickets", "survey", "forum")
 
 
@@ -111,11 +171,26 @@ def _miniwob_episode(family: Family, seed: int, world: World) -> Contract | None
 
 
 MINIWOB_STEPS = {
-    "click-option": 2, "click-checkboxes": 4, "enter-text": 3, "enter-password": 5, "login-user": 5, "choose-list": 4,
-    "form-sequence-2": 4, "click-tab-2": 3, "click-tab-2-hard": 3, "click-collapsible-2-nodelay": 4, "social-media": 3,
-    "phone-book": 4, "search-engine": 5, "read-table": 3, "email-inbox-forward": 5, "email-inbox-reply": 5,
-    "click-checkboxes-transfer": 4, "enter-text-2": 3, "enter-text-dynamic": 3,
-}  # fmt: skip
+    "click-option": 2,
+    "click-checkboxes": 4,
+    "enter-text": 3,
+    "enter-password": 5,
+    "login-user": 5,
+    "choose-list": 4,
+    "form-sequence-2": 4,
+    "click-tab-2": 3,
+    "click-tab-2-hard": 3,
+    "click-collapsible-2-nodelay": 4,
+    "social-media": 3,
+    "phone-book": 4,
+    "search-engine": 5,
+    "read-table": 3,
+    "email-inbox-forward": 5,
+    "email-inbox-reply": 5,
+    "click-checkboxes-transfer": 4,
+    "enter-text-2": 3,
+    "enter-text-dynamic": 3,
+}
 """Actions that a page usually takes (Finished aside), where they are more than two at most."""
 
 
@@ -172,12 +247,19 @@ def _fsm_episode(family: Family, seed: int, world: World) -> Contract | None:
 
 # --- all of them ------------------------------------------------------------------------------------------------------
 GROUNDS: dict[str, Ground] = {
-    "miniwob": Ground("web", partial(open_world, "miniwob", **NANO["miniwob"]), _miniwob_families, _miniwob_episode,
-                      _miniwob_guide),
+    "miniwob": Ground(
+        "web", partial(open_world, "miniwob", **NANO["miniwob"]), _miniwob_families, _miniwob_episode, _miniwob_guide
+    ),
     "fsm": Ground("web", partial(open_world, "fsm", **NANO["fsm"]), _fsm_families, _fsm_episode, _fsm_guide),
-    "phone": Ground("mobile", partial(open_world, "phone", **NANO["phone"]), _phone_families, _phone_episode,
-                    _phone_guide, undoes=True),
-}  # fmt: skip
+    "phone": Ground(
+        "mobile",
+        partial(open_world, "phone", **NANO["phone"]),
+        _phone_families,
+        _phone_episode,
+        _phone_guide,
+        undoes=True,
+    ),
+}
 
 
 def ground(world: str) -> Ground:

@@ -114,19 +114,46 @@ class Trainings:
 
             stopped = "all steps done"
             try:
-                train(loaded.model, loaded.processor, self._source(settings), settings,
-                      state_dir=folder.parent / STATE, on_event=event, progress=False)  # fmt: skip
+                train(
+                    loaded.model,
+                    loaded.processor,
+                    self._source(settings),
+                    settings,
+                    state_dir=folder.parent / STATE,
+                    on_event=event,
+                    progress=False,
+                )
             except StopTraining as reason:
                 stopped = str(reason)
             told = {"stopped": stopped, **looks.settle()}
-            save_checkpoint(folder, loaded.model, loaded.processor, lineage(
-                "mid_trained", loaded.processor.preset, config={"midtrain": dict(config.midtrain)},
-                seeds={"order": config.seed}, parents={"checkpoints/base": self._weights(base)}, metrics=told,
-            ))  # fmt: skip
+            save_checkpoint(
+                folder,
+                loaded.model,
+                loaded.processor,
+                lineage(
+                    "mid_trained",
+                    loaded.processor.preset,
+                    config={"midtrain": dict(config.midtrain)},
+                    seeds={"order": config.seed},
+                    parents={"checkpoints/base": self._weights(base)},
+                    metrics=told,
+                ),
+            )
             return told
 
-        key = config.key("midtrain", "episodes", "look_every", "look_each", "look_attempts", "stop_at", "window",
-                         "mid_budget_s", "seed", start=self._weights(base), tasks=self.tasks.digest)  # fmt: skip
+        key = config.key(
+            "midtrain",
+            "episodes",
+            "look_every",
+            "look_each",
+            "look_attempts",
+            "stop_at",
+            "window",
+            "mid_budget_s",
+            "seed",
+            start=self._weights(base),
+            tasks=self.tasks.digest,
+        )
         return self._stage("mid", key, make, config.mid_budget_s)
 
     def _source(self, settings: MidtrainConfig) -> RowSource:
@@ -161,18 +188,35 @@ class Trainings:
 
             try:
                 found = train_offline(
-                    start.model, self.rows["train"], self.rows["test"], folder, settings,
-                    validation_rows=self.rows["validation"] or None, state_dir=state, on_event=event,
+                    start.model,
+                    self.rows["train"],
+                    self.rows["test"],
+                    folder,
+                    settings,
+                    validation_rows=self.rows["validation"] or None,
+                    state_dir=state,
+                    on_event=event,
                     parents={"checkpoints/mid_trained": self._weights(start)},
-                )  # fmt: skip
+                )
                 looks = found.metrics["looks"]
             except TimeUp:
                 looks = _keep_peak(start.model, state / "offline_rl.pt", folder, name, self._weights(start))
-            return {"looks": looks, "budget_s": budget_s, "validation_traces": looks[0]["traces"],
-                    "peak_criterion": looks[0].get("criterion")}  # fmt: skip
+            return {
+                "looks": looks,
+                "budget_s": budget_s,
+                "validation_traces": looks[0]["traces"],
+                "peak_criterion": looks[0].get("criterion"),
+            }
 
-        key = config.key("episodes", "seed", given=given, domain=domain, budget=round(budget_s, 3),
-                         start=self._weights(start), tasks=self.tasks.digest)  # fmt: skip
+        key = config.key(
+            "episodes",
+            "seed",
+            given=given,
+            domain=domain,
+            budget=round(budget_s, 3),
+            start=self._weights(start),
+            tasks=self.tasks.digest,
+        )
         return self._stage(name, key, make, budget_s)
 
     def online(self, start: Stage) -> Stage:
@@ -192,17 +236,36 @@ class Trainings:
             if settings.budget_s:
                 settings = replace(settings, budget_s=max(1.0, settings.budget_s - screened_s))
             families = worth_training(shares, config.screen_least)
-            chosen = [contract for family, contract in self.tasks.of("train", *config.worlds, each=config.online_each)
-                      if not shares or family in families]  # fmt: skip
+            chosen = [
+                contract
+                for family, contract in self.tasks.of("train", *config.worlds, each=config.online_each)
+                if not shares or family in families
+            ]
             found = train_online(
-                start.model, chosen, folder, settings, pool=nano_pool(settings.workers),
-                validation=self.validation(config.online_validation_each), state_dir=folder.parent / STATE, stage=name,
-                on_event=event, parents={f"checkpoints/offline_{config.platform}": self._weights(start)},
-            )  # fmt: skip
+                start.model,
+                chosen,
+                folder,
+                settings,
+                pool=nano_pool(settings.workers),
+                validation=self.validation(config.online_validation_each),
+                state_dir=folder.parent / STATE,
+                stage=name,
+                on_event=event,
+                parents={f"checkpoints/offline_{config.platform}": self._weights(start)},
+            )
             return {"metrics": found.metrics, "timing": found.timing, "screened": shares, "families": families}
 
-        key = config.key("online", "online_each", "online_validation_each", "screen_each", "screen_attempts",
-                         "screen_least", "seed", start=self._weights(start), tasks=self.tasks.digest)  # fmt: skip
+        key = config.key(
+            "online",
+            "online_each",
+            "online_validation_each",
+            "screen_each",
+            "screen_attempts",
+            "screen_least",
+            "seed",
+            start=self._weights(start),
+            tasks=self.tasks.digest,
+        )
         return self._stage(name, key, make)
 
     def _screened(self, start: Stage, folder: Path, watch: Stopwatch, event: OnEvent) -> Screened:
@@ -221,11 +284,17 @@ class Trainings:
 
             loaded = load_checkpoint(start.model)
             narrow = MidtrainConfig(**_tuples(config.midtrain)).sigma[1]
-            settings = MidtrainConfig(**{
-                "threads": config.threads, **_tuples(config.midtrain), "seed": config.seed + 1,
-                "max_steps": WITHOUT_END, "learning_rate": config.control_learning_rate, "sigma": (narrow, narrow),
-                "eval_steps": 0,
-            })  # fmt: skip
+            settings = MidtrainConfig(
+                **{
+                    "threads": config.threads,
+                    **_tuples(config.midtrain),
+                    "seed": config.seed + 1,
+                    "max_steps": WITHOUT_END,
+                    "learning_rate": config.control_learning_rate,
+                    "sigma": (narrow, narrow),
+                    "eval_steps": 0,
+                }
+            )
             steps = 0
 
             def event(told: dict[str, Any]) -> None:
@@ -238,18 +307,40 @@ class Trainings:
                         raise TimeUp
 
             try:
-                train(loaded.model, loaded.processor, self._source(settings), settings,
-                      state_dir=folder.parent / STATE, on_event=event, progress=False)  # fmt: skip
+                train(
+                    loaded.model,
+                    loaded.processor,
+                    self._source(settings),
+                    settings,
+                    state_dir=folder.parent / STATE,
+                    on_event=event,
+                    progress=False,
+                )
             except TimeUp:
                 loaded.model.eval()
-            save_checkpoint(folder, loaded.model, loaded.processor, lineage(
-                "more_supervised", loaded.processor.preset, seeds={"order": config.seed + 1},
-                parents={"checkpoints/start": self._weights(start)}, metrics={"steps": steps},
-            ))  # fmt: skip
+            save_checkpoint(
+                folder,
+                loaded.model,
+                loaded.processor,
+                lineage(
+                    "more_supervised",
+                    loaded.processor.preset,
+                    seeds={"order": config.seed + 1},
+                    parents={"checkpoints/start": self._weights(start)},
+                    metrics={"steps": steps},
+                ),
+            )
             return {"steps": steps, "budget_s": budget_s}
 
-        key = config.key("midtrain", "episodes", "control_learning_rate", "seed", budget=round(budget_s, 3),
-                         start=self._weights(start), tasks=self.tasks.digest)  # fmt: skip
+        key = config.key(
+            "midtrain",
+            "episodes",
+            "control_learning_rate",
+            "seed",
+            budget=round(budget_s, 3),
+            start=self._weights(start),
+            tasks=self.tasks.digest,
+        )
         return self._stage("more_supervised", key, make, budget_s)
 
     def merged(self, method: str, base: Stage, experts: Sequence[Stage], **how: Any) -> Stage:
@@ -306,10 +397,17 @@ def _keep_peak(start: Path, state: Path, folder: Path, name: str, parent: str) -
     saved = torch.load(state, weights_only=True, map_location="cpu")["state"]
     loaded = load_checkpoint(start)
     loaded.model.load_state_dict(saved["peak_weights"])
-    save_checkpoint(folder, loaded.model, loaded.processor, lineage(
-        name, loaded.processor.preset, parents={"checkpoints/start": parent},
-        metrics={"updates": saved["update"], "peak_update": saved["peak_update"]},
-    ))  # fmt: skip
+    save_checkpoint(
+        folder,
+        loaded.model,
+        loaded.processor,
+        lineage(
+            name,
+            loaded.processor.preset,
+            parents={"checkpoints/start": parent},
+            metrics={"updates": saved["update"], "peak_update": saved["peak_update"]},
+        ),
+    )
     looks: list[dict[str, Any]] = saved["looks"]
     return looks
 

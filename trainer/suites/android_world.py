@@ -126,8 +126,13 @@ class HarnessAgent:
         self._given_up = len(self._past) >= UNREADABLE and all(turn.action is None for turn in self._past[-UNREADABLE:])
         if self._given_up:
             error = f"{UNREADABLE} unreadable replies in a row"
-        data = {"goal": goal, "reply": said.reply, "action": format(said.action) if said.action else "",
-                "error": error, "unreadable": said.action is None}  # fmt: skip
+        data = {
+            "goal": goal,
+            "reply": said.reply,
+            "action": format(said.action) if said.action else "",
+            "error": error,
+            "unreadable": said.action is None,
+        }
         return StepResult(done, data)
 
     def view(self, goal: str) -> View:
@@ -231,27 +236,39 @@ def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) 
         more = {"env": env} if "env" in inspect.signature(suite_utils.create_suite).parameters else {}
         suite = suite_utils.create_suite(
             registry.TaskRegistry().get_registry(family=config.suite_family),
-            n_task_combinations=config.n_task_combinations, seed=config.task_random_seed,
-            tasks=list(config.tasks) if config.tasks is not None else None, **more,
-        )  # fmt: skip
+            n_task_combinations=config.n_task_combinations,
+            seed=config.task_random_seed,
+            tasks=list(config.tasks) if config.tasks is not None else None,
+            **more,
+        )
         suite.suite_family = config.suite_family
         kept = {"checkpointer": checkpointer.IncrementalCheckpointer(config.folder)} if config.folder else {}
         found = suite_utils.run(suite, HarnessAgent(env, policy, seed=config.task_random_seed), demo_mode=False, **kept)
     finally:
         env.close()
     records = [record_of(episode) for episode in found]
-    return {"suite": "android_world", "title": "AndroidWorld", "policy": policy.name, "records": records,
-            "summary": summarise(records), "config": asdict(config)}  # fmt: skip
+    return {
+        "suite": "android_world",
+        "title": "AndroidWorld",
+        "policy": policy.name,
+        "records": records,
+        "summary": summarise(records),
+        "config": asdict(config),
+    }
 
 
 def record_of(episode: Mapping[str, Any]) -> dict[str, Any]:
     """An episode's metadata as the harness returns it → a record; `success` is None where set-up or check failed."""
     broken = episode.get("exception_info")
     success = episode.get("is_successful")
-    return {"task": str(episode["task_template"]), "instance": int(episode.get("instance_id") or 0),
-            "goal": str(episode.get("goal", "")), "steps": episode.get("episode_length"),
-            "success": None if broken is not None or success is None else float(success > 0.5),
-            "why": "" if broken is None else str(broken).strip().splitlines()[-1][:300]}  # fmt: skip
+    return {
+        "task": str(episode["task_template"]),
+        "instance": int(episode.get("instance_id") or 0),
+        "goal": str(episode.get("goal", "")),
+        "steps": episode.get("episode_length"),
+        "success": None if broken is not None or success is None else float(success > 0.5),
+        "why": "" if broken is None else str(broken).strip().splitlines()[-1][:300],
+    }
 
 
 def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -260,7 +277,11 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found = interval([r["success"] for r in counted], [r["task"] for r in counted]).plain()
     tasks = sorted({r["task"] for r in counted})
     by_task = {task: [r["success"] for r in counted if r["task"] == task] for task in tasks}
-    return {"headline": found, "headline_of": "success", "success": found,
-            "by_task": {task: sum(values) / len(values) for task, values in by_task.items()},
-            "not_counted": len(records) - len(counted),
-            "why": sorted({r["why"] for r in records if r["success"] is None})}  # fmt: skip
+    return {
+        "headline": found,
+        "headline_of": "success",
+        "success": found,
+        "by_task": {task: sum(values) / len(values) for task, values in by_task.items()},
+        "not_counted": len(records) - len(counted),
+        "why": sorted({r["why"] for r in records if r["success"] is None}),
+    }

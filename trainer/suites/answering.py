@@ -94,9 +94,12 @@ class CheckpointAnswers:
                 continue
             places.append(place)
         found = generate(
-            self._checkpoint.model, self._checkpoint.processor, [rows[place] for place in places],
-            max_new_tokens=max_new_tokens, batch_size=REPLIES,
-        )  # fmt: skip
+            self._checkpoint.model,
+            self._checkpoint.processor,
+            [rows[place] for place in places],
+            max_new_tokens=max_new_tokens,
+            batch_size=REPLIES,
+        )
         for place, completion in zip(places, found, strict=True):
             answers[place] = Answer(completion.text)
         return answers
@@ -112,9 +115,16 @@ class EndpointAnswers:
     """
 
     def __init__(
-        self, base_url: str, model: str, *, words: Words = "told", workers: int = 4, attempts: int = 4,
-        max_answer_tokens: int | None = None, agent: Callable[[Row], list[dict[str, Any]]] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        base_url: str,
+        model: str,
+        *,
+        words: Words = "told",
+        workers: int = 4,
+        attempts: int = 4,
+        max_answer_tokens: int | None = None,
+        agent: Callable[[Row], list[dict[str, Any]]] | None = None,
+    ) -> None:
         from generators.policies.chat_endpoint import ChatEndpoint
         from quality.model_client.retry import Retry
 
@@ -182,9 +192,14 @@ class TrainedPrompt:
 
 
 def trained_agents(
-    base_url: str, model: str, temperature: float = 0.0, *, history: HistoryForm = "action", thinking: bool = False,
+    base_url: str,
+    model: str,
+    temperature: float = 0.0,
+    *,
+    history: HistoryForm = "action",
+    thinking: bool = False,
     max_new_tokens: int | None = None,
-) -> PolicyMaker:  # fmt: skip
+) -> PolicyMaker:
     """Policies over a served checkpoint of this project: asked as it was trained, in what its preset says of that
     (`history`, `thinking`). `max_new_tokens`: of a reply (None: see `served_tokens`)."""
     from generators.generation.execution.scheduling import PolicyMaker

@@ -40,17 +40,30 @@ def fits(checkpoint: Any) -> bool:
 
 
 def run_batched(
-    checkpoint: Checkpoint, contracts: Sequence[Contract], seeds: Sequence[int], pool: DevicePool, file: Path, *,
-    temperature: float, limits: Limits, workers: int, thinking: bool, max_new_tokens: int,
-    record: Callable[[Job, Rollout], dict[str, Any]], on_record: Callable[[dict[str, Any], int], None],
-) -> list[dict[str, Any]]:  # fmt: skip
+    checkpoint: Checkpoint,
+    contracts: Sequence[Contract],
+    seeds: Sequence[int],
+    pool: DevicePool,
+    file: Path,
+    *,
+    temperature: float,
+    limits: Limits,
+    workers: int,
+    thinking: bool,
+    max_new_tokens: int,
+    record: Callable[[Job, Rollout], dict[str, Any]],
+    on_record: Callable[[dict[str, Any], int], None],
+) -> list[dict[str, Any]]:
     """`record`s of every contract with every seed, in the order of (task, seed). `file` keeps them; what it holds isn't
     made again. `on_record` is told of each as it ends, and how many there are. Raises what ended the run."""
     from trainer.online.rollouts import Job
 
     ordered = sorted(contracts, key=lambda contract: contract.task_id)
-    jobs = [Job(contract, contract.task_id, place, seed, greedy=temperature == 0)
-            for contract in ordered for place, seed in enumerate(seeds)]  # fmt: skip
+    jobs = [
+        Job(contract, contract.task_id, place, seed, greedy=temperature == 0)
+        for contract in ordered
+        for place, seed in enumerate(seeds)
+    ]
     if len({job.key for job in jobs}) < len(jobs):
         raise ValueError("world success: expected each contract once, found one of them again")
     chunks = [jobs[start : start + CHUNK * workers] for start in range(0, len(jobs), CHUNK * workers)]
@@ -73,9 +86,14 @@ def run_batched(
 
 @contextmanager
 def _crews(
-    checkpoint: Checkpoint, pool: DevicePool, limits: Limits, workers: int, temperature: float, thinking: bool,
+    checkpoint: Checkpoint,
+    pool: DevicePool,
+    limits: Limits,
+    workers: int,
+    temperature: float,
+    thinking: bool,
     max_new_tokens: int,
-) -> Iterator[list[RolloutWorkers]]:  # fmt: skip
+) -> Iterator[list[RolloutWorkers]]:
     """Two crews of half the workers, each with an engine: one acts while the other's replies are made. One crew of a
     few."""
     import torch
@@ -90,13 +108,20 @@ def _crews(
     with ExitStack() as stack:
         crews = []
         for size in sizes:
-            engine = stack.enter_context(ReplyEngine(
-                checkpoint.model, checkpoint.processor.apart(), temperature=temperature, lockstep=True,
-                threads=threads, max_new_tokens=max_new_tokens, pictures=pictures,
-            ))  # fmt: skip
-            crews.append(stack.enter_context(
-                RolloutWorkers(checkpoint, engine, pool, limits, workers=size, thinking=thinking)
-            ))  # fmt: skip
+            engine = stack.enter_context(
+                ReplyEngine(
+                    checkpoint.model,
+                    checkpoint.processor.apart(),
+                    temperature=temperature,
+                    lockstep=True,
+                    threads=threads,
+                    max_new_tokens=max_new_tokens,
+                    pictures=pictures,
+                )
+            )
+            crews.append(
+                stack.enter_context(RolloutWorkers(checkpoint, engine, pool, limits, workers=size, thinking=thinking))
+            )
         yield crews
 
 

@@ -52,9 +52,15 @@ class GroundingConfig:
 
 
 def evaluate_grounding(
-    benchmark: Benchmark, raw: Raw, answers: Answerer, config: GroundingConfig | None = None, *,
-    blind: BlindTable | None = None, on_event: OnEvent | None = None, progress: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+    benchmark: Benchmark,
+    raw: Raw,
+    answers: Answerer,
+    config: GroundingConfig | None = None,
+    *,
+    blind: BlindTable | None = None,
+    on_event: OnEvent | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
     """Native files → `{"suite", "title", "summary", "read", "records", "config"}` (see `summarise`).
 
     A record holds a question's id, labels, screen, reply, `hit`, `format`, and its controls; a question without a reply
@@ -76,21 +82,37 @@ def evaluate_grounding(
         raise ValueError(f"{benchmark.name}: none of the rows can be asked: {dict(read.not_asked)}")
     _elements(records)
     _usual_places(records)
-    return {"suite": benchmark.name, "title": benchmark.title, "policy": answers.name, "read": read.plain(),
-            "summary": summarise(records, benchmark), "records": records, "config": asdict(config)}  # fmt: skip
+    return {
+        "suite": benchmark.name,
+        "title": benchmark.title,
+        "policy": answers.name,
+        "read": read.plain(),
+        "summary": summarise(records, benchmark),
+        "records": records,
+        "config": asdict(config),
+    }
 
 
 def row_of(benchmark: Benchmark, question: Question) -> dict[str, Any]:
     """A question as a row like those of the shards; the answer stays empty."""
-    return {"sample_id": question.id, "source": benchmark.name, "platform": question.platform,
-            "objective": "grounding", "messages": messages("grounding", grounding_text(question.instruction)),
-            "images": [question.picture], "answer": ""}  # fmt: skip
+    return {
+        "sample_id": question.id,
+        "source": benchmark.name,
+        "platform": question.platform,
+        "objective": "grounding",
+        "messages": messages("grounding", grounding_text(question.instruction)),
+        "images": [question.picture],
+        "answer": "",
+    }
 
 
 def _ask(
-    benchmark: Benchmark, chunk: Sequence[Question], answers: Answerer, config: GroundingConfig,
+    benchmark: Benchmark,
+    chunk: Sequence[Question],
+    answers: Answerer,
+    config: GroundingConfig,
     blind: BlindTable | None,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     rows = [row_of(benchmark, question) for question in chunk]
     others = swap_screens(rows) if config.swapped else [None] * len(rows)
     asked = [*rows, *(row for row in others if row is not None)]
@@ -101,14 +123,20 @@ def _ask(
     for question, row, other, reply in zip(chunk, rows, others, replies, strict=False):
         wrong = next(swapped) if other is not None else Answer("", "no_other_screen")
         record = {
-            "id": question.id, "instruction": question.instruction, "screen": question.screen,
-            "platform": question.platform, "labels": {k: list(v) for k, v in question.labels.items()},
-            "box": None if question.box is None else list(question.box), "polygon": [list(p) for p in question.polygon],
-            "refusal": float(question.refusal), "reply": reply.text, "why": reply.why,
+            "id": question.id,
+            "instruction": question.instruction,
+            "screen": question.screen,
+            "platform": question.platform,
+            "labels": {k: list(v) for k, v in question.labels.items()},
+            "box": None if question.box is None else list(question.box),
+            "polygon": [list(p) for p in question.polygon],
+            "refusal": float(question.refusal),
+            "reply": reply.text,
+            "why": reply.why,
             "hit": None if reply.why else hit(reply.text, question),
             "format": None if reply.why else well_formed(reply.text),
             "swapped": None if wrong.why else hit(wrong.text, question),
-        }  # fmt: skip
+        }
         if blind is not None:
             record["blind"] = hit(blind.reply(row), question)
         yield record
@@ -211,17 +239,21 @@ def summarise(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dic
     answered = [record for record in records if record["hit"] is not None]
     there = [record for record in answered if not record["refusal"]]
     return {
-        "headline": _headline(answered, benchmark), "headline_of": benchmark.headline or "all questions",
-        "all": over(answered, "hit", "screen"), "present": over(there, "hit", "screen"),
+        "headline": _headline(answered, benchmark),
+        "headline_of": benchmark.headline or "all questions",
+        "all": over(answered, "hit", "screen"),
+        "present": over(there, "hit", "screen"),
         "absent": over([record for record in answered if record["refusal"]], "hit", "screen"),
-        "refused": _refusals(there), "format": over(answered, "format", "screen"),
+        "refused": _refusals(there),
+        "format": over(answered, "format", "screen"),
         "breakdown": {" x ".join(names): _breakdown(answered, names) for names in benchmark.breakdowns},
         "mean_of_cells": {" x ".join(names): _macro(answered, names) for names in benchmark.breakdowns[:1]},
         "controls": {name: over(there, name, "screen") for name in CONTROLS},
         "minus_controls": {name: difference(there, "hit", name, "screen") for name in CONTROLS},
-        "screens": len({record["screen"] for record in answered}), "questions": len(answered),
+        "screens": len({record["screen"] for record in answered}),
+        "questions": len(answered),
         "not_answered": len(records) - len(answered),
-    }  # fmt: skip
+    }
 
 
 def _headline(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dict[str, Any]:

@@ -118,8 +118,7 @@ def figures(vectors: Array, screens: Sequence[Screen], label: str, least: int = 
 
 def _kept(screens: Sequence[Screen], label: str, least: int) -> list[int]:
     sizes = Counter(getattr(screen, label) for screen in screens)
-    return [i for i, screen in enumerate(screens)
-            if getattr(screen, label) and sizes[getattr(screen, label)] >= least]  # fmt: skip
+    return [i for i, screen in enumerate(screens) if getattr(screen, label) and sizes[getattr(screen, label)] >= least]
 
 
 def _measured(vectors: Array, classes: Sequence[str], form: str) -> dict[str, Array]:
@@ -159,8 +158,10 @@ def screens_of(store: Store, sources: Sequence[str], config: LatentConfig) -> li
             columns = ["screenshot_sha256", "app", "platform", "split"]
             for row in pq.read_table(path, columns=columns, filters=[("split", "==", config.split)]).to_pylist():
                 if row["screenshot_sha256"]:
-                    found.setdefault(row["screenshot_sha256"], Screen(
-                        row["screenshot_sha256"], row["app"] or "", source, row["platform"]))  # fmt: skip
+                    found.setdefault(
+                        row["screenshot_sha256"],
+                        Screen(row["screenshot_sha256"], row["app"] or "", source, row["platform"]),
+                    )
         for path in unified.paths("samples") if unified else []:
             columns = ["images", "platform", "split"]
             for row in pq.read_table(path, columns=columns, filters=[("split", "==", config.split)]).to_pylist():
@@ -176,9 +177,11 @@ def screens_of(store: Store, sources: Sequence[str], config: LatentConfig) -> li
 
 
 def embed(
-    checkpoint: Checkpoint, pictures: Sequence[bytes], config: LatentConfig,
+    checkpoint: Checkpoint,
+    pictures: Sequence[bytes],
+    config: LatentConfig,
     on_batch: Callable[[int], None] = lambda count: None,
-) -> Array:  # fmt: skip
+) -> Array:
     """Encoded pictures → embeddings [n, hidden] in float32 (see the module). Raises `BadSample` for bytes that are no
     picture."""
     import torch
@@ -192,8 +195,16 @@ def embed(
     try:
         for start in range(0, len(pictures), config.batch_size):
             some = pictures[start : start + config.batch_size]
-            rows = [{"messages": messages("vqa", APP_QUESTION), "images": [data], "objective": "vqa", "answer": "",
-                     "sample_id": "screen"} for data in some]  # fmt: skip
+            rows = [
+                {
+                    "messages": messages("vqa", APP_QUESTION),
+                    "images": [data],
+                    "objective": "vqa",
+                    "answer": "",
+                    "sample_id": "screen",
+                }
+                for data in some
+            ]
             batch = checkpoint.processor.prompt_batch(rows).to(device.device, device.dtype)
             with torch.no_grad():
                 states = hidden_states(checkpoint.model, batch).float()
@@ -210,9 +221,14 @@ def embed(
 
 
 def evaluate_latent(
-    checkpoint: Checkpoint, store: Store, sources: Sequence[str], config: LatentConfig | None = None, *,
-    before: Checkpoint | None = None, on_event: OnEvent | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    checkpoint: Checkpoint,
+    store: Store,
+    sources: Sequence[str],
+    config: LatentConfig | None = None,
+    *,
+    before: Checkpoint | None = None,
+    on_event: OnEvent | None = None,
+) -> dict[str, Any]:
     """Measures of a checkpoint by app, source and platform → `{"suite", "summary", "read", "config"}`.
 
     With `before` (the checkpoint it was trained from) also that one's, and the paired differences. Raises `ValueError`
@@ -242,20 +258,28 @@ def evaluate_latent(
         nonlocal done
         done += count
         if on_event:
-            on_event({"kind": "suite", "suite": "latent", "done": done,
-                      "of": len(pictures) * (1 if before is None else 2)})  # fmt: skip
+            on_event(
+                {"kind": "suite", "suite": "latent", "done": done, "of": len(pictures) * (1 if before is None else 2)}
+            )
 
     vectors = embed(checkpoint, pictures, config, told)
     by = {label: found for label in LABELS if (found := figures(vectors, screens, label, config.least))}
     if not by:
-        raise ValueError(f"latent: expected screens of two apps, sources or platforms with {config.least} each in the "
-                         f"split {config.split!r}, found {len(screens)} screens")  # fmt: skip
+        raise ValueError(
+            f"latent: expected screens of two apps, sources or platforms with {config.least} each in the "
+            f"split {config.split!r}, found {len(screens)} screens"
+        )
     main = next(iter(by))
     summary: dict[str, Any] = {"headline": by[main]["raw"]["silhouette"], "headline_of": f"silhouette by {main}", **by}
     if before is not None:
         earlier = embed(before, pictures, config, told)
         summary["before"] = {label: figures(earlier, screens, label, config.least) for label in by}
         summary["minus_before"] = {label: compare(earlier, vectors, screens, label, config.least) for label in by}
-    return {"suite": "latent", "title": "latent space of screens", "summary": summary, "config": asdict(config),
-            "read": {"asked": len(screens), "not_asked": dict(sorted(lost.items()))},
-            "records": [asdict(screen) for screen in screens]}  # fmt: skip
+    return {
+        "suite": "latent",
+        "title": "latent space of screens",
+        "summary": summary,
+        "config": asdict(config),
+        "read": {"asked": len(screens), "not_asked": dict(sorted(lost.items()))},
+        "records": [asdict(screen) for screen in screens],
+    }

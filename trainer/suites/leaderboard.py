@@ -113,12 +113,21 @@ def figures(report: Mapping[str, Any]) -> Iterator[Row]:
 
 def _row(suite: str, measure: str, found: Mapping[str, Any], controls: Mapping[str, Any]) -> Row:
     """A figure beside the best of the controls that were measured on its scale."""
-    known = {name: value["mean"] for name, value in controls.items()
-             if not name.endswith("_type") and value.get("mean") is not None}  # fmt: skip
+    known = {
+        name: value["mean"]
+        for name, value in controls.items()
+        if not name.endswith("_type") and value.get("mean") is not None
+    }
     best = max(sorted(known), key=lambda name: known[name]) if known else None
-    return {"suite": suite, "measure": measure, **{key: found.get(key) for key in ("mean", "low", "high")},
-            "n": int(found.get("n") or 0), "clusters": int(found.get("clusters") or 0), "control": best,
-            "control_mean": known[best] if best else None}  # fmt: skip
+    return {
+        "suite": suite,
+        "measure": measure,
+        **{key: found.get(key) for key in ("mean", "low", "high")},
+        "n": int(found.get("n") or 0),
+        "clusters": int(found.get("clusters") or 0),
+        "control": best,
+        "control_mean": known[best] if best else None,
+    }
 
 
 def evaluations(store: Store) -> list[str]:
@@ -142,11 +151,13 @@ def collect(store: Store) -> tuple[list[Row], dict[tuple[str, str], str]]:
             if report is None or not manifest.checks_passed:
                 continue
             named = {
-                "policy": report.get("policy") or asset.rpartition("/")[2], "evaluation": asset,
-                "version": manifest.version, "code_version": manifest.code_version,
+                "policy": report.get("policy") or asset.rpartition("/")[2],
+                "evaluation": asset,
+                "version": manifest.version,
+                "code_version": manifest.code_version,
                 "checkpoint_version": _checkpoint_version(manifest),
                 "current": newest is not None and newest.version == manifest.version,
-            }  # fmt: skip
+            }
             rows += [{**figure, **named} for figure in figures(report)]
             dates[asset, manifest.version] = _date(path)
     return rows, dates
@@ -191,16 +202,28 @@ def build_standings(store: Store) -> Manifest:
         build.run_part(spec, lambda out: _write(out, rows, dates))
         listed = len({(row["evaluation"], row["version"]) for row in rows})
         checks = [
-            Check("nothing measured before is missing", _holds(rows, before), str(len(rows)),
-                  f"all {before.rows('rows') if before is not None else 0} rows of the last standings"),
-            Check("every figure has its interval", all(_bounded(row) for row in rows), str(len(rows)),
-                  "low <= mean <= high"),
-        ]  # fmt: skip
+            Check(
+                "nothing measured before is missing",
+                _holds(rows, before),
+                str(len(rows)),
+                f"all {before.rows('rows') if before is not None else 0} rows of the last standings",
+            ),
+            Check(
+                "every figure has its interval",
+                all(_bounded(row) for row in rows),
+                str(len(rows)),
+                "low <= mean <= high",
+            ),
+        ]
         return build.commit(
-            counts={"rows": len(rows), "evaluations": listed, "suites": len({row["suite"] for row in rows}),
-                    "policies": len({row["policy"] for row in rows})},
+            counts={
+                "rows": len(rows),
+                "evaluations": listed,
+                "suites": len({row["suite"] for row in rows}),
+                "policies": len({row["policy"] for row in rows}),
+            },
             checks=checks,
-        )  # fmt: skip
+        )
 
 
 def _holds(rows: Sequence[Row], before: Manifest | None) -> bool:
@@ -219,8 +242,9 @@ def _bounded(row: Row) -> bool:
 
 def _write(out: PartWriter, rows: Sequence[Row], dates: Mapping[tuple[str, str], str]) -> dict[str, Any]:
     out.table("rows", pa.Table.from_pylist(list(rows), schema=Standings.schema))
-    listed = [{"evaluation": asset, "version": version, "committed": date}
-              for (asset, version), date in sorted(dates.items())]  # fmt: skip
+    listed = [
+        {"evaluation": asset, "version": version, "committed": date} for (asset, version), date in sorted(dates.items())
+    ]
     path = out.path("part-standings.dates.parquet", table="dates", hashed=False)
     pq.write_table(pa.Table.from_pylist(listed, schema=DATES), path)
     out.bytes("standings.md", markdown(rows, dates).encode(), hashed=False)
@@ -235,14 +259,25 @@ def markdown(rows: Sequence[Row], dates: Mapping[tuple[str, str], str]) -> str:
         shown = [row for row in rows if row["current"] is wanted and row["mean"] is not None]
         if not shown:
             continue
-        lines += [f"### {title}", "", "| suite | policy | measure | mean [95 %] | n | best control | version | date |",
-                  "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+        lines += [
+            f"### {title}",
+            "",
+            "| suite | policy | measure | mean [95 %] | n | best control | version | date |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
         for row in sorted(shown, key=lambda row: (row["suite"], row["measure"], -row["mean"], row["policy"])):
             control = f"{_cell(row['control'])} {row['control_mean']:.3f}" if row["control"] else ""
             date = dates.get((row["evaluation"], row["version"]), "")
-            cells = [_cell(row["suite"]), _cell(row["policy"]), _cell(row["measure"]),
-                     f"{row['mean']:.3f} [{_bounds(row)}]", str(row["n"]), control,
-                     _cell(row["version"][:8]), date]  # fmt: skip
+            cells = [
+                _cell(row["suite"]),
+                _cell(row["policy"]),
+                _cell(row["measure"]),
+                f"{row['mean']:.3f} [{_bounds(row)}]",
+                str(row["n"]),
+                control,
+                _cell(row["version"][:8]),
+                date,
+            ]
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines) or "Nothing is evaluated yet.\n"

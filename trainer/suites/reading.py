@@ -114,8 +114,9 @@ def questions(
     if limit is not None and limit < 1:
         raise ValueError(f"{benchmark.name}: expected a limit of at least 1, found {limit}")
     if not any(benchmark.asks(name) for pattern in PATTERNS for name in raw.files(pattern)):
-        raise ValueError(f"{raw.root}: expected native files of {benchmark.title} (JSON, JSON lines or parquet), found "
-                         "none")  # fmt: skip
+        raise ValueError(
+            f"{raw.root}: expected native files of {benchmark.title} (JSON, JSON lines or parquet), found none"
+        )
     found = _questions(benchmark, raw, read)
     if limit is not None:
         every = Counter[str]()
@@ -176,12 +177,19 @@ def _unasked(benchmark: Benchmark, item: SuiteItem, row: Row, file: str) -> str:
 def _question(benchmark: Benchmark, item: SuiteItem, row: Row, file: str, side: Any) -> Question:
     assert item.data is not None
     refusal = benchmark.refuses(row, file)
-    labels = {name: (value,) if isinstance(value, str) else value
-              for name, value in benchmark.labels(row, file, side).items()}  # fmt: skip
+    labels = {
+        name: (value,) if isinstance(value, str) else value for name, value in benchmark.labels(row, file, side).items()
+    }
     return Question(
-        item.id, item.instruction, item.data, None if refusal else item.box, () if refusal else item.points, refusal,
-        labels, hashlib.sha256(item.data).hexdigest(),
-    )  # fmt: skip
+        item.id,
+        item.instruction,
+        item.data,
+        None if refusal else item.box,
+        () if refusal else item.points,
+        refusal,
+        labels,
+        hashlib.sha256(item.data).hexdigest(),
+    )
 
 
 def stem(file: str) -> str:

@@ -35,29 +35,32 @@ def _steps(name: str, title: str, source: str, level: str) -> Suite:
     return Suite(name, title, "steps", source, level)
 
 
-SUITES: Mapping[str, Suite] = {suite.name: suite for suite in (
-    Suite("heldout", "held-out samples of the corpus", "heldout"),
-    _grounding("screenspot", "ScreenSpot"),
-    _grounding("screenspot_v2", "ScreenSpot-V2"),
-    _grounding("screenspot_pro", "ScreenSpot-Pro"),
-    _grounding("screenspot_pro_cn", "ScreenSpot-Pro (Chinese)", "screenspot_pro"),
-    _grounding("osworld_g", "OSWorld-G"),
-    _grounding("osworld_g_refined", "OSWorld-G (refined)", "osworld_g"),
-    _grounding("ui_vision", "UI-Vision"),
-    _grounding("venusbench_gd", "VenusBench-GD"),
-    _grounding("venusbench_gd_zh", "VenusBench-GD (Chinese)", "venusbench_gd"),
-    _grounding("mmbench_gui_l2", "MMBench-GUI L2"),
-    _steps("android_control_high", "AndroidControl, goals", "android_control", "high"),
-    _steps("android_control_low", "AndroidControl, step instructions", "android_control", "low"),
-    _steps("aitz", "AITZ", "aitz", "high"),
-    _steps("gui_odyssey", "GUI-Odyssey", "gui_odyssey", "high"),
-    _steps("multimodal_mind2web", "Multimodal-Mind2Web", "multimodal_mind2web", "high"),
-    Suite("miniwob", "MiniWoB++ episodes", "worlds"),
-    Suite("phone", "episodes on the phone", "worlds"),
-    Suite("fsm", "episodes on FSM sites", "worlds"),
-    Suite("android_world", "AndroidWorld by its own harness", "android_world"),
-    Suite("latent", "latent space of screens", "latent"),
-)}  # fmt: skip
+SUITES: Mapping[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        Suite("heldout", "held-out samples of the corpus", "heldout"),
+        _grounding("screenspot", "ScreenSpot"),
+        _grounding("screenspot_v2", "ScreenSpot-V2"),
+        _grounding("screenspot_pro", "ScreenSpot-Pro"),
+        _grounding("screenspot_pro_cn", "ScreenSpot-Pro (Chinese)", "screenspot_pro"),
+        _grounding("osworld_g", "OSWorld-G"),
+        _grounding("osworld_g_refined", "OSWorld-G (refined)", "osworld_g"),
+        _grounding("ui_vision", "UI-Vision"),
+        _grounding("venusbench_gd", "VenusBench-GD"),
+        _grounding("venusbench_gd_zh", "VenusBench-GD (Chinese)", "venusbench_gd"),
+        _grounding("mmbench_gui_l2", "MMBench-GUI L2"),
+        _steps("android_control_high", "AndroidControl, goals", "android_control", "high"),
+        _steps("android_control_low", "AndroidControl, step instructions", "android_control", "low"),
+        _steps("aitz", "AITZ", "aitz", "high"),
+        _steps("gui_odyssey", "GUI-Odyssey", "gui_odyssey", "high"),
+        _steps("multimodal_mind2web", "Multimodal-Mind2Web", "multimodal_mind2web", "high"),
+        Suite("miniwob", "MiniWoB++ episodes", "worlds"),
+        Suite("phone", "episodes on the phone", "worlds"),
+        Suite("fsm", "episodes on FSM sites", "worlds"),
+        Suite("android_world", "AndroidWorld by its own harness", "android_world"),
+        Suite("latent", "latent space of screens", "latent"),
+    )
+}
 """Names are stable: a leaderboard's history goes by them."""
 
 

@@ -47,8 +47,10 @@ class Subject:
         if served == (self.checkpoint is not None):
             raise ValueError("expected a checkpoint folder, or --base-url and --model, and not both")
         if not served and (self.history != "action" or self.thinking):
-            raise ValueError("--history and --thinking are for served models: a checkpoint is asked as its preset.json "
-                             "says that it was trained; leave them out")  # fmt: skip
+            raise ValueError(
+                "--history and --thinking are for served models: a checkpoint is asked as its preset.json "
+                "says that it was trained; leave them out"
+            )
         if self.checkpoint is not None and not (self.checkpoint / "config.json").is_file():
             raise ValueError(f"{self.checkpoint}: expected a checkpoint folder with config.json, found none")
 
@@ -98,9 +100,13 @@ def run_suite(
             f"suite {name}: it looks into a checkpoint; expected a checkpoint folder, found a served model"
         )
     runners: dict[str, Callable[[Suite, Subject, SuiteOptions, OnEvent | None], dict[str, Any]]] = {
-        "heldout": _heldout, "grounding": _grounding, "steps": _steps, "worlds": _worlds,
-        "android_world": _android_world, "latent": _latent,
-    }  # fmt: skip
+        "heldout": _heldout,
+        "grounding": _grounding,
+        "steps": _steps,
+        "worlds": _worlds,
+        "android_world": _android_world,
+        "latent": _latent,
+    }
     with _bar(known, options.progress, on_event) as told:
         report = runners[known.kind](known, subject, options, told)
     return {"suite": name, "title": known.title, **report, "suite_kind": known.kind}
@@ -149,8 +155,14 @@ def _answers(subject: Subject, options: SuiteOptions) -> CheckpointAnswers | End
 
         agent = partial(told_messages, thinking=subject.thinking) if subject.words == "told" else None
         most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
-        return EndpointAnswers(subject.base_url, subject.model, words=subject.words, workers=max(options.workers, 4),
-                               max_answer_tokens=most, agent=agent)  # fmt: skip
+        return EndpointAnswers(
+            subject.base_url,
+            subject.model,
+            words=subject.words,
+            workers=max(options.workers, 4),
+            max_answer_tokens=most,
+            agent=agent,
+        )
     from trainer.modeling.checkpoint import load_checkpoint
 
     return CheckpointAnswers(load_checkpoint(subject.checkpoint, device=subject.device))
@@ -167,10 +179,23 @@ def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
 
     most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
     if subject.words == "trained":
-        return trained_agents(subject.base_url, subject.model, options.temperature, history=subject.history,
-                              thinking=subject.thinking, max_new_tokens=most)  # fmt: skip
-    return build_policy("openai", base_url=subject.base_url, model=subject.model, temperature=options.temperature,
-                        history=subject.history, thinking=subject.thinking, max_tokens=most)  # fmt: skip
+        return trained_agents(
+            subject.base_url,
+            subject.model,
+            options.temperature,
+            history=subject.history,
+            thinking=subject.thinking,
+            max_new_tokens=most,
+        )
+    return build_policy(
+        "openai",
+        base_url=subject.base_url,
+        model=subject.model,
+        temperature=options.temperature,
+        history=subject.history,
+        thinking=subject.thinking,
+        max_tokens=most,
+    )
 
 
 def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
@@ -195,9 +220,14 @@ def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: On
     assert subject.checkpoint is not None
     loaded = load_checkpoint(subject.checkpoint, device=subject.device)
     report = evaluate(
-        loaded, rows, config, blind=blind_table(store), on_event=on_event, progress=options.progress,
+        loaded,
+        rows,
+        config,
+        blind=blind_table(store),
+        on_event=on_event,
+        progress=options.progress,
         elements=screen_elements(store, names, {picture_key(row) for row in rows}),
-    )  # fmt: skip
+    )
     return {**report, "policy": checkpoint_name(loaded), "inputs": {heldout.asset: heldout.version}}
 
 
@@ -208,15 +238,21 @@ def _grounding(known: Suite, subject: Subject, options: SuiteOptions, on_event: 
 
     folder = options.raw or (options.store.home / "raw" / known.raw if options.store is not None else None)
     if folder is None or not folder.is_dir():
-        raise ValueError(f"suite {known.name}: expected native files of {known.title} in a folder (--raw), found "
-                         f"{'none' if folder is None else folder}")  # fmt: skip
+        raise ValueError(
+            f"suite {known.name}: expected native files of {known.title} in a folder (--raw), found "
+            f"{'none' if folder is None else folder}"
+        )
     return evaluate_grounding(
-        benchmark(known.name), Raw(folder), _answers(subject, options),
+        benchmark(known.name),
+        Raw(folder),
+        _answers(subject, options),
         GroundingConfig(
             limit=options.limit, seed=options.seed, max_new_tokens=options.max_new_tokens or GROUNDING_TOKENS
-        ), blind=blind_table(options.store), on_event=on_event,
+        ),
+        blind=blind_table(options.store),
+        on_event=on_event,
         progress=options.progress,
-    )  # fmt: skip
+    )
 
 
 def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
@@ -233,15 +269,23 @@ def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEv
             store = Store(folder)
             unify_source(store, known.raw, Raw(options.raw))
         elif store is None:
-            raise ValueError(f"suite {known.name}: expected native files of {known.raw} (--raw), or a store with "
-                             f"unified/{known.raw} (--data), found neither")  # fmt: skip
+            raise ValueError(
+                f"suite {known.name}: expected native files of {known.raw} (--raw), or a store with "
+                f"unified/{known.raw} (--data), found neither"
+            )
         answers = _answers(subject, options)
         most = options.max_new_tokens or answers.max_answer_tokens
         return evaluate_steps(
-            store, known.raw, known.constant, answers,  # type: ignore[arg-type]
-            StepsConfig(limit=options.limit, seed=options.seed, max_new_tokens=most), name=known.name,
-            blind=blind_table(options.store), on_event=on_event, progress=options.progress,
-        )  # fmt: skip
+            store,
+            known.raw,
+            known.constant,
+            answers,  # type: ignore[arg-type]
+            StepsConfig(limit=options.limit, seed=options.seed, max_new_tokens=most),
+            name=known.name,
+            blind=blind_table(options.store),
+            on_event=on_event,
+            progress=options.progress,
+        )
 
 
 def _worlds(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
@@ -254,14 +298,25 @@ def _worlds(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnE
     pool = world_tasks.pool(style, options.workers)
     contracts = world_tasks.contracts(known.name, options.limit or DEFAULT_EPISODES, options.seed, options.only)
     report = world_success(
-        policy, contracts, pool, seeds=(options.seed,), attempts=options.attempts, temperature=options.temperature,
-        workers=options.workers, folder=_kept(subject, options, style), max_new_tokens=options.max_new_tokens,
+        policy,
+        contracts,
+        pool,
+        seeds=(options.seed,),
+        attempts=options.attempts,
+        temperature=options.temperature,
+        workers=options.workers,
+        folder=_kept(subject, options, style),
+        max_new_tokens=options.max_new_tokens,
         on_event=on_event,
-    )  # fmt: skip
+    )
     summary = report["summary"]
     config = {**report["config"], "style": style, **_asked(subject, options)}
-    return {**report, "policy": report["records"][0]["policy"], "config": config,
-            "summary": {"headline": summary["success"], "headline_of": "success", **summary}}  # fmt: skip
+    return {
+        **report,
+        "policy": report["records"][0]["policy"],
+        "config": config,
+        "summary": {"headline": summary["success"], "headline_of": "success", **summary},
+    }
 
 
 def _asked(subject: Subject, options: SuiteOptions) -> dict[str, Any]:
@@ -278,8 +333,17 @@ def _kept(subject: Subject, options: SuiteOptions, *more: str) -> Path | None:
     """Where a run keeps its episodes, below `state`: those of a model that was asked in another way aren't its own."""
     if options.state is None:
         return None
-    asked = [subject.base_url, subject.model, subject.words, subject.history, subject.thinking, options.temperature,
-             options.max_new_tokens, options.seed, *more]  # fmt: skip
+    asked = [
+        subject.base_url,
+        subject.model,
+        subject.words,
+        subject.history,
+        subject.thinking,
+        options.temperature,
+        options.max_new_tokens,
+        options.seed,
+        *more,
+    ]
     if subject.checkpoint is not None and (lineage := subject.checkpoint / "lineage.json").is_file():
         asked.append(lineage.read_text(encoding="utf-8"))
     return options.state / digest(asked)[:16]
@@ -296,15 +360,22 @@ def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_eve
         from trainer.serving.checkpoint_policy import CheckpointPolicy
         from trainer.suites.answering import checkpoint_name
 
-        policy: Any = CheckpointPolicy(made, temperature=options.temperature, name=checkpoint_name(made),
-                                       max_new_tokens=options.max_new_tokens)  # fmt: skip
+        policy: Any = CheckpointPolicy(
+            made, temperature=options.temperature, name=checkpoint_name(made), max_new_tokens=options.max_new_tokens
+        )
     else:
         policy = made.make(None, None)
-    return run_android_world(policy, AndroidWorldConfig(
-        options.adb_path, options.console_port, tasks=options.only or None, n_task_combinations=options.attempts,
-        task_random_seed=AndroidWorldConfig().task_random_seed + options.seed,
-        folder=str(_kept(subject, options, policy.name) or ""),
-    ))  # fmt: skip
+    return run_android_world(
+        policy,
+        AndroidWorldConfig(
+            options.adb_path,
+            options.console_port,
+            tasks=options.only or None,
+            n_task_combinations=options.attempts,
+            task_random_seed=AndroidWorldConfig().task_random_seed + options.seed,
+            folder=str(_kept(subject, options, policy.name) or ""),
+        ),
+    )
 
 
 def _latent(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:

@@ -28,9 +28,10 @@ AGENT, CODE_VERSION = "checkpoints/unified", "2"
 WORLDS = tuple(name for name, one in SUITES.items() if one.kind == "worlds")
 """Suites that need no files of anybody's."""
 USED = {
-    "worlds": ("limit", "seed", "attempts", "temperature", "workers"), "grounding": ("limit", "seed"),
+    "worlds": ("limit", "seed", "attempts", "temperature", "workers"),
+    "grounding": ("limit", "seed"),
     "steps": ("limit", "seed"),
-}  # fmt: skip
+}
 """Kind of suite → the settings that change its figures; a suite sees no others, so that they don't make it anew."""
 MEASURES = {"worlds": "success", "grounding": "accuracy", "steps": "step accuracy"}
 """Kind of suite → what its headline is called among the counts."""
@@ -48,8 +49,10 @@ def inputs_of(name: str) -> tuple[str, ...]:
     suite that isn't made as an asset."""
     known = suite(name)
     if known.kind not in USED:
-        raise ValueError(f"suite {name}: expected one of {', '.join(USED)} to make as an asset, found {known.kind}; "
-                         "use `vesper eval --record`")  # fmt: skip
+        raise ValueError(
+            f"suite {name}: expected one of {', '.join(USED)} to make as an asset, found {known.kind}; "
+            "use `vesper eval --record`"
+        )
     asked = {"grounding": (f"raw/{known.raw}",), "steps": (f"unified/{known.raw}",)}
     return (AGENT, *asked.get(known.kind, ()))
 
@@ -105,10 +108,11 @@ def build_suite(
             began = time.perf_counter()
             asked = {key: value for key, value in settings.items() if key != "device"}
             report = run_suite(
-                name, Subject(checkpoint_folder(inputs[AGENT]), device=settings["device"]),
+                name,
+                Subject(checkpoint_folder(inputs[AGENT]), device=settings["device"]),
                 SuiteOptions(store, raw if known.kind == "grounding" else None, state=work, progress=progress, **asked),
                 on_event,
-            )  # fmt: skip
+            )
             _require_devices(asset, report, work)
             put_report(out, report)
             timing = {"seconds": round(time.perf_counter() - began, 3)}
@@ -127,8 +131,10 @@ def _require_devices(asset: str, report: Mapping[str, Any], state: Path) -> None
     why = [one["why"] for one in records if str(one.get("why", "")).startswith("infrastructure")]
     if len(why) > MOST_LOST * len(records):
         shutil.rmtree(state, ignore_errors=True)
-        raise RuntimeError(f"{asset}: expected at most {MOST_LOST:.0%} of {len(records)} episodes lost to devices, "
-                           f"found {len(why)} ({why[0]}); see to them and materialise again")  # fmt: skip
+        raise RuntimeError(
+            f"{asset}: expected at most {MOST_LOST:.0%} of {len(records)} episodes lost to devices, "
+            f"found {len(why)} ({why[0]}); see to them and materialise again"
+        )
 
 
 def counts_of(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,10 +143,15 @@ def counts_of(report: Mapping[str, Any]) -> dict[str, Any]:
     kind, summary, records = report["suite_kind"], report["summary"], report["records"]
     [headline] = figures(report)
     counts = {
-        "suite": report["suite"], "policy": report["policy"], "records": len(records), "n": headline["n"],
-        MEASURES[kind]: headline["mean"], "low": headline["low"], "high": headline["high"],
+        "suite": report["suite"],
+        "policy": report["policy"],
+        "records": len(records),
+        "n": headline["n"],
+        MEASURES[kind]: headline["mean"],
+        "low": headline["low"],
+        "high": headline["high"],
         "control": headline["control_mean"],
-    }  # fmt: skip
+    }
     if kind == "worlds":
         return {**counts, "lost": summary["not_counted"]["attempts"], "actions": sum(one["steps"] for one in records)}
     return {**counts, "lost": summary["not_answered"]}

@@ -43,9 +43,24 @@ RADIUS = 140.0
 WIDE = RewardConfig(delta1=RADIUS, delta2=RADIUS)
 STRICT = RewardConfig()
 MEASURES = ("type", "grounding", "step", "step_strict", "format")
-_COLUMNS = ["source", "episode_id", "step_index", "split", "platform", "app", "instruction", "step_instruction",
-            "screenshot_sha256", "width_px", "height_px", "action_text", "target_box", "thought", "conclusion",
-            "provenance"]  # fmt: skip
+_COLUMNS = [
+    "source",
+    "episode_id",
+    "step_index",
+    "split",
+    "platform",
+    "app",
+    "instruction",
+    "step_instruction",
+    "screenshot_sha256",
+    "width_px",
+    "height_px",
+    "action_text",
+    "target_box",
+    "thought",
+    "conclusion",
+    "provenance",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +80,17 @@ class StepsConfig:
 
 
 def evaluate_steps(
-    store: Store, source: str, level: Level, answers: Answerer, config: StepsConfig | None = None, *,
-    name: str = "", blind: BlindTable | None = None, on_event: OnEvent | None = None, progress: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+    store: Store,
+    source: str,
+    level: Level,
+    answers: Answerer,
+    config: StepsConfig | None = None,
+    *,
+    name: str = "",
+    blind: BlindTable | None = None,
+    on_event: OnEvent | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
     """Steps of `unified/<source>` → `{"suite", "summary", "read", "records", "config"}` (see `summarise`).
 
     Raises `ValueError` where the source isn't unified, or has no step of that split and level.
@@ -77,13 +100,17 @@ def evaluate_steps(
     config = config or StepsConfig()
     unified = store.current(f"unified/{source}")
     if unified is None:
-        raise ValueError(f"suite of {source}: expected unified/{source} in the store, found none; run `vesper unify "
-                         f"{source}` or give its native files with --raw")  # fmt: skip
+        raise ValueError(
+            f"suite of {source}: expected unified/{source} in the store, found none; run `vesper unify "
+            f"{source}` or give its native files with --raw"
+        )
     read: Counter[str] = Counter()
     rows = list(step_rows(unified, level, config, read))
     if not rows:
-        raise ValueError(f"suite of {source}: unified/{source} has no step of the split {config.split!r} that can be "
-                         f"asked at the {level} level: {dict(read)}")  # fmt: skip
+        raise ValueError(
+            f"suite of {source}: unified/{source} has no step of the split {config.split!r} that can be "
+            f"asked at the {level} level: {dict(read)}"
+        )
     records: list[dict[str, Any]] = []
     with tqdm(desc=name or source, total=len(rows), unit="step", disable=not progress, mininterval=2) as bar:
         for start in range(0, len(rows), config.chunk):
@@ -95,10 +122,16 @@ def evaluate_steps(
                 on_event({"kind": "suite", "suite": name or source, "done": len(records), "of": len(rows)})
     if not records:
         raise ValueError(f"suite of {source}: no step's picture is in the store: {dict(read)}")
-    return {"suite": name or f"{source}_{level}", "title": f"{source}, {level} level", "policy": answers.name,
-            "read": {"asked": len(records), "not_asked": dict(sorted(read.items()))}, "summary": summarise(records),
-            "records": records, "config": {**asdict(config), "level": level, "source": source},
-            "inputs": {unified.asset: unified.version}}  # fmt: skip
+    return {
+        "suite": name or f"{source}_{level}",
+        "title": f"{source}, {level} level",
+        "policy": answers.name,
+        "read": {"asked": len(records), "not_asked": dict(sorted(read.items()))},
+        "summary": summarise(records),
+        "records": records,
+        "config": {**asdict(config), "level": level, "source": source},
+        "inputs": {unified.asset: unified.version},
+    }
 
 
 def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counter[str]) -> Iterator[dict[str, Any]]:
@@ -114,26 +147,37 @@ def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counte
         rows = sorted(episodes[episode], key=lambda row: int(row["step_index"]))
         if level == "low":
             rows = [{**row, "instruction": row["step_instruction"] or ""} for row in rows]
-        known = {row["screenshot_sha256"]: (row["width_px"] or 1, row["height_px"] or 1) for row in rows
-                 if row["screenshot_sha256"]}  # fmt: skip
+        known = {
+            row["screenshot_sha256"]: (row["width_px"] or 1, row["height_px"] or 1)
+            for row in rows
+            if row["screenshot_sha256"]
+        }
         actions = [row["action_text"] for row in rows]
         for row in rows:
             read["no_action"] += row["action_text"] is None
             read["no_picture"] += row["action_text"] is not None and not row["screenshot_sha256"]
-            read["no_instruction"] += bool(row["action_text"] and row["screenshot_sha256"]
-                                           and not (row["instruction"] or "").strip())  # fmt: skip
+            read["no_instruction"] += bool(
+                row["action_text"] and row["screenshot_sha256"] and not (row["instruction"] or "").strip()
+            )
         for made in navigation(rows, Looks(known, {}, DeriveConfig())):
             if made.deriver != DERIVER:
                 continue
             place = next(i for i, row in enumerate(rows) if row["step_index"] == made.step_index)
             yield {
-                "sample_id": made.parents[0], "source": made.source, "platform": made.platform,
-                "objective": "navigation", "messages": messages("navigation", made.text), "images": list(made.images),
-                "answer": made.answer, "target_boxes": [list(box) for box in made.target_boxes],
-                "goal": rows[place]["instruction"], "past": actions[:place], "episode": f"{made.source}/{episode}",
+                "sample_id": made.parents[0],
+                "source": made.source,
+                "platform": made.platform,
+                "objective": "navigation",
+                "messages": messages("navigation", made.text),
+                "images": list(made.images),
+                "answer": made.answer,
+                "target_boxes": [list(box) for box in made.target_boxes],
+                "goal": rows[place]["instruction"],
+                "past": actions[:place],
+                "episode": f"{made.source}/{episode}",
                 "steps": sum(action is not None and not isinstance(parse(action), Finished) for action in actions),
                 "app": rows[place]["app"],
-            }  # fmt: skip
+            }
 
 
 def _with_pictures(store: Store, rows: Sequence[dict[str, Any]], read: Counter[str]) -> list[dict[str, Any]]:
@@ -165,18 +209,29 @@ def score(text: str, row: Mapping[str, Any]) -> dict[str, float | None]:
     boxes: Sequence[Any] = truth.boxes or (None,)
     wide = any(step_success(found, truth.action, box, WIDE) for box in boxes)
     strict = any(step_success(found, truth.action, box, STRICT) for box in boxes)
-    return {"type": float(type_match(found, truth.action)), "step": float(wide), "step_strict": float(strict),
-            "grounding": float(wide) if isinstance(truth.action, POINTED) else None,
-            "format": r_format(text, truth)}  # fmt: skip
+    return {
+        "type": float(type_match(found, truth.action)),
+        "step": float(wide),
+        "step_strict": float(strict),
+        "grounding": float(wide) if isinstance(truth.action, POINTED) else None,
+        "format": r_format(text, truth),
+    }
 
 
 def _record(row: Mapping[str, Any], reply: Answer, blind: BlindTable | None) -> dict[str, Any]:
     action = parse_reply(row["answer"]).action
     record: dict[str, Any] = {
-        "id": row["sample_id"], "episode": row["episode"], "steps": row["steps"], "platform": row["platform"],
-        "app": row["app"], "true_type": type(action).__name__, "reply": reply.text, "why": reply.why,
-        "answer": row["answer"], **(dict.fromkeys(MEASURES) if reply.why else score(reply.text, row)),
-    }  # fmt: skip
+        "id": row["sample_id"],
+        "episode": row["episode"],
+        "steps": row["steps"],
+        "platform": row["platform"],
+        "app": row["app"],
+        "true_type": type(action).__name__,
+        "reply": reply.text,
+        "why": reply.why,
+        "answer": row["answer"],
+        **(dict.fromkeys(MEASURES) if reply.why else score(reply.text, row)),
+    }
     if blind is not None:
         guess = score(blind.reply(row), row)
         record |= {"blind": guess["step"], "blind_type": guess["type"]}
@@ -194,19 +249,31 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     guessed = [{**record, "guess": float(record["true_type"] == usual)} for record in answered]
     groups = {name: sorted({str(record[name]) for record in answered}) for name in ("true_type", "platform")}
     return {
-        "headline": over(answered, "step", "episode"), "headline_of": "step",
+        "headline": over(answered, "step", "episode"),
+        "headline_of": "step",
         **{name: over(answered, name, "episode") for name in MEASURES},
-        "step_without_finished": over(acting, "step", "episode"), "trace": _traces(answered),
-        **{f"by_{name}": {value: over([r for r in answered if str(r[name]) == value], "step", "episode")
-                          for value in values}
-           for name, values in groups.items()},
-        "controls": {"blind": over(answered, "blind", "episode"), "blind_type": over(answered, "blind_type", "episode"),
-                     "commonest_type": over(guessed, "guess", "episode")},
-        "minus_controls": {"blind": difference(answered, "step", "blind", "episode"),
-                           "blind_type": difference(answered, "type", "blind_type", "episode")},
-        "commonest_type": usual, "types": dict(sorted(types.items())),
-        "episodes": len({record["episode"] for record in answered}), "not_answered": len(records) - len(answered),
-    }  # fmt: skip
+        "step_without_finished": over(acting, "step", "episode"),
+        "trace": _traces(answered),
+        **{
+            f"by_{name}": {
+                value: over([r for r in answered if str(r[name]) == value], "step", "episode") for value in values
+            }
+            for name, values in groups.items()
+        },
+        "controls": {
+            "blind": over(answered, "blind", "episode"),
+            "blind_type": over(answered, "blind_type", "episode"),
+            "commonest_type": over(guessed, "guess", "episode"),
+        },
+        "minus_controls": {
+            "blind": difference(answered, "step", "blind", "episode"),
+            "blind_type": difference(answered, "type", "blind_type", "episode"),
+        },
+        "commonest_type": usual,
+        "types": dict(sorted(types.items())),
+        "episodes": len({record["episode"] for record in answered}),
+        "not_answered": len(records) - len(answered),
+    }
 
 
 def _traces(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -214,6 +281,9 @@ def _traces(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     episodes: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         episodes[record["episode"]].append(record)
-    whole = {name: rows for name, rows in episodes.items()
-             if sum(row["true_type"] != Finished.__name__ for row in rows) == rows[0]["steps"]}  # fmt: skip
+    whole = {
+        name: rows
+        for name, rows in episodes.items()
+        if sum(row["true_type"] != Finished.__name__ for row in rows) == rows[0]["steps"]
+    }
     return interval([float(all(r["step"] for r in rows)) for rows in whole.values()], list(whole)).plain()

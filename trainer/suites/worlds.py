@@ -45,12 +45,22 @@ def task_cluster(contract: Contract) -> str:
 
 
 def world_success(
-    checkpoint: Any, contracts: Sequence[Contract], pool: DevicePool, *, seeds: Sequence[int] = (0,),
-    attempts: int = 1, temperature: float = 0.0, limits: Limits | None = None, workers: int = 1,
-    folder: str | Path | None = None, cluster: Callable[[Contract], str] = task_cluster,
-    max_new_tokens: int | None = None, thinking: bool | None = None, batched: bool | None = None,
+    checkpoint: Any,
+    contracts: Sequence[Contract],
+    pool: DevicePool,
+    *,
+    seeds: Sequence[int] = (0,),
+    attempts: int = 1,
+    temperature: float = 0.0,
+    limits: Limits | None = None,
+    workers: int = 1,
+    folder: str | Path | None = None,
+    cluster: Callable[[Contract], str] = task_cluster,
+    max_new_tokens: int | None = None,
+    thinking: bool | None = None,
+    batched: bool | None = None,
     on_event: OnEvent | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Try every contract `attempts` times with every seed → `{"summary", "records", "config"}` (see `summarise`).
 
     `checkpoint` is a loaded `Checkpoint`, its folder, or a `PolicyMaker` (a served model, a scripted agent); or a list
@@ -69,17 +79,31 @@ def world_success(
     _check(tested, contracts, seeds, attempts, temperature)
     limits = limits or Limits()
     drawn = [seed * ATTEMPTS + attempt for seed in seeds for attempt in range(attempts)]
-    config = {"temperature": temperature, "seeds": list(seeds), "attempts": attempts, "thinking": bool(thinking),
-              "max_new_tokens": max_new_tokens, "limits": asdict(limits),
-              "contracts": digest(sorted(contract.task_id for contract in contracts))}  # fmt: skip
+    config = {
+        "temperature": temperature,
+        "seeds": list(seeds),
+        "attempts": attempts,
+        "thinking": bool(thinking),
+        "max_new_tokens": max_new_tokens,
+        "limits": asdict(limits),
+        "contracts": digest(sorted(contract.task_id for contract in contracts)),
+    }
     records: list[Record] = []
     per_run = len(contracts) * len(drawn)
 
     def told(record: Record, count: int) -> None:
         if on_event:
-            on_event({"kind": "world_success", "done": record["run"] * per_run + count, "of": len(tested) * per_run,
-                      "policy": record["policy"], "task": record["task_id"], "success": record["success"],
-                      "why": record["why"]})  # fmt: skip
+            on_event(
+                {
+                    "kind": "world_success",
+                    "done": record["run"] * per_run + count,
+                    "of": len(tested) * per_run,
+                    "policy": record["policy"],
+                    "task": record["task_id"],
+                    "success": record["success"],
+                    "why": record["why"],
+                }
+            )
 
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="world-success-")))
@@ -93,18 +117,33 @@ def world_success(
             if subject.checkpoint is not None and _batched(batched, subject.checkpoint, workers):
                 file = home / f"episodes-{digest([key, workers, config])[:16]}.jsonl"
                 records += run_batched(
-                    subject.checkpoint, contracts, drawn, pool, file, temperature=temperature, limits=limits,
-                    workers=workers, thinking=subject.thinking, max_new_tokens=subject.max_new_tokens, on_record=told,
+                    subject.checkpoint,
+                    contracts,
+                    drawn,
+                    pool,
+                    file,
+                    temperature=temperature,
+                    limits=limits,
+                    workers=workers,
+                    thinking=subject.thinking,
+                    max_new_tokens=subject.max_new_tokens,
+                    on_record=told,
                     record=partial(record_of_rollout, policy=subject.maker.name, run=run, cluster=cluster),
-                )  # fmt: skip
+                )
                 continue
             plain = partial(record_of, policy=subject.maker.name, run=run, cluster=cluster)
             with Journal(home, f"episodes-{key}") as journal:
                 found = run_all(
-                    contracts, pool, subject.maker, journal, workers=workers, seeds=drawn, limits=limits,
+                    contracts,
+                    pool,
+                    subject.maker,
+                    journal,
+                    workers=workers,
+                    seeds=drawn,
+                    limits=limits,
                     progress=lambda done, count, of, plain=plain: told(plain(done), count),  # type: ignore[misc]
                     statistics=RunStatistics(),
-                )  # fmt: skip
+                )
             records += [plain(done) for done in found]
     return {"summary": summarise(records), "records": records, "config": config}
 
@@ -117,15 +156,19 @@ def _check(
     tested: Sequence[Any], contracts: Sequence[Contract], seeds: Sequence[int], attempts: int, temperature: float
 ) -> None:
     if not tested or not contracts or not seeds:
-        raise ValueError(f"world success: expected a checkpoint, contracts and seeds, found {len(tested)}, "
-                         f"{len(contracts)} and {len(seeds)}")  # fmt: skip
+        raise ValueError(
+            f"world success: expected a checkpoint, contracts and seeds, found {len(tested)}, "
+            f"{len(contracts)} and {len(seeds)}"
+        )
     if not 1 <= attempts <= ATTEMPTS:
         raise ValueError(f"world success: expected 1 to {ATTEMPTS} attempts with a seed, found {attempts}")
     if temperature < 0:
         raise ValueError(f"world success: expected a temperature of at least 0, found {temperature}")
     if temperature == 0 and attempts * len(set(seeds)) > 1 and not all(isinstance(one, PolicyMaker) for one in tested):
-        raise ValueError("world success: greedy attempts are all the same: expected one seed and one attempt at "
-                         f"temperature 0, found {len(seeds)} and {attempts}")  # fmt: skip
+        raise ValueError(
+            "world success: greedy attempts are all the same: expected one seed and one attempt at "
+            f"temperature 0, found {len(seeds)} and {attempts}"
+        )
 
 
 @dataclass(frozen=True)
@@ -154,8 +197,9 @@ class _Subject:
         name = checkpoint_name(loaded, identity)
 
         def make(contract: Contract, world: Any) -> CheckpointPolicy:
-            return CheckpointPolicy(loaded, temperature=temperature, thinking=thinks, lock=lock, name=name,
-                                    max_new_tokens=most)  # fmt: skip
+            return CheckpointPolicy(
+                loaded, temperature=temperature, thinking=thinks, lock=lock, name=name, max_new_tokens=most
+            )
 
         told = identity if preset.history == "action" else f"{identity}-{preset.history}"
         return cls(PolicyMaker(name, make), told, thinks, most, loaded)
@@ -192,19 +236,38 @@ def record_of_rollout(
 
 
 def _record(
-    contract: Contract, drawn: int, success: bool | None, why: str, ended: str, steps: tuple[int, int], policy: str,
-    run: int, cluster: Callable[[Contract], str],
-) -> Record:  # fmt: skip
+    contract: Contract,
+    drawn: int,
+    success: bool | None,
+    why: str,
+    ended: str,
+    steps: tuple[int, int],
+    policy: str,
+    run: int,
+    cluster: Callable[[Contract], str],
+) -> Record:
     seed, attempt = divmod(drawn, ATTEMPTS)
     by_itself = ended in ("finished", "asked")
     return {
-        "task_id": contract.task_id, "cluster": cluster(contract), "world": contract.world, "target": contract.target,
-        "platform": contract.platform, "stratum": contract.stratum, "policy": policy, "run": run, "seed": seed,
-        "attempt": attempt, "success": None if success is None else float(success),
-        "finished": None if success is None else float(success and by_itself), "claimed": float(by_itself),
-        "ended": ended, "steps": steps[0], "unreadable": steps[1], "expected_steps": contract.expected_steps,
+        "task_id": contract.task_id,
+        "cluster": cluster(contract),
+        "world": contract.world,
+        "target": contract.target,
+        "platform": contract.platform,
+        "stratum": contract.stratum,
+        "policy": policy,
+        "run": run,
+        "seed": seed,
+        "attempt": attempt,
+        "success": None if success is None else float(success),
+        "finished": None if success is None else float(success and by_itself),
+        "claimed": float(by_itself),
+        "ended": ended,
+        "steps": steps[0],
+        "unreadable": steps[1],
+        "expected_steps": contract.expected_steps,
         "why": why[:300],
-    }  # fmt: skip
+    }
 
 
 def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -222,21 +285,29 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     most = max((len(group) for group in groups.values()), default=0)
     turns = sum(record["steps"] for record in counted)
     return {
-        "success": _over(counted, "success"), "finished": _over(counted, "finished"),
+        "success": _over(counted, "success"),
+        "finished": _over(counted, "finished"),
         "claimed": _over(counted, "claimed"),
         "pass_at_k": {str(k): _pass(list(groups.values()), k) for k in sorted({1, most} - {0})},
-        **{f"by_{name}": {value: _over([r for r in counted if r[name] == value], "success")
-                          for value in sorted({r[name] for r in counted})}
-           for name in ("world", "stratum", "platform")},
-        "by_task": {name: mean_or_none([r["success"] for r in counted if r["cluster"] == name])
-                    for name in sorted({r["cluster"] for r in counted})},
+        **{
+            f"by_{name}": {
+                value: _over([r for r in counted if r[name] == value], "success")
+                for value in sorted({r[name] for r in counted})
+            }
+            for name in ("world", "stratum", "platform")
+        },
+        "by_task": {
+            name: mean_or_none([r["success"] for r in counted if r["cluster"] == name])
+            for name in sorted({r["cluster"] for r in counted})
+        },
         "steps": mean_or_none([r["steps"] for r in counted]),
         "unreadable_share": sum(r["unreadable"] for r in counted) / turns if turns else None,
-        "attempts": len(counted), "tasks": len({r["cluster"] for r in counted}),
+        "attempts": len(counted),
+        "tasks": len({r["cluster"] for r in counted}),
         "runs": len({r["run"] for r in records}),
         "not_counted": {"attempts": len(lost), **Counter(r["why"].partition(":")[0] for r in lost)},
         "not_counted_why": dict(sorted(Counter(r["why"] for r in lost).items())),
-    }  # fmt: skip
+    }
 
 
 def _over(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:

@@ -26,8 +26,7 @@ def free_device(db: sqlite3.Connection, request: LeaseRequest) -> str | None:
     """The free device that was given back longest ago."""
     clause, values = _suiting(request)
     row = db.execute(
-        f"SELECT id FROM devices WHERE {clause} AND lease IS NULL AND {USABLE} ORDER BY free_at, id LIMIT 1",
-        values,
+        f"SELECT id FROM devices WHERE {clause} AND lease IS NULL AND {USABLE} ORDER BY free_at, id LIMIT 1", values
     ).fetchone()
     return None if row is None else str(row["id"])
 
@@ -37,8 +36,9 @@ def lowest_held(db: sqlite3.Connection, request: LeaseRequest) -> sqlite3.Row | 
     clause, values = _suiting(request)
     row: sqlite3.Row | None = db.execute(
         f"SELECT id, lease FROM devices WHERE {clause} AND lease IS NOT NULL AND priority < ? AND {USABLE} "
-        "ORDER BY priority, granted_at DESC, id LIMIT 1", (*values, request.priority),
-    ).fetchone()  # fmt: skip
+        "ORDER BY priority, granted_at DESC, id LIMIT 1",
+        (*values, request.priority),
+    ).fetchone()
     return row
 
 

@@ -126,22 +126,57 @@ def _lock(path: Path) -> IO[bytes]:
 
 def read_lease(row: sqlite3.Row) -> Lease:
     """A row of `leases`."""
-    return Lease(row["id"], row["request"], row["device"], row["fence"], row["holder"], row["priority"],
-                 row["granted_at"], row["expires_at"], row["state"], row["reason"])  # fmt: skip
+    return Lease(
+        row["id"],
+        row["request"],
+        row["device"],
+        row["fence"],
+        row["holder"],
+        row["priority"],
+        row["granted_at"],
+        row["expires_at"],
+        row["state"],
+        row["reason"],
+    )
 
 
 def read_request(row: sqlite3.Row) -> LeaseRequest:
     """A row of `requests`."""
-    return LeaseRequest(row["id"], row["holder"], row["protocol"], tuple(json.loads(row["labels"])), row["device"],
-                        row["priority"], row["ttl_s"], row["idle_s"])  # fmt: skip
+    return LeaseRequest(
+        row["id"],
+        row["holder"],
+        row["protocol"],
+        tuple(json.loads(row["labels"])),
+        row["device"],
+        row["priority"],
+        row["ttl_s"],
+        row["idle_s"],
+    )
 
 
 def _record(row: sqlite3.Row) -> DeviceRecord:
-    return DeviceRecord(row["id"], row["protocol"], row["host"], row["port"], tuple(json.loads(row["labels"])),
-                        json.loads(row["options"]), row["node"])  # fmt: skip
+    return DeviceRecord(
+        row["id"],
+        row["protocol"],
+        row["host"],
+        row["port"],
+        tuple(json.loads(row["labels"])),
+        json.loads(row["options"]),
+        row["node"],
+    )
 
 
 def read_device_state(row: sqlite3.Row) -> DeviceState:
     """A row of `devices`, with `holder` joined to it."""
-    return DeviceState(_record(row), row["health"], row["health_reason"], row["failures"], row["quarantined"],
-                       row["fence"], row["floor"], row["lease"], row["holder"], row["priority"])  # fmt: skip
+    return DeviceState(
+        _record(row),
+        row["health"],
+        row["health_reason"],
+        row["failures"],
+        row["quarantined"],
+        row["fence"],
+        row["floor"],
+        row["lease"],
+        row["holder"],
+        row["priority"],
+    )

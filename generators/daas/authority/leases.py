@@ -74,8 +74,9 @@ class Leases:
         with self._tables.transaction() as db:
             db.execute(
                 "UPDATE leases SET beat_at = ?1, used_at = ?1, deadline = min(expires_at, ?1 + ?2, ?1 + idle_s) "
-                "WHERE state = 'live'", (now, self.rules.dead_s),
-            )  # fmt: skip
+                "WHERE state = 'live'",
+                (now, self.rules.dead_s),
+            )
             db.execute("UPDATE requests SET seen_at = ?", (now,))
             db.execute("UPDATE nodes SET seen_at = ?", (now,))
 
@@ -92,9 +93,18 @@ class Leases:
                 "INSERT INTO devices (id, protocol, host, port, labels, options, node, change, free_at) "
                 "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET protocol = ?2, host = ?3, "
                 "port = ?4, labels = ?5, options = ?6, node = ?7, change = ?8, removed = 0",
-                (device.id, device.protocol, device.host, device.port, labels, options, device.node,
-                 self._next_change(), now),
-            )  # fmt: skip
+                (
+                    device.id,
+                    device.protocol,
+                    device.host,
+                    device.port,
+                    labels,
+                    options,
+                    device.node,
+                    self._next_change(),
+                    now,
+                ),
+            )
             db.execute("DELETE FROM device_labels WHERE device = ?", (device.id,))
             db.executemany(
                 "INSERT INTO device_labels VALUES (?, ?)", [(device.id, label) for label in set(device.labels)]
@@ -169,8 +179,9 @@ class Leases:
         """One device. Raises `Unknown`."""
         row = self._db.execute(
             "SELECT devices.*, leases.holder AS holder FROM devices LEFT JOIN leases ON leases.id = devices.lease "
-            "WHERE devices.id = ? AND removed = 0", (device,),
-        ).fetchone()  # fmt: skip
+            "WHERE devices.id = ? AND removed = 0",
+            (device,),
+        ).fetchone()
         if row is None:
             raise Unknown(f"device {device[:80]}: not registered")
         return read_device_state(row)
@@ -203,9 +214,18 @@ class Leases:
             db.execute(
                 "INSERT INTO requests (id, holder, protocol, labels, device, priority, ttl_s, idle_s, seen_at) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (request.id, request.holder, request.protocol, json.dumps(sorted(set(request.labels))), request.device,
-                 request.priority, request.ttl_s, request.idle_s, now),
-            )  # fmt: skip
+                (
+                    request.id,
+                    request.holder,
+                    request.protocol,
+                    json.dumps(sorted(set(request.labels))),
+                    request.device,
+                    request.priority,
+                    request.ttl_s,
+                    request.idle_s,
+                    now,
+                ),
+            )
             return place(self._db, db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone())
 
     def look(self, request: LeaseRequest) -> Lease | Waiting | None:
@@ -354,13 +374,24 @@ class Leases:
         self._db.execute(
             "INSERT INTO leases (id, request, device, fence, holder, priority, granted_at, expires_at, idle_s, "
             "beat_at, used_at, deadline, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?7, ?7, ?10, 'live')",
-            (lease, request.id, device, fence, request.holder, request.priority, now, expires, idle,
-             min(expires, now + rules.dead_s, now + idle)),
-        )  # fmt: skip
+            (
+                lease,
+                request.id,
+                device,
+                fence,
+                request.holder,
+                request.priority,
+                now,
+                expires,
+                idle,
+                min(expires, now + rules.dead_s, now + idle),
+            ),
+        )
         self._db.execute(
             "UPDATE devices SET fence = ?1, floor = ?1, change = ?2, lease = ?3, priority = ?4, granted_at = ?5 "
-            "WHERE id = ?6", (fence, self._next_change(), lease, request.priority, now, device),
-        )  # fmt: skip
+            "WHERE id = ?6",
+            (fence, self._next_change(), lease, request.priority, now, device),
+        )
         return Lease(lease, request.id, device, fence, request.holder, request.priority, now, expires, "live", "")
 
     def _end(self, lease: str, state: str, reason: str, now: float, offer: bool = True) -> None:
@@ -372,8 +403,9 @@ class Leases:
         device = self._db.execute("SELECT device FROM leases WHERE id = ?", (lease,)).fetchone()[0]
         self._db.execute(
             "UPDATE devices SET floor = fence + 1, change = ?, lease = NULL, priority = NULL, granted_at = NULL, "
-            "free_at = ? WHERE id = ?", (self._next_change(), now, device),
-        )  # fmt: skip
+            "free_at = ? WHERE id = ?",
+            (self._next_change(), now, device),
+        )
         if offer:
             self._offer(device, now)
 

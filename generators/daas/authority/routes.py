@@ -68,8 +68,15 @@ async def _list_devices(call: Call) -> Answer:
 
 async def _register(call: Call) -> Answer:
     labels, options = call.get("labels", list, []), call.get("options", dict, {})
-    device = DeviceRecord(call.get("id", str), call.get("protocol", str), call.get("host", str),
-                          call.get("port", int), tuple(labels), options, call.get("node", str, ""))  # fmt: skip
+    device = DeviceRecord(
+        call.get("id", str),
+        call.get("protocol", str),
+        call.get("host", str),
+        call.get("port", int),
+        tuple(labels),
+        options,
+        call.get("node", str, ""),
+    )
     call.leases.register(device)
     return 200, device_json(call.leases.device(device.id))
 
@@ -96,9 +103,15 @@ async def _lease(call: Call) -> Answer:
             f"lease: key {call.key.name} may ask for a priority up to {call.key.max_priority}, found {priority}"
         )
     request = LeaseRequest(
-        call.get("request", str), call.key.name, call.get("protocol", str), tuple(call.get("labels", list, [])),
-        call.get("device", str, ""), priority, call.number("ttl_s"), call.number("idle_s"),
-    )  # fmt: skip
+        call.get("request", str),
+        call.key.name,
+        call.get("protocol", str),
+        tuple(call.get("labels", list, [])),
+        call.get("device", str, ""),
+        priority,
+        call.number("ttl_s"),
+        call.number("idle_s"),
+    )
     until = call.until(call.leases.rules.dead_s)
     before = call.leases.newest_change()
     found: Lease | Waiting | None = call.leases.ask(request)
@@ -202,7 +215,18 @@ def node_json(node: NodeRecord) -> dict[str, Any]:
 
 def device_json(state: DeviceState) -> dict[str, Any]:
     record = state.record
-    return {"id": record.id, "protocol": record.protocol, "host": record.host, "port": record.port,
-            "labels": list(record.labels), "node": record.node, "health": state.health,
-            "health_reason": state.health_reason, "failures": state.failures, "quarantined": state.quarantined,
-            "fence": state.fence, "holder": state.holder, "priority": state.priority}  # fmt: skip
+    return {
+        "id": record.id,
+        "protocol": record.protocol,
+        "host": record.host,
+        "port": record.port,
+        "labels": list(record.labels),
+        "node": record.node,
+        "health": state.health,
+        "health_reason": state.health_reason,
+        "failures": state.failures,
+        "quarantined": state.quarantined,
+        "fence": state.fence,
+        "holder": state.holder,
+        "priority": state.priority,
+    }

@@ -108,12 +108,19 @@ class Authority:
             record.id, record.protocol, record.host, record.port, lease.fence, lease.expires_at, record.node
         )
         return {
-            "state": "granted", "lease": lease.id, "device": record.id, "protocol": record.protocol,
-            "fence": lease.fence, "expires_in_s": lease.expires_at - now,
-            "heartbeat_s": self.config.rules.heartbeat_s, "dead_s": self.config.rules.dead_s,
-            "token": self.tokens.sign(access), "options": dict(record.options), "labels": list(record.labels),
+            "state": "granted",
+            "lease": lease.id,
+            "device": record.id,
+            "protocol": record.protocol,
+            "fence": lease.fence,
+            "expires_in_s": lease.expires_at - now,
+            "heartbeat_s": self.config.rules.heartbeat_s,
+            "dead_s": self.config.rules.dead_s,
+            "token": self.tokens.sign(access),
+            "options": dict(record.options),
+            "labels": list(record.labels),
             "nodes": self.order(record),
-        }  # fmt: skip
+        }
 
     def order(self, device: DeviceRecord) -> list[dict[str, Any]]:
         """The living nodes in the device's order."""
@@ -143,8 +150,10 @@ def make_app(config: AuthorityConfig) -> Starlette:
     async def health(request: Request) -> Response:
         return JSONResponse({"ok": True})
 
-    routes = [Route(path, _endpoint(roles, handler, wakes), methods=[method])
-              for method, path, roles, handler, wakes in ROUTES]  # fmt: skip
+    routes = [
+        Route(path, _endpoint(roles, handler, wakes), methods=[method])
+        for method, path, roles, handler, wakes in ROUTES
+    ]
     return Starlette(routes=[Route("/healthz", health), *routes], lifespan=life)
 
 

@@ -72,15 +72,27 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def lease(
-        self, protocol: str, labels: Sequence[str] = (), priority: int = 0, device: str = "",
-        ttl_s: float | None = None, idle_s: float | None = None, wait_s: float = 60.0,
-    ) -> AsyncIterator[Session]:  # fmt: skip
+        self,
+        protocol: str,
+        labels: Sequence[str] = (),
+        priority: int = 0,
+        device: str = "",
+        ttl_s: float | None = None,
+        idle_s: float | None = None,
+        wait_s: float = 60.0,
+    ) -> AsyncIterator[Session]:
         """A session on a device that speaks `protocol` and has all `labels` (or on `device`), released at the end.
         Waits in the queue for up to `wait_s`. Raises `DeviceError` if there is none by then, `AuthorityRefused`."""
         if protocol not in self._drivers:
             raise ValueError(f"lease: expected a protocol of {', '.join(self._drivers)}, found {protocol!r}")
-        wish = {"protocol": protocol, "labels": list(labels), "priority": priority, "device": device, "ttl_s": ttl_s,
-                "idle_s": idle_s}  # fmt: skip
+        wish = {
+            "protocol": protocol,
+            "labels": list(labels),
+            "priority": priority,
+            "device": device,
+            "ttl_s": ttl_s,
+            "idle_s": idle_s,
+        }
         grant = await self._ask({name: value for name, value in wish.items() if value is not None}, wait_s)
         session = Session(self._authority, grant, self._drivers[protocol])
         try:

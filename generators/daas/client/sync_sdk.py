@@ -67,9 +67,15 @@ class SyncClient:
 
     @contextlib.contextmanager
     def lease(
-        self, protocol: str, labels: Sequence[str] = (), priority: int = 0, device: str = "",
-        ttl_s: float | None = None, idle_s: float | None = None, wait_s: float = 60.0,
-    ) -> Iterator[SyncSession]:  # fmt: skip
+        self,
+        protocol: str,
+        labels: Sequence[str] = (),
+        priority: int = 0,
+        device: str = "",
+        ttl_s: float | None = None,
+        idle_s: float | None = None,
+        wait_s: float = 60.0,
+    ) -> Iterator[SyncSession]:
         """As `Client.lease`."""
         entered = self._client.lease(protocol, labels, priority, device, ttl_s, idle_s, wait_s)
         session = self._thread.run(entered.__aenter__())

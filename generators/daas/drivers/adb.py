@@ -262,8 +262,10 @@ class AdbDevice:
                 raise DeviceError(f"{self._name}: reset ended with code {ran.code}: {ran.said}")
             return
         if unknown := set(start) - {"app", "url", "stop"}:
-            raise WorldError(f"{self._name}: a phone without a harness has no snapshot {sorted(unknown)}; "
-                              "expected app, url or stop (a list of packages)")  # fmt: skip
+            raise WorldError(
+                f"{self._name}: a phone without a harness has no snapshot {sorted(unknown)}; "
+                "expected app, url or stop (a list of packages)"
+            )
         for package in start.get("stop", ()):
             if not _COMPONENT.fullmatch(package) or "/" in package:
                 raise WorldError(f"{self._name}: reset: expected a package, found {package!r}")

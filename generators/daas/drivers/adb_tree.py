@@ -9,11 +9,23 @@ from pipelines.native.android_xml import View, views
 from schemas.coordinates import OffScreen, box_to_unit
 
 ROLES = {
-    "Button": "button", "CheckBox": "checkbox", "CheckedTextView": "option", "CompoundButton": "switch",
-    "EditText": "textbox", "ImageButton": "button", "ImageView": "image", "ProgressBar": "progressbar",
-    "RadioButton": "radio", "SearchView": "searchbox", "SeekBar": "slider", "Spinner": "combobox", "Switch": "switch",
-    "TextView": "text", "ToggleButton": "switch", "WebView": "document",
-}  # fmt: skip
+    "Button": "button",
+    "CheckBox": "checkbox",
+    "CheckedTextView": "option",
+    "CompoundButton": "switch",
+    "EditText": "textbox",
+    "ImageButton": "button",
+    "ImageView": "image",
+    "ProgressBar": "progressbar",
+    "RadioButton": "radio",
+    "SearchView": "searchbox",
+    "SeekBar": "slider",
+    "Spinner": "combobox",
+    "Switch": "switch",
+    "TextView": "text",
+    "ToggleButton": "switch",
+    "WebView": "document",
+}
 """Android's classes → roles; any other class is named as it is, in lower case."""
 
 
@@ -32,10 +44,16 @@ def places_of(xml: bytes, size_px: tuple[int, int]) -> tuple[Place, ...]:
         kind = view.kind.rpartition(".")[2]
         key = view.resource_id.partition(":id/")[2] or view.resource_id
         seen[key] += 1
-        made.append(Place(
-            box=box, role=ROLES.get(kind, kind.lower()), text=view.text, name=view.label,
-            key=f"{key}#{seen[key]}" if key and seen[key] > 1 else key, clickable=view.reacts,
-        ))  # fmt: skip
+        made.append(
+            Place(
+                box=box,
+                role=ROLES.get(kind, kind.lower()),
+                text=view.text,
+                name=view.label,
+                key=f"{key}#{seen[key]}" if key and seen[key] > 1 else key,
+                clickable=view.reacts,
+            )
+        )
     return tuple(made)
 
 

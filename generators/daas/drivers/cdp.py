@@ -266,15 +266,21 @@ class CdpDevice:
     async def _attach(self, target: str) -> CdpPage:
         answer = await self._browser("Target.attachToTarget", {"targetId": target, "flatten": True})
         options = self._options
-        page = CdpPage(self._connection, target, str(answer["sessionId"]), self._name, call_s=options.call_s,
-                       touch=options.mobile)  # fmt: skip
+        page = CdpPage(
+            self._connection, target, str(answer["sessionId"]), self._name, call_s=options.call_s, touch=options.mobile
+        )
         self._pages.append(page)
         await page.begin()
         if options.width:
-            await page.send("Emulation.setDeviceMetricsOverride", {
-                "width": options.width, "height": options.height, "deviceScaleFactor": options.scale,
-                "mobile": options.mobile,
-            })  # fmt: skip
+            await page.send(
+                "Emulation.setDeviceMetricsOverride",
+                {
+                    "width": options.width,
+                    "height": options.height,
+                    "deviceScaleFactor": options.scale,
+                    "mobile": options.mobile,
+                },
+            )
         if options.mobile:
             await page.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
         return page

@@ -113,9 +113,12 @@ class Hands:
 
     async def _key(self, kind: str, key: Key, modifiers: int, text: str = "") -> None:
         event: dict[str, Any] = {
-            "type": "rawKeyDown" if kind == "keyDown" and not text else kind, "key": key.key, "code": key.code,
-            "windowsVirtualKeyCode": key.number, "modifiers": modifiers,
-        }  # fmt: skip
+            "type": "rawKeyDown" if kind == "keyDown" and not text else kind,
+            "key": key.key,
+            "code": key.code,
+            "windowsVirtualKeyCode": key.number,
+            "modifiers": modifiers,
+        }
         if text:
             event["text"] = text
         await self._send("Input.dispatchKeyEvent", event)

@@ -42,15 +42,36 @@ _NAMED = {
     **{f"f{number}": Key(f"F{number}", f"F{number}", 111 + number) for number in range(1, 13)},
 }
 _ALIASES = {
-    "arrowdown": "down", "arrowleft": "left", "arrowright": "right", "arrowup": "up", "cmd": "meta",
-    "command": "meta", "control": "ctrl", "del": "delete", "escape": "esc", "option": "alt", "pgdn": "pagedown",
-    "pgup": "pageup", "return": "enter", "super": "meta", "win": "meta", "windows": "meta",
-}  # fmt: skip
+    "arrowdown": "down",
+    "arrowleft": "left",
+    "arrowright": "right",
+    "arrowup": "up",
+    "cmd": "meta",
+    "command": "meta",
+    "control": "ctrl",
+    "del": "delete",
+    "escape": "esc",
+    "option": "alt",
+    "pgdn": "pagedown",
+    "pgup": "pageup",
+    "return": "enter",
+    "super": "meta",
+    "win": "meta",
+    "windows": "meta",
+}
 _MARKS = {
-    ";": ("Semicolon", 186), "=": ("Equal", 187), ",": ("Comma", 188), "-": ("Minus", 189), ".": ("Period", 190),
-    "/": ("Slash", 191), "`": ("Backquote", 192), "[": ("BracketLeft", 219), "\\": ("Backslash", 220),
-    "]": ("BracketRight", 221), "'": ("Quote", 222),
-}  # fmt: skip
+    ";": ("Semicolon", 186),
+    "=": ("Equal", 187),
+    ",": ("Comma", 188),
+    "-": ("Minus", 189),
+    ".": ("Period", 190),
+    "/": ("Slash", 191),
+    "`": ("Backquote", 192),
+    "[": ("BracketLeft", 219),
+    "\\": ("Backslash", 220),
+    "]": ("BracketRight", 221),
+    "'": ("Quote", 222),
+}
 
 
 def find_key(name: str) -> Key | None:

@@ -34,8 +34,9 @@ def reader_script() -> str:
 class CdpPage:
     """`call_s` limits every command. `touch` = fingers instead of a mouse."""
 
-    def __init__(self, connection: CdpConnection, target: str, session: str, name: str, *, call_s: float,
-                 touch: bool) -> None:  # fmt: skip
+    def __init__(
+        self, connection: CdpConnection, target: str, session: str, name: str, *, call_s: float, touch: bool
+    ) -> None:
         self.target, self.session = target, session
         self.dialogs: deque[tuple[str, str]] = deque(maxlen=100)
         self.crashed = False
@@ -189,6 +190,10 @@ def _place(raw: dict[str, Any], size: tuple[int, int]) -> Place | None:
     except (OffScreen, ValueError):
         return None
     return Place(
-        box=(left, top, right, bottom), role=_text(raw["role"]), text=_text(raw["text"]), name=_text(raw["name"]),
-        key=_text(raw["k"] or raw["id"]), clickable=bool(raw["clickable"]),
-    )  # fmt: skip
+        box=(left, top, right, bottom),
+        role=_text(raw["role"]),
+        text=_text(raw["text"]),
+        name=_text(raw["name"]),
+        key=_text(raw["k"] or raw["id"]),
+        clickable=bool(raw["clickable"]),
+    )

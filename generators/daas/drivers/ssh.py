@@ -65,8 +65,13 @@ class SshOptions:
 
     def environment(self) -> list[str]:
         """NAME=value words. Raises `ValueError` on a value with characters that none of them has."""
-        named = {"DISPLAY": self.display, "XAUTHORITY": self.xauthority, "DBUS_SESSION_BUS_ADDRESS": self.bus,
-                 "HOME": self.home, "XDG_RUNTIME_DIR": self.runtime_dir}  # fmt: skip
+        named = {
+            "DISPLAY": self.display,
+            "XAUTHORITY": self.xauthority,
+            "DBUS_SESSION_BUS_ADDRESS": self.bus,
+            "HOME": self.home,
+            "XDG_RUNTIME_DIR": self.runtime_dir,
+        }
         if self.home:  # settings in files of that folder, not in the user's dconf
             named["GSETTINGS_BACKEND"] = "keyfile"
         for name, value in named.items():
@@ -338,10 +343,17 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[SshDevice]:
     try:
         async with limited(options.call_s, name, "the SSH handshake"):
             connection = await asyncssh.connect(
-                endpoint.host, endpoint.port, tunnel=Tunnel(endpoint, options.call_s), config=[],
-                known_hosts=_known_hosts(options, name), host_key_alias=alias or None, password=None,
-                preferred_auth="publickey", compression_algs=None, **more,
-            )  # fmt: skip
+                endpoint.host,
+                endpoint.port,
+                tunnel=Tunnel(endpoint, options.call_s),
+                config=[],
+                known_hosts=_known_hosts(options, name),
+                host_key_alias=alias or None,
+                password=None,
+                preferred_auth="publickey",
+                compression_algs=None,
+                **more,
+            )
     except asyncssh.HostKeyNotVerifiable as error:
         raise DeviceError(f"{name}: its host key is not the known one ({error}); it is not trusted") from error
     except asyncssh.Error as error:

@@ -5,15 +5,38 @@ from __future__ import annotations
 from generators.daas.drivers.cdp_keys import find_key
 
 _KEYSYMS = {
-    "Alt": "alt", "Control": "ctrl", "Meta": "super", "Shift": "shift", "Backspace": "BackSpace", "Enter": "Return",
-    "ArrowDown": "Down", "ArrowLeft": "Left", "ArrowRight": "Right", "ArrowUp": "Up", "PageDown": "Next",
-    "PageUp": "Prior", " ": "space", ";": "semicolon", "=": "equal", ",": "comma", "-": "minus", ".": "period",
-    "/": "slash", "`": "grave", "[": "bracketleft", "\\": "backslash", "]": "bracketright", "'": "apostrophe",
-}  # fmt: skip
+    "Alt": "alt",
+    "Control": "ctrl",
+    "Meta": "super",
+    "Shift": "shift",
+    "Backspace": "BackSpace",
+    "Enter": "Return",
+    "ArrowDown": "Down",
+    "ArrowLeft": "Left",
+    "ArrowRight": "Right",
+    "ArrowUp": "Up",
+    "PageDown": "Next",
+    "PageUp": "Prior",
+    " ": "space",
+    ";": "semicolon",
+    "=": "equal",
+    ",": "comma",
+    "-": "minus",
+    ".": "period",
+    "/": "slash",
+    "`": "grave",
+    "[": "bracketleft",
+    "\\": "backslash",
+    "]": "bracketright",
+    "'": "apostrophe",
+}
 PROGRAMS: dict[str, tuple[str, ...]] = {
-    "calculator": ("galculator",), "galculator": ("galculator",),
-    "mousepad": ("mousepad",), "text editor": ("mousepad",), "editor": ("mousepad",),
-}  # fmt: skip
+    "calculator": ("galculator",),
+    "galculator": ("galculator",),
+    "mousepad": ("mousepad",),
+    "text editor": ("mousepad",),
+    "editor": ("mousepad",),
+}
 """Name of a program, in lower case → the words that start it."""
 
 

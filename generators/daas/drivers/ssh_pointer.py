@@ -26,8 +26,15 @@ def pointer_words(action: Action, size_px: tuple[int, int], press_s: float, drag
         return _drag(to_px(action.start, size_px), to_px(action.end, size_px), drag_s)
     if isinstance(action, Scroll):
         direction, steps = _wheel(action)
-        return [*_at(action.start or (500, 500), size_px), "click", "--repeat", str(steps), "--delay", "20",
-                str(WHEEL[direction])]  # fmt: skip
+        return [
+            *_at(action.start or (500, 500), size_px),
+            "click",
+            "--repeat",
+            str(steps),
+            "--delay",
+            "20",
+            str(WHEEL[direction]),
+        ]
     raise UnsupportedAction(f"{type(action).__name__}: a desktop has no such action")
 
 

@@ -53,11 +53,19 @@ class FenceFeed:
             while True:
                 try:
                     wait = WAIT_S if self.heard_at is not None else 0.0
-                    reply = await http.post("/v1/fences", json={
-                        "epoch": self._epoch, "after": self._change, "wait_s": wait, "node": self.me.id,
-                        "leaving": self.leaving, "nodes": sorted(self.nodes),
-                        "host": self.me.host, "port": self.me.port,
-                    })  # fmt: skip
+                    reply = await http.post(
+                        "/v1/fences",
+                        json={
+                            "epoch": self._epoch,
+                            "after": self._change,
+                            "wait_s": wait,
+                            "node": self.me.id,
+                            "leaving": self.leaving,
+                            "nodes": sorted(self.nodes),
+                            "host": self.me.host,
+                            "port": self.me.port,
+                        },
+                    )
                     reply.raise_for_status()
                     self._take(reply.json())
                 except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:

@@ -242,8 +242,9 @@ class Node:
 
     async def _relay(self, reader: HeadReader, upstream: Still, access: Access, forwarded: bool = False) -> None:
         loop = asyncio.get_running_loop()
-        relay = Relay(access.protocol, access.fence, access.expires_at, forwarded,
-                      loop.create_future(), self.metrics.count)  # fmt: skip
+        relay = Relay(
+            access.protocol, access.fence, access.expires_at, forwarded, loop.create_future(), self.metrics.count
+        )
         try:
             self._admit(access)  # it may have been cut off while the upstream was being reached
         except _Refusal:

@@ -124,12 +124,7 @@ class HeadReader(asyncio.Protocol):
 
     __slots__ = ("transport", "ready", "rest", "ended", "too_long", "_buffer", "_limit", "_on_made", "_end")
 
-    def __init__(
-        self,
-        limit: int,
-        end: bytes,
-        on_made: Callable[[HeadReader], None] | None = None,
-    ) -> None:
+    def __init__(self, limit: int, end: bytes, on_made: Callable[[HeadReader], None] | None = None) -> None:
         self.ready: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self.rest, self.too_long, self.ended = b"", False, False
         self._buffer, self._limit, self._end = b"", limit, end

@@ -169,8 +169,15 @@ class AdbConnection:
     """A connection after its handshake. `run()` reads until it ends; `on_open` serves streams that the peer opens
     (None: they are refused)."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, version: int, max_payload: int,
-                 on_open: OnOpen | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        version: int,
+        max_payload: int,
+        on_open: OnOpen | None = None,
+    ) -> None:
         self._reader, self._writer, self._on_open = reader, writer, on_open
         self._sums = version < VERSION
         self.max_payload = max_payload

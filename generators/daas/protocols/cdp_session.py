@@ -43,8 +43,9 @@ class CdpConnection:
         self.error: DeviceError | None = None
         self._reading = asyncio.ensure_future(self._read())
 
-    async def send(self, method: str, params: dict[str, Any] | None = None, *, session: str = "",
-                   limit_s: float) -> dict[str, Any]:  # fmt: skip
+    async def send(
+        self, method: str, params: dict[str, Any] | None = None, *, session: str = "", limit_s: float
+    ) -> dict[str, Any]:
         """A command and its answer. Raises `DeviceError`, of it `CommandFailed` where the browser refuses."""
         from websockets.exceptions import ConnectionClosed
 
@@ -159,10 +160,17 @@ async def open_connection(endpoint: Endpoint, name: str, on_event: Event, limit_
             host = "localhost" if endpoint.token is None else endpoint.host
             host = f"[{host}]" if ":" in host else host
             socket = await connect(
-                f"ws://{host}:{endpoint.port}{urlsplit(address).path}", host=endpoint.host, port=endpoint.port,
-                additional_headers=authorization(endpoint), max_size=MAX_MESSAGE, compression=None, proxy=None,
-                open_timeout=limit_s, ping_interval=None, close_timeout=2,
-            )  # fmt: skip
+                f"ws://{host}:{endpoint.port}{urlsplit(address).path}",
+                host=endpoint.host,
+                port=endpoint.port,
+                additional_headers=authorization(endpoint),
+                max_size=MAX_MESSAGE,
+                compression=None,
+                proxy=None,
+                open_timeout=limit_s,
+                ping_interval=None,
+                close_timeout=2,
+            )
     except TimeoutError as error:
         raise DeviceError(f"{name}: no DevTools connection within {limit_s:g} s") from error
     except InvalidStatus as error:

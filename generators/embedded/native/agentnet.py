@@ -35,9 +35,12 @@ def code(act: Act, width: int, height: int) -> str:
     if act.kind == "hotkey":
         return f"pyautogui.hotkey(keys={list(act.keys)!r})"
     words = {
-        "enter": "pyautogui.press(keys=['enter'])", "wait": "computer.wait(1)", "unknown": "computer.rotate()",
-        "done": "computer.terminate(status='success')", "impossible": "computer.terminate(status='failure')",
-    }  # fmt: skip
+        "enter": "pyautogui.press(keys=['enter'])",
+        "wait": "computer.wait(1)",
+        "unknown": "computer.rotate()",
+        "done": "computer.terminate(status='success')",
+        "impossible": "computer.terminate(status='failure')",
+    }
     return words[act.kind]
 
 

@@ -27,9 +27,12 @@ def describe(act: Act) -> str:
     if act.kind == "type":
         return f'type "{act.text}"'
     words = {
-        "back": "press the back button", "home": "press the home button", "enter": "press the enter button",
-        "done": "stop and set the query as completed", "impossible": "stop and set the query as impossible",
-    }  # fmt: skip
+        "back": "press the back button",
+        "home": "press the home button",
+        "enter": "press the enter button",
+        "done": "stop and set the query as completed",
+        "impossible": "stop and set the query as impossible",
+    }
     return words.get(act.kind, "rotate the screen")
 
 

@@ -42,24 +42,39 @@ def forest(elements: Sequence[Element], app: str) -> bytes:
     bounds = (0, 0, 360, 640)
     nodes = [
         accessibility.Node(
-            unique_id=1, bounds=bounds, class_name="android.widget.FrameLayout", package_name=common.PACKAGES[app],
-            is_enabled=True, is_visible_to_user=True, child_ids=tuple(children.get(-1, ())),
+            unique_id=1,
+            bounds=bounds,
+            class_name="android.widget.FrameLayout",
+            package_name=common.PACKAGES[app],
+            is_enabled=True,
+            is_visible_to_user=True,
+            child_ids=tuple(children.get(-1, ())),
         )
-    ]  # fmt: skip
+    ]
     for i, e in enumerate(elements):
         left, top, right, bottom = (round(side) for side in e.box)
         own = e.text if not e.editable else e.value
         nodes.append(
             accessibility.Node(
-                unique_id=i + 2, bounds=(left, top, right, bottom), class_name=common.android_class(e),
-                package_name="com.android.systemui" if e.system else common.PACKAGES[app], text=own,
+                unique_id=i + 2,
+                bounds=(left, top, right, bottom),
+                class_name=common.android_class(e),
+                package_name="com.android.systemui" if e.system else common.PACKAGES[app],
+                text=own,
                 content_description=e.name if e.name != own else "",
                 hint_text=e.text if e.editable and not e.value else "",
-                is_checkable=e.checkable, is_checked=e.checked, is_clickable=e.clickable, is_editable=e.editable,
-                is_enabled=True, is_focusable=e.clickable, is_focused=e.focused, is_visible_to_user=True,
-                child_ids=tuple(children.get(i, ())), depth=e.depth,
+                is_checkable=e.checkable,
+                is_checked=e.checked,
+                is_clickable=e.clickable,
+                is_editable=e.editable,
+                is_enabled=True,
+                is_focusable=e.clickable,
+                is_focused=e.focused,
+                is_visible_to_user=True,
+                child_ids=tuple(children.get(i, ())),
+                depth=e.depth,
             )
-        )  # fmt: skip
+        )
     window = accessibility.Window(
         nodes=tuple(nodes), bounds=bounds, id=1, layer=1, title=app, type=1, is_active=True, is_focused=True
     )

@@ -19,22 +19,50 @@ PACKAGES = {
     app: f"org.vesper.{app}" for app in ("contacts", "mail", "news", "profile", "settings", "shop", "todo", "tools")
 }
 ICONS = {
-    "back": "ICON_V_BACKWARD", "home": "ICON_HOME", "square": "ICON_NAV_BAR_RECT", "circle": "ICON_NAV_BAR_CIRCLE",
-    "search": "ICON_MAGNIFYING_GLASS", "star": "ICON_STAR", "delete": "ICON_DELETE", "cart": "ICON_SHOPPING_CART",
-    "plus": "ICON_PLUS", "close": "ICON_X", "check": "ICON_CHECK", "mail": "ICON_ENVELOPE", "person": "ICON_PERSON",
-    "settings": "ICON_SETTINGS", "list": "ICON_LIST", "heart": "ICON_HEART", "right": "ICON_V_FORWARD",
-    "down": "ICON_V_DOWNWARD", "phone": "ICON_CALL", "camera": "ICON_CAMERA", "share": "ICON_SHARE",
-    "edit": "ICON_EDIT", "send": "ICON_SEND", "bell": "ICON_NOTIFICATIONS", "menu": "ICON_THREE_BARS",
+    "back": "ICON_V_BACKWARD",
+    "home": "ICON_HOME",
+    "square": "ICON_NAV_BAR_RECT",
+    "circle": "ICON_NAV_BAR_CIRCLE",
+    "search": "ICON_MAGNIFYING_GLASS",
+    "star": "ICON_STAR",
+    "delete": "ICON_DELETE",
+    "cart": "ICON_SHOPPING_CART",
+    "plus": "ICON_PLUS",
+    "close": "ICON_X",
+    "check": "ICON_CHECK",
+    "mail": "ICON_ENVELOPE",
+    "person": "ICON_PERSON",
+    "settings": "ICON_SETTINGS",
+    "list": "ICON_LIST",
+    "heart": "ICON_HEART",
+    "right": "ICON_V_FORWARD",
+    "down": "ICON_V_DOWNWARD",
+    "phone": "ICON_CALL",
+    "camera": "ICON_CAMERA",
+    "share": "ICON_SHARE",
+    "edit": "ICON_EDIT",
+    "send": "ICON_SEND",
+    "bell": "ICON_NOTIFICATIONS",
+    "menu": "ICON_THREE_BARS",
     "play": "ICON_PLAY",
-}  # fmt: skip
+}
 ANDROID = {
-    "button": "android.widget.Button", "link": "android.widget.Button", "textbox": "android.widget.EditText",
-    "checkbox": "android.widget.CheckBox", "radio": "android.widget.RadioButton", "switch": "android.widget.Switch",
-    "slider": "android.widget.SeekBar", "combobox": "android.widget.Spinner",
+    "button": "android.widget.Button",
+    "link": "android.widget.Button",
+    "textbox": "android.widget.EditText",
+    "checkbox": "android.widget.CheckBox",
+    "radio": "android.widget.RadioButton",
+    "switch": "android.widget.Switch",
+    "slider": "android.widget.SeekBar",
+    "combobox": "android.widget.Spinner",
     "option": "android.widget.CheckedTextView",
-    "tab": "android.widget.TextView", "listitem": "android.widget.LinearLayout", "icon": "android.widget.ImageView",
-    "image": "android.widget.ImageView", "heading": "android.widget.TextView", "text": "android.widget.TextView",
-}  # fmt: skip
+    "tab": "android.widget.TextView",
+    "listitem": "android.widget.LinearLayout",
+    "icon": "android.widget.ImageView",
+    "image": "android.widget.ImageView",
+    "heading": "android.widget.TextView",
+    "text": "android.widget.TextView",
+}
 
 
 def android_class(element: Element) -> str:

@@ -75,12 +75,13 @@ def action_json(episode: Episode, index: int) -> dict[str, Any]:
         "raw_html": raw_html,
         "cleaned_html": web.cleaned_html,
         "operation": {
-            "op": OPS[step.act.kind], "original_op": original,
+            "op": OPS[step.act.kind],
+            "original_op": original,
             "value": step.act.text if step.act.kind in ("type", "select") else "",
         },
         "pos_candidates": [candidate(node, target=True, rect=rect_of(step.act, node))] if node else [],
         "neg_candidates": [candidate(other) for other in web.nodes if other is not node],
-    }  # fmt: skip
+    }
 
 
 def episode_json(episode: Episode) -> dict[str, Any]:

@@ -23,7 +23,7 @@ TEMPLATES = {
     "scroll": ("Scroll down the page", "Show what lies below", "Scroll down"),
     "hotkey": ("Copy the selected text", "Use the copy shortcut", "Copy with the keyboard"),
     "press": ("Press the tab key", "Go to the next field with tab", "Hit tab"),
-}  # fmt: skip
+}
 TYPED = ("Mira Stone", "hello", "Berlin", "42", "Blue door")
 ITEM_OF = {"near_miss_instruction": None, "wrong_text": 1, "empty_text": 1}  # script line; None = the whole row
 
@@ -177,10 +177,7 @@ def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row
                 low, bad = (low - 1, bad) if low else (low, bad - 1)
                 break
     ids = row_ids(out)
-    truths = [
-        Truth(ids[i], ITEM_OF.get(marks[i][0], 0), *marks[i])
-        for i in sorted(marks)
-    ]  # fmt: skip
+    truths = [Truth(ids[i], ITEM_OF.get(marks[i][0], 0), *marks[i]) for i in sorted(marks)]
     return out, truths
 
 
@@ -191,9 +188,14 @@ def _original(kind: str, row: Row, new: Row) -> dict[str, Any]:
         return {"goal": row.goal, "true": row.element.name, "untrue": max(names, key=len, default="")}
     x, y = row.element.centre
     return {
-        "kind": row.verb, "point": [x, y], "box": row.element.box, "name": row.element.name, "text": row.text,
-        "direction": "down" if row.verb == "scroll" else "", "script": row.script,
-    }  # fmt: skip
+        "kind": row.verb,
+        "point": [x, y],
+        "box": row.element.box,
+        "name": row.element.name,
+        "text": row.text,
+        "direction": "down" if row.verb == "scroll" else "",
+        "script": row.script,
+    }
 
 
 def row_ids(found: Sequence[Row]) -> list[str]:
@@ -228,10 +230,13 @@ def write(root: Path, found: Sequence[Row]) -> None:
         position = row_id.rpartition("_")[2]
         task = f"data/tasks/{place}/task_{split}_{position}.txt"
         index[split][position] = {
-            "task": task, "image": f"data/data/{place}/{name}.png", "ocr": f"ocr/{place}/{name}.json",
-            "color": f"detact_color/{place}/{name}.json", "icon": f"detact_icon/{place}/{name}.json",
+            "task": task,
+            "image": f"data/data/{place}/{name}.png",
+            "ocr": f"ocr/{place}/{name}.json",
+            "color": f"detact_color/{place}/{name}.json",
+            "icon": f"detact_icon/{place}/{name}.json",
             "box": f"data/metadata/{s.domain}/boxes/{s.app}/{name}.json",
-        }  # fmt: skip
+        }
         stored = name if s.domain == "desktop" else f"screen{s.number}"
         common.write(root / task, f"Task: {row.goal}\nOutput Script:\n{row.script}\n")
         common.write(root / f"data/data/{place}/{stored}.png", s.png)

@@ -51,11 +51,16 @@ def hierarchy(screen: StillScreen) -> dict[str, Any]:
         return node(screen.elements[i], screen.app, [build(c) for c in children.get(i, [])])
 
     root = {
-        "class": "com.android.internal.policy.PhoneWindow$DecorView", "bounds": [0, 0, 360 * FRAME, 640 * FRAME],
-        "clickable": False, "visible-to-user": True, "visibility": "visible", "package": common.PACKAGES[screen.app],
-        "content-desc": [None], "ancestors": ["android.view.View"],
+        "class": "com.android.internal.policy.PhoneWindow$DecorView",
+        "bounds": [0, 0, 360 * FRAME, 640 * FRAME],
+        "clickable": False,
+        "visible-to-user": True,
+        "visibility": "visible",
+        "package": common.PACKAGES[screen.app],
+        "content-desc": [None],
+        "ancestors": ["android.view.View"],
         "children": [build(i) for i in children.get(-1, [])],
-    }  # fmt: skip
+    }
     return {
         "activity_name": f"{common.PACKAGES[screen.app]}/.{screen.view.capitalize()}",
         "activity": {"root": root, "added_fragments": [], "active_fragments": []},

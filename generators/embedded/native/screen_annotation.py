@@ -16,12 +16,22 @@ from generators.embedded.screens import StillScreen, picture_box
 from schemas.coordinates import centre, contains
 
 CLASSES = {
-    "listitem": "LIST_ITEM", "button": "BUTTON", "link": "BUTTON", "tab": "BUTTON", "image": "IMAGE",
+    "listitem": "LIST_ITEM",
+    "button": "BUTTON",
+    "link": "BUTTON",
+    "tab": "BUTTON",
+    "image": "IMAGE",
     "icon": "PICTOGRAM",
-    "textbox": "TEXT_INPUT", "combobox": "TEXT_INPUT", "checkbox": "CHECKBOX", "radio": "RADIO_BUTTON",
+    "textbox": "TEXT_INPUT",
+    "combobox": "TEXT_INPUT",
+    "checkbox": "CHECKBOX",
+    "radio": "RADIO_BUTTON",
     "switch": "SWITCH",
-    "option": "LIST_ITEM", "text": "TEXT", "heading": "TEXT", "slider": "SLIDER",
-}  # fmt: skip
+    "option": "LIST_ITEM",
+    "text": "TEXT",
+    "heading": "TEXT",
+    "slider": "SLIDER",
+}
 SPLIT_FILES = {"train": "train", "validation": "valid", "test": "test"}
 
 
@@ -67,9 +77,11 @@ def grid(part: Part) -> tuple[int, int, int, int]:
     """(x_min, x_max, y_min, y_max) on the 0..999 grid; not clipped, so that a defect shows."""
     left, top, right, bottom = part.box
     return (
-        round(left / RICO.width * 999), round(right / RICO.width * 999),
-        round(top / RICO.height * 999), round(bottom / RICO.height * 999),
-    )  # fmt: skip
+        round(left / RICO.width * 999),
+        round(right / RICO.width * 999),
+        round(top / RICO.height * 999),
+        round(bottom / RICO.height * 999),
+    )
 
 
 def text_of(annotation: Annotation) -> str:

@@ -36,9 +36,11 @@ def rate(screen: StillScreen, question: Question, rng: Random) -> tuple[dict[str
             left, top, right, bottom = (round(side * RICO.scale) for side in screen.elements[i].box)
             near = [rng.randint(-3, 3) for _ in range(4)]
             bounds = [
-                max(0, left + near[0]), max(0, top + near[1]), min(WIDTH, right + near[2]),
+                max(0, left + near[0]),
+                max(0, top + near[1]),
+                min(WIDTH, right + near[2]),
                 min(HEIGHT, bottom + near[3]),
-            ]  # fmt: skip
+            ]
             text = screen.elements[i].text or question.answer
             shown.append({"text": text, "bounds": bounds, "vh_index": i if rng.random() < 0.56 else -1})
         found.append({"full_answer": rng.choice(question.full), "ui_elements": shown})
@@ -71,9 +73,12 @@ def native_id(row: Row) -> str:
 
 def row_json(row: Row) -> dict[str, Any]:
     return {
-        "image_id": row.screen.number, "image_width": WIDTH, "image_height": HEIGHT, "question": row.text,
+        "image_id": row.screen.number,
+        "image_width": WIDTH,
+        "image_height": HEIGHT,
+        "question": row.text,
         "ground_truth": list(row.ratings),
-    }  # fmt: skip
+    }
 
 
 def _edit(row: Row, **changes: Any) -> tuple[dict[str, Any], ...]:
@@ -112,8 +117,9 @@ def _damage(kind: str, row: Row, answers: Sequence[str], rng: Random) -> Row | N
     new = _edit(row, by=(point[0] - x, point[1] - y))
     inside = all(
         u["bounds"][0] >= 0 and u["bounds"][1] >= 0 and u["bounds"][2] <= WIDTH and u["bounds"][3] <= HEIGHT
-        for rating in new for u in rating["ui_elements"]
-    )  # fmt: skip
+        for rating in new
+        for u in rating["ui_elements"]
+    )
     return replace(row, ratings=new) if inside else None
 
 

@@ -16,12 +16,16 @@ from pipelines.native import tf_example, tfrecord
 from schemas.ids import digest
 
 CLASSES = {
-    "android.widget.TextView": "TEXT_VIEW", "android.widget.Button": "TEXT_BUTTON",
+    "android.widget.TextView": "TEXT_VIEW",
+    "android.widget.Button": "TEXT_BUTTON",
     "android.widget.ImageButton": "IMAGE_BUTTON",
-    "android.widget.EditText": "EDIT_TEXT", "android.widget.CheckBox": "CHECK_BOX", "android.widget.Switch": "SWITCH",
-    "android.widget.RadioButton": "RADIO_BUTTON", "android.widget.SeekBar": "SLIDER",
+    "android.widget.EditText": "EDIT_TEXT",
+    "android.widget.CheckBox": "CHECK_BOX",
+    "android.widget.Switch": "SWITCH",
+    "android.widget.RadioButton": "RADIO_BUTTON",
+    "android.widget.SeekBar": "SLIDER",
     "android.widget.ImageView": "IMAGE_VIEW",
-}  # fmt: skip
+}
 SPLIT_FILES = {"train": "train", "validation": "dev", "test": "test"}
 Box = tuple[float, float, float, float]
 

@@ -123,16 +123,21 @@ class Adbd:
     async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AdbConnection:
         hello = await read_message(reader, HANDSHAKE_PAYLOAD, sums=False)
         if hello.command != CNXN or hello.arg1 < MIN_PAYLOAD:
-            raise WireError(f"ADB: expected CNXN with at least {MIN_PAYLOAD} bytes of payload, found "
-                            f"{name_of(hello.command)} with {hello.arg1}")  # fmt: skip
+            raise WireError(
+                f"ADB: expected CNXN with at least {MIN_PAYLOAD} bytes of payload, found "
+                f"{name_of(hello.command)} with {hello.arg1}"
+            )
         if self._keys is not None:
             await self._authenticate(reader, writer, self._keys)
         writer.write(encode(Message(CNXN, VERSION, MAX_PAYLOAD, self.banner())))
         await writer.drain()
         return AdbConnection(
-            reader, writer, version=min(hello.arg0, VERSION), max_payload=min(hello.arg1, MAX_PAYLOAD),
+            reader,
+            writer,
+            version=min(hello.arg0, VERSION),
+            max_payload=min(hello.arg1, MAX_PAYLOAD),
             on_open=self._open,
-        )  # fmt: skip
+        )
 
     async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, keys: HostKeys) -> None:
         """Tokens out until a signature fits a known key. A new key waits for its owner's leave, as on a phone."""
@@ -235,8 +240,9 @@ def _packets(kind: int, data: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def serve_adb(phone: EmulatedPhone, *, port: int = 0, keys: HostKeys | None = None,
-                    limits: Limits | None = None) -> AsyncIterator[Adbd]:  # fmt: skip
+async def serve_adb(
+    phone: EmulatedPhone, *, port: int = 0, keys: HostKeys | None = None, limits: Limits | None = None
+) -> AsyncIterator[Adbd]:
     """A phone that listens on loopback; `port` 0 takes a free one, `Adbd.port` tells which. Without `keys` any host may
     connect, as on an emulator."""
     adbd = Adbd(phone, keys, limits)

@@ -22,9 +22,14 @@ PACKAGE = "org.vesper"
 SYSTEM = f"{PACKAGE}.system"
 LINK = "vesper://"
 KEYS = {
-    "KEYCODE_APP_SWITCH": "APP_SWITCH", "KEYCODE_BACK": "BACK", "KEYCODE_DEL": "DEL", "KEYCODE_ENTER": "ENTER",
-    "KEYCODE_ESCAPE": "BACK", "KEYCODE_HOME": "HOME", "KEYCODE_NUMPAD_ENTER": "ENTER",
-}  # fmt: skip
+    "KEYCODE_APP_SWITCH": "APP_SWITCH",
+    "KEYCODE_BACK": "BACK",
+    "KEYCODE_DEL": "DEL",
+    "KEYCODE_ENTER": "ENTER",
+    "KEYCODE_ESCAPE": "BACK",
+    "KEYCODE_HOME": "HOME",
+    "KEYCODE_NUMPAD_ENTER": "ENTER",
+}
 TAP_S = 0.05
 MOVES = 6
 """Touch events between the two ends of a path."""

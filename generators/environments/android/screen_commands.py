@@ -296,14 +296,24 @@ async def _dumpsys(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Outpu
     if args[:1] == ["window"]:
         lines = (f"mCurrentFocus=Window{{0 u0 {focused}}}", f"mFocusedApp=ActivityRecord{{0 u0 {focused} t1}}")
     elif args[:1] == ["activity"]:
-        lines = (f"topResumedActivity=ActivityRecord{{0 u0 {focused} t1}}",
-                 f"mResumedActivity: ActivityRecord{{0 u0 {focused} t1}}")  # fmt: skip
+        lines = (
+            f"topResumedActivity=ActivityRecord{{0 u0 {focused} t1}}",
+            f"mResumedActivity: ActivityRecord{{0 u0 {focused} t1}}",
+        )
     else:
         raise CommandError(f"Can't find service: {args[0] if args else ''}")
     return Output("".join(f"  {line}\n" for line in lines).encode())
 
 
 SCREEN_COMMANDS: dict[str, Callable[[EmulatedPhone, list[str], bytes], Awaitable[Output]]] = {
-    "am": _am, "dumpsys": _dumpsys, "ime": _ime, "input": _input, "monkey": _monkey, "pm": _pm,
-    "screencap": _screencap, "settings": _settings, "uiautomator": _uiautomator, "wm": _wm,
-}  # fmt: skip
+    "am": _am,
+    "dumpsys": _dumpsys,
+    "ime": _ime,
+    "input": _input,
+    "monkey": _monkey,
+    "pm": _pm,
+    "screencap": _screencap,
+    "settings": _settings,
+    "uiautomator": _uiautomator,
+    "wm": _wm,
+}

@@ -155,10 +155,22 @@ async def _pwd(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
 
 
 COMMANDS: dict[str, Command] = {
-    "base64": _base64, "cat": _cat, "echo": _echo, "false": _false, "getprop": _getprop, "grep": _grep, "id": _id,
-    "ls": _ls, "mkdir": _mkdir, "pwd": _pwd, "rm": _rm, "sleep": _sleep, "true": _true, "whoami": _whoami,
+    "base64": _base64,
+    "cat": _cat,
+    "echo": _echo,
+    "false": _false,
+    "getprop": _getprop,
+    "grep": _grep,
+    "id": _id,
+    "ls": _ls,
+    "mkdir": _mkdir,
+    "pwd": _pwd,
+    "rm": _rm,
+    "sleep": _sleep,
+    "true": _true,
+    "whoami": _whoami,
     **SCREEN_COMMANDS,
-}  # fmt: skip
+}
 
 
 async def run_line(phone: EmulatedPhone, line: str) -> Output:

@@ -68,13 +68,22 @@ def nodes_of(elements: Sequence[Mapping[str, Any]], scale: float, package: str) 
     for element in elements:
         left, top, right, bottom = (int(side * scale + 0.5) for side in element["box"])
         text, name, key = str(element["text"]), str(element["name"]), str(element["k"] or element.get("id") or "")
-        made.append(Node(
-            bounds=(left, top, right, bottom), kind=class_of(str(element["role"]), text), text=text,
-            description=name if name != text else "", resource_id=f"{package}:id/{key}" if key else "", package=package,
-            clickable=bool(element["clickable"]), checkable=bool(element["checkable"]),
-            checked=bool(element["checked"]), focused=bool(element["focused"]),
-            scrollable=bool(element["scrollable"]), parent=int(element["parent"]),
-        ))  # fmt: skip
+        made.append(
+            Node(
+                bounds=(left, top, right, bottom),
+                kind=class_of(str(element["role"]), text),
+                text=text,
+                description=name if name != text else "",
+                resource_id=f"{package}:id/{key}" if key else "",
+                package=package,
+                clickable=bool(element["clickable"]),
+                checkable=bool(element["checkable"]),
+                checked=bool(element["checked"]),
+                focused=bool(element["focused"]),
+                scrollable=bool(element["scrollable"]),
+                parent=int(element["parent"]),
+            )
+        )
     return made
 
 
@@ -111,12 +120,22 @@ def dump_xml(nodes: Sequence[Node], size_px: tuple[int, int], package: str) -> b
 def _open(node: Node, order: int) -> str:
     left, top, right, bottom = node.bounds
     attributes = {
-        "index": str(order), "text": node.text, "resource-id": node.resource_id, "class": node.kind,
-        "package": node.package, "content-desc": node.description, "checkable": _flag(node.checkable),
-        "checked": _flag(node.checked), "clickable": _flag(node.clickable), "enabled": _flag(node.enabled),
-        "focusable": _flag(node.clickable or node.kind.endswith("EditText")), "focused": _flag(node.focused),
-        "scrollable": _flag(node.scrollable), "long-clickable": _flag(node.long_clickable),
-        "password": _flag(node.password), "selected": _flag(node.selected),
+        "index": str(order),
+        "text": node.text,
+        "resource-id": node.resource_id,
+        "class": node.kind,
+        "package": node.package,
+        "content-desc": node.description,
+        "checkable": _flag(node.checkable),
+        "checked": _flag(node.checked),
+        "clickable": _flag(node.clickable),
+        "enabled": _flag(node.enabled),
+        "focusable": _flag(node.clickable or node.kind.endswith("EditText")),
+        "focused": _flag(node.focused),
+        "scrollable": _flag(node.scrollable),
+        "long-clickable": _flag(node.long_clickable),
+        "password": _flag(node.password),
+        "selected": _flag(node.selected),
         "bounds": f"[{left},{top}][{right},{bottom}]",
-    }  # fmt: skip
+    }
     return "<node " + " ".join(f'{name}="{_attribute(value)}"' for name, value in attributes.items()) + ">"

@@ -110,8 +110,12 @@ def serve(listener: socket.socket, plan: dict[str, Any]) -> None:
                 with peer:
                     subprocess.Popen(
                         [plan["sshd"], "-i", "-e", "-f", plan["sshd_config"]],
-                        stdin=peer.fileno(), stdout=peer.fileno(), stderr=log, env=plan["env"], start_new_session=True,
-                    )  # fmt: skip
+                        stdin=peer.fileno(),
+                        stdout=peer.fileno(),
+                        stderr=log,
+                        env=plan["env"],
+                        start_new_session=True,
+                    )
 
 
 def main() -> None:

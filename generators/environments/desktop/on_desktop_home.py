@@ -91,8 +91,9 @@ def launch(asked: dict[str, Any]) -> int:
         raise Refused(f"program {argv[0]} is not installed")
     log = subprocess.DEVNULL
     env = dict(os.environ, **{TAG: HOME})
-    done = subprocess.Popen(argv, executable=path, env=env, cwd=HOME, stdin=log, stdout=log, stderr=log,
-                            start_new_session=True)  # fmt: skip
+    done = subprocess.Popen(
+        argv, executable=path, env=env, cwd=HOME, stdin=log, stdout=log, stderr=log, start_new_session=True
+    )
     return done.pid
 
 
@@ -187,8 +188,11 @@ def state(_: Any) -> dict[str, Any]:
                 raise OSError(f"more than {MAX_FILES} files in {HOME}")
             with open(path, "rb") as file:
                 data = file.read()
-            entry: dict[str, Any] = {"path": os.fsencode(shown).decode("utf-8", "replace"), "bytes": len(data),
-                     "sha256": hashlib.sha256(data).hexdigest()}  # fmt: skip
+            entry: dict[str, Any] = {
+                "path": os.fsencode(shown).decode("utf-8", "replace"),
+                "bytes": len(data),
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
             if len(data) <= SMALL:
                 try:
                     entry["text"] = data.decode()

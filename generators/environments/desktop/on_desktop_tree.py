@@ -54,10 +54,15 @@ class Reader:
             actions = Atspi.Action.get_n_actions(node)
         label = labels_of(node) if not node.get_name() and node.get_role_name() in UNNAMED else ""
         return {
-            "path": path, "label": label, "role": node.get_role_name(), "name": node.get_name() or "", "text": text,
-            "box": box, "actions": actions,
+            "path": path,
+            "label": label,
+            "role": node.get_role_name(),
+            "name": node.get_name() or "",
+            "text": text,
+            "box": box,
+            "actions": actions,
             "states": [name for name in STATES if states.contains(getattr(Atspi.StateType, name))],
-        }  # fmt: skip
+        }
 
     def walk(self, node: Any, path: str, items: list[dict[str, Any]], depth: int) -> None:
         if self.count >= MAX_ITEMS or depth > MAX_DEPTH:
@@ -90,8 +95,14 @@ def main() -> None:
                 if window is not None:
                     reader.walk(window, f"{app.get_name() or ''}:{number}", items, 0)
                 if items:
-                    windows.append({"app": app.get_name() or "", "title": items[0]["name"],
-                                    "active": "ACTIVE" in items[0]["states"], "items": items})  # fmt: skip
+                    windows.append(
+                        {
+                            "app": app.get_name() or "",
+                            "title": items[0]["name"],
+                            "active": "ACTIVE" in items[0]["states"],
+                            "items": items,
+                        }
+                    )
         except GLib.Error:
             continue  # a program that ends
     sys.stdout.write(json.dumps({"windows": windows, "cut": reader.cut}))

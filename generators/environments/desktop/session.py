@@ -25,10 +25,16 @@ from generators.environments.desktop.programs import PROGRAMS, launch_table
 
 START_S = 60.0
 PACKAGES = {
-    "sshd": "openssh-server", "ssh-keygen": "openssh-client", "Xvfb": "xvfb", "openbox": "openbox",
-    "dbus-daemon": "dbus", "xdotool": "xdotool", "xclip": "xclip", "import": "imagemagick",
+    "sshd": "openssh-server",
+    "ssh-keygen": "openssh-client",
+    "Xvfb": "xvfb",
+    "openbox": "openbox",
+    "dbus-daemon": "dbus",
+    "xdotool": "xdotool",
+    "xclip": "xclip",
+    "import": "imagemagick",
     **dict(PROGRAMS.values()),
-}  # fmt: skip
+}
 """Programs a session needs → their Debian packages."""
 _PYTHON = "/usr/bin/python3"
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -64,13 +70,25 @@ def _write_config(folder: Path) -> Path:
     """Key authentication of this user only, nothing forwarded, no PAM."""
     config = folder / "sshd_config"
     lines = [
-        f"HostKey {folder / 'host_key'}", f"AuthorizedKeysFile {folder / 'authorized_keys'}",
-        f"AllowUsers {getpass.getuser()}", "PidFile none", "UsePAM no", "StrictModes no", "PasswordAuthentication no",
-        "KbdInteractiveAuthentication no", "PubkeyAuthentication yes", "PermitRootLogin prohibit-password",
-        "DisableForwarding yes", "PermitUserEnvironment no", "PermitUserRC no", "PrintMotd no", "UseDNS no",
-        "MaxSessions 50", "LogLevel ERROR",
+        f"HostKey {folder / 'host_key'}",
+        f"AuthorizedKeysFile {folder / 'authorized_keys'}",
+        f"AllowUsers {getpass.getuser()}",
+        "PidFile none",
+        "UsePAM no",
+        "StrictModes no",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "PubkeyAuthentication yes",
+        "PermitRootLogin prohibit-password",
+        "DisableForwarding yes",
+        "PermitUserEnvironment no",
+        "PermitUserRC no",
+        "PrintMotd no",
+        "UseDNS no",
+        "MaxSessions 50",
+        "LogLevel ERROR",
         "SetEnv SHLVL=1",  # bash reads the user's .bashrc for each command that comes by SSH, but as an inner shell not
-    ]  # fmt: skip
+    ]
     config.write_text("\n".join(lines) + "\n")
     return config
 
@@ -80,15 +98,23 @@ def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
         (folder / name).mkdir(mode=0o700)
     (folder / "home" / MARK).touch()
     env = {
-        "HOME": str(folder / "home"), "XDG_RUNTIME_DIR": str(folder / "run"), "PATH": _PATH, "LANG": "C.UTF-8",
-        "GSETTINGS_BACKEND": "keyfile", "NO_AT_BRIDGE": "0", "GTK_MODULES": "gail:atk-bridge",
+        "HOME": str(folder / "home"),
+        "XDG_RUNTIME_DIR": str(folder / "run"),
+        "PATH": _PATH,
+        "LANG": "C.UTF-8",
+        "GSETTINGS_BACKEND": "keyfile",
+        "NO_AT_BRIDGE": "0",
+        "GTK_MODULES": "gail:atk-bridge",
         "USER": getpass.getuser(),
-    }  # fmt: skip
+    }
     return {
-        "folder": str(folder), "env": env, "size": list(size), "log": str(folder / "session.log"),
+        "folder": str(folder),
+        "env": env,
+        "size": list(size),
+        "log": str(folder / "session.log"),
         "sshd_config": str(_write_config(folder)),
         "sshd": shutil.which("sshd", path=_PATH),
-    }  # fmt: skip
+    }
 
 
 def _ready(keeper: subprocess.Popen[bytes], folder: Path) -> dict[str, object]:
@@ -109,8 +135,9 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[Endpoint]:
     if not all(type(side) is int and 320 <= side <= 8192 for side in size):
         raise ValueError(f"desktop: expected a size of 320 to 8192 pixels a side, found {size!r}")
     if missing := find_missing():
-        raise DesktopMissing(f"desktop session: not installed: {', '.join(missing)}; "
-                             f"apt-get install {' '.join(missing)}")  # fmt: skip
+        raise DesktopMissing(
+            f"desktop session: not installed: {', '.join(missing)}; apt-get install {' '.join(missing)}"
+        )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd of root begins nowhere without it
     folder = Path(tempfile.mkdtemp(prefix="desktop-"))
@@ -118,18 +145,29 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[Endpoint]:
         host_key = _make_keys(folder)
         plan = _make_plan(folder, size)
         script = Path(__file__).with_name("keeper.py")
-        keeper = subprocess.Popen([sys.executable, "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  start_new_session=True)  # fmt: skip
+        keeper = subprocess.Popen(
+            [sys.executable, "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
         assert keeper.stdin is not None and keeper.stdout is not None
         try:
             keeper.stdin.write(json.dumps(plan).encode() + b"\n")
             keeper.stdin.flush()
             said = _ready(keeper, folder)
-            yield Endpoint("ssh", "127.0.0.1", int(str(said["port"])), options={
-                "user": getpass.getuser(), "key_file": str(folder / "user_key"), "host_key": host_key,
-                "display": said["display"], "bus": said["bus"], "home": str(folder / "home"),
-                "runtime_dir": str(folder / "run"), "programs": launch_table(),
-            })  # fmt: skip
+            yield Endpoint(
+                "ssh",
+                "127.0.0.1",
+                int(str(said["port"])),
+                options={
+                    "user": getpass.getuser(),
+                    "key_file": str(folder / "user_key"),
+                    "host_key": host_key,
+                    "display": said["display"],
+                    "bus": said["bus"],
+                    "home": str(folder / "home"),
+                    "runtime_dir": str(folder / "run"),
+                    "programs": launch_table(),
+                },
+            )
         finally:
             keeper.stdin.close()
             try:

@@ -50,8 +50,9 @@ class DesktopTask:
 
     def contract(self) -> Contract:
         target = f"desktop/{self.start['program']}"
-        return Contract(self.goal, "desktop", target, self.start, self.evaluator(), self.expected_steps,
-                        self.capabilities)  # fmt: skip
+        return Contract(
+            self.goal, "desktop", target, self.start, self.evaluator(), self.expected_steps, self.capabilities
+        )
 
 
 def sha256_of(text: str) -> str:

@@ -20,8 +20,9 @@ __all__ = ["FAMILIES", "TASKS", "DesktopTask", "failed_checks", "make_task", "pe
 Family = Callable[[Random], DesktopTask]
 
 FAMILIES: dict[str, Family] = {
-    **{family(Random(0)).name: family for family in (*CALCULATOR, *EDITOR, *FILES)}, **SETTINGS,
-}  # fmt: skip
+    **{family(Random(0)).name: family for family in (*CALCULATOR, *EDITOR, *FILES)},
+    **SETTINGS,
+}
 
 
 def make_task(family: str, seed: int) -> DesktopTask:

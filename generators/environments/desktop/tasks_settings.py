@@ -24,10 +24,15 @@ def _box(page: str, label: str, words: str, key: str, value: str) -> Change:
 APPEARANCE: tuple[Change, ...] = (
     _box("Settings", "Show images on buttons", "show no more images on buttons", "xsettings/Gtk/ButtonImages", "false"),
     _box("Settings", "Show images in menus", "show no more images in menus", "xsettings/Gtk/MenuImages", "false"),
-    _box("Settings", "Enable editable accelerators", "make the accelerators editable",
-         "xsettings/Gtk/CanChangeAccels", "true"),
+    _box(
+        "Settings",
+        "Enable editable accelerators",
+        "make the accelerators editable",
+        "xsettings/Gtk/CanChangeAccels",
+        "true",
+    ),
     _box("Settings", "Enable event sounds", "switch event sounds on", "xsettings/Net/EnableEventSounds", "true"),
-)  # fmt: skip
+)
 _ANTIALIAS: Intent = (
     "click",
     "check box",
@@ -40,9 +45,14 @@ FONTS: tuple[Change, ...] = (
 KEYBOARD: tuple[Change, ...] = (
     _box("", "Enable key repeat", "switch key repeat off", "keyboards/Default/KeyRepeat", "false"),
     _box("", "Show blinking", "make the cursor stop blinking", "xsettings/Net/CursorBlink", "false"),
-    _box("", "Restore num lock state on startup", "restore the num lock state on startup",
-         "keyboards/Default/RestoreNumlock", "true"),
-)  # fmt: skip
+    _box(
+        "",
+        "Restore num lock state on startup",
+        "restore the num lock state on startup",
+        "keyboards/Default/RestoreNumlock",
+        "true",
+    ),
+)
 TYPING_AIDS: tuple[Change, ...] = (
     _box("Keyboard", "Use sticky keys", "use sticky keys", "accessibility/StickyKeys", "true"),
     _box("Keyboard", "Use slow keys", "use slow keys", "accessibility/SlowKeys", "true"),
@@ -50,21 +60,31 @@ TYPING_AIDS: tuple[Change, ...] = (
 )
 POINTER_AIDS: tuple[Change, ...] = (
     _box("Mouse", "Use mouse emulation", "let the number pad move the pointer", "accessibility/MouseKeys", "true"),
-    _box("Mouse", "Show location of pointer on keypress", "show where the pointer is when a key is pressed",
-         "accessibility/FindCursor", "true"),
-)  # fmt: skip
+    _box(
+        "Mouse",
+        "Show location of pointer on keypress",
+        "show where the pointer is when a key is pressed",
+        "accessibility/FindCursor",
+        "true",
+    ),
+)
 MOUSE: tuple[Change, ...] = (
-    ("set the mouse for the left hand", (("click", "radio button", "Left-handed"),),
-     "pointers/Xvfb_mouse/RightHanded", "false"),
-)  # fmt: skip
+    (
+        "set the mouse for the left hand",
+        (("click", "radio button", "Left-handed"),),
+        "pointers/Xvfb_mouse/RightHanded",
+        "false",
+    ),
+)
 
 
 def _joined(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _family(name: str, program: str, changes: Sequence[Change], least: int = 1,
-            most: int = 1) -> Callable[[Random], DesktopTask]:  # fmt: skip
+def _family(
+    name: str, program: str, changes: Sequence[Change], least: int = 1, most: int = 1
+) -> Callable[[Random], DesktopTask]:
     """Some of these changes, in the order of the dialog."""
 
     def make(rng: Random) -> DesktopTask:
@@ -88,20 +108,32 @@ def _family(name: str, program: str, changes: Sequence[Change], least: int = 1,
 def cursor_size(rng: Random) -> DesktopTask:
     size = str(rng.choice((24, 32, 40, 48)))
     plan: Plan = (tab("Theme"), ("click", "spin button", ""), ("key", "ctrl", "a"), ("type", size), ("key", "tab"))
-    return DesktopTask("settings.cursor_size", f"In the mouse settings, make the mouse pointer's size {size}.",
-                       {"world": "desktop", "program": "mouse settings"},
-                       ({"check": "setting", "key": "xsettings/Gtk/CursorThemeSize", "is": size},), plan,
-                       ("settings.cursor_size",))  # fmt: skip
+    return DesktopTask(
+        "settings.cursor_size",
+        f"In the mouse settings, make the mouse pointer's size {size}.",
+        {"world": "desktop", "program": "mouse settings"},
+        ({"check": "setting", "key": "xsettings/Gtk/CursorThemeSize", "is": size},),
+        plan,
+        ("settings.cursor_size",),
+    )
 
 
 def close(rng: Random) -> DesktopTask:
-    program, runs = rng.choice((("mouse settings", "xfce4-mouse-settings"),
-                                ("keyboard settings", "xfce4-keyboard-settings"),
-                                ("appearance settings", "xfce4-appearance-settings")))  # fmt: skip
-    return DesktopTask("settings.close", f"Close the {program} without a change.",
-                       {"world": "desktop", "program": program},
-                       ({"check": "process", "program": runs, "running": False},),
-                       (("click", "push button", "Close"),), ("settings.close",))  # fmt: skip
+    program, runs = rng.choice(
+        (
+            ("mouse settings", "xfce4-mouse-settings"),
+            ("keyboard settings", "xfce4-keyboard-settings"),
+            ("appearance settings", "xfce4-appearance-settings"),
+        )
+    )
+    return DesktopTask(
+        "settings.close",
+        f"Close the {program} without a change.",
+        {"world": "desktop", "program": program},
+        ({"check": "process", "program": runs, "running": False},),
+        (("click", "push button", "Close"),),
+        ("settings.close",),
+    )
 
 
 SETTINGS: dict[str, Callable[[Random], DesktopTask]] = {
@@ -117,4 +149,4 @@ SETTINGS: dict[str, Callable[[Random], DesktopTask]] = {
     "settings.left_hand": _family("left_hand", "mouse settings", MOUSE),
     "settings.cursor_size": cursor_size,
     "settings.close": close,
-}  # fmt: skip
+}

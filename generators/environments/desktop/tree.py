@@ -16,8 +16,24 @@ SCRIPT = Path(__file__).with_name("on_desktop_tree.py").read_bytes()
 FAR = 100_000
 """Pixels; no screen reaches there. Toolkits put hidden items at INT_MIN."""
 LAYERS = ("menu", "popup menu", "combo box menu")
-FILLERS = frozenset({"filler", "panel", "frame", "window", "redundant object", "scroll pane", "viewport", "unknown",
-                     "separator", "application", "root pane", "layered pane", "split pane", "grouping"})  # fmt: skip
+FILLERS = frozenset(
+    {
+        "filler",
+        "panel",
+        "frame",
+        "window",
+        "redundant object",
+        "scroll pane",
+        "viewport",
+        "unknown",
+        "separator",
+        "application",
+        "root pane",
+        "layered pane",
+        "split pane",
+        "grouping",
+    }
+)
 MAX_TEXT = 2000
 Pixels = tuple[int, int, int, int]
 
@@ -52,8 +68,10 @@ def menu_covers(window: Mapping[str, Any], size: tuple[int, int]) -> Iterator[tu
         if parent in menus and (box := clip(item.get("box"), size)):
             boxes.setdefault(parent, []).append(box)
     for path, found in boxes.items():
-        yield path, (min(b[0] for b in found), min(b[1] for b in found),
-                     max(b[2] for b in found), max(b[3] for b in found))  # fmt: skip
+        yield (
+            path,
+            (min(b[0] for b in found), min(b[1] for b in found), max(b[2] for b in found), max(b[3] for b in found)),
+        )
 
 
 def _inside(x: float, y: float, box: Pixels) -> bool:
@@ -98,7 +116,14 @@ def _place(item: Mapping[str, Any], box: Pixels, size: tuple[int, int]) -> Place
 def texts_of(window: Mapping[str, Any]) -> list[dict[str, str]]:
     """Role, name and text of the items of a window that say anything, and which of them are checked or focused."""
     return [
-        {"role": str(item.get("role")), "name": name_of(item), "text": str(item.get("text", "")),
-         "states": " ".join(state for state in item.get("states", ()) if state in ("CHECKED", "SELECTED", "FOCUSED"))}
-        for item in window["items"] if item.get("name") or item.get("text")
-    ]  # fmt: skip
+        {
+            "role": str(item.get("role")),
+            "name": name_of(item),
+            "text": str(item.get("text", "")),
+            "states": " ".join(
+                state for state in item.get("states", ()) if state in ("CHECKED", "SELECTED", "FOCUSED")
+            ),
+        }
+        for item in window["items"]
+        if item.get("name") or item.get("text")
+    ]

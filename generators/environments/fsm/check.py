@@ -16,8 +16,11 @@ _SHOWN = re.compile(r"\{([a-z0-9_]+)\}")
 
 def problems(site: Site) -> list[str]:
     """What is wrong with the spec as written, a line each; [] if nothing is. Reachability is `unreached`'s matter."""
-    found = [*_repeats("page", (page.id for page in site.pages)), *_repeats("title", (p.title for p in site.pages)),
-             *_repeats("variable", (v.name for v in site.variables))]  # fmt: skip
+    found = [
+        *_repeats("page", (page.id for page in site.pages)),
+        *_repeats("title", (p.title for p in site.pages)),
+        *_repeats("variable", (v.name for v in site.variables)),
+    ]
     found += [
         f"variable {v.name}: can't begin as {v.initial!r}" for v in site.variables if not legal(site, v.name, v.initial)
     ]
@@ -129,8 +132,9 @@ def unreached(site: Site) -> tuple[set[str], set[Fired]]:
     return pages, edges
 
 
-def _search(planner: Planner, start: Moment, reached: Callable[[Situation], bool], names: Iterable[str],
-            pages: list[str]) -> list[Act] | None:  # fmt: skip
+def _search(
+    planner: Planner, start: Moment, reached: Callable[[Situation], bool], names: Iterable[str], pages: list[str]
+) -> list[Act] | None:
     """With fitting texts, else also with unfit ones."""
     names = list(names)
     for unfit in (False, True):

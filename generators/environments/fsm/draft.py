@@ -91,8 +91,18 @@ class PageDraft:
         self.add("row", text, detail=detail, edges=(Edge((), effects, to),), shown=shown)
         return self
 
-    def field(self, label: str, name: str, samples: Sequence[str], need: str = "filled", *, hint: str = "",
-              error: str = "", enter: str = "", secret: bool = False) -> PageDraft:  # fmt: skip
+    def field(
+        self,
+        label: str,
+        name: str,
+        samples: Sequence[str],
+        need: str = "filled",
+        *,
+        hint: str = "",
+        error: str = "",
+        enter: str = "",
+        secret: bool = False,
+    ) -> PageDraft:
         """A text field over a page variable. `need` "" makes it optional, "eq" wants the first sample exactly."""
         self.site.text(name, samples)
         self.add("field", label, variable=name, hint=hint, enter=enter, secret=secret)
@@ -109,8 +119,9 @@ class PageDraft:
             self.needs.append(Need((name, "eq", True), must))
         return self
 
-    def radios(self, label: str, name: str, options: Sequence[str], *, must: bool = True,
-               scope: str = "page") -> PageDraft:  # fmt: skip
+    def radios(
+        self, label: str, name: str, options: Sequence[str], *, must: bool = True, scope: str = "page"
+    ) -> PageDraft:
         self.site.choice(name, ("", *options), scope=scope)
         self.add("text", label, style="label-line")
         for option in options:
@@ -119,16 +130,18 @@ class PageDraft:
             self.needs.append(Need((name, "ne", ""), f"Please choose: {label}"))
         return self
 
-    def dropdown(self, label: str, name: str, options: Sequence[str], *, must: bool = True,
-                 scope: str = "page") -> PageDraft:  # fmt: skip
+    def dropdown(
+        self, label: str, name: str, options: Sequence[str], *, must: bool = True, scope: str = "page"
+    ) -> PageDraft:
         """A list that opens at a click; which one is open is the page variable `menu`."""
         self.site.choice(name, ("", *options), scope=scope)
         edges = (Edge((("menu", "eq", name),), (put("menu", ""),)), Edge((), (put("menu", name),)))
         self.add("combobox", label, variable=name, hint="Choose…", edges=edges)
         for option in options:
             effects = (put(name, option), put("menu", ""))
-            self.add("option", option, variable=name, value=option, edges=(Edge((), effects),),
-                     shown=(("menu", "eq", name),))  # fmt: skip
+            self.add(
+                "option", option, variable=name, value=option, edges=(Edge((), effects),), shown=(("menu", "eq", name),)
+            )
         if must:
             self.needs.append(Need((name, "ne", ""), f"Please choose: {label}"))
         return self
@@ -155,8 +168,15 @@ class Draft:
         self.name = self.rng.choice(list(names))
         self.item_kind = self.rng.choice(["card", "row"])
         accent, dark, paper, ink = self.rng.choice(PALETTES)
-        self.theme = Theme(accent, dark, paper, ink, self.rng.choice(FONTS), self.rng.choice([0, 4, 10]),
-                           self.rng.choice(["top", "side"]))  # fmt: skip
+        self.theme = Theme(
+            accent,
+            dark,
+            paper,
+            ink,
+            self.rng.choice(FONTS),
+            self.rng.choice([0, 4, 10]),
+            self.rng.choice(["top", "side"]),
+        )
         self._pages: list[PageDraft] = []
         self._menu: list[Element] = []
         self._variables: dict[str, Variable] = {}
@@ -204,8 +224,17 @@ class Draft:
             values = dict.fromkeys(str(value) for variable, _, value in effects if variable == name)
             if values:
                 self._variables[name] = Variable(name, "choice", "", tuple(dict.fromkeys(("", *values))), "page")
-        return Site(self.kind, self.seed, self.name, host, self.theme, tuple(self._variables.values()),
-                    (brand, *self._menu), pages, tuple(self._goals))  # fmt: skip
+        return Site(
+            self.kind,
+            self.seed,
+            self.name,
+            host,
+            self.theme,
+            tuple(self._variables.values()),
+            (brand, *self._menu),
+            pages,
+            tuple(self._goals),
+        )
 
 
 def _used(elements: Sequence[Element]) -> tuple[Element, ...]:

@@ -46,8 +46,10 @@ class Planner:
         self.machine = Machine(site)
         self._moves = [
             (page.id, element, number, edge)
-            for page in site.pages for element in site.elements(page.id) for number, edge in enumerate(element.edges)
-        ]  # fmt: skip
+            for page in site.pages
+            for element in site.elements(page.id)
+            for number, edge in enumerate(element.edges)
+        ]
         self._graph: dict[str, set[str]] = {page.id: set() for page in site.pages}
         for page, _, _, edge in self._moves:
             if edge.to:
@@ -113,8 +115,12 @@ class Planner:
         """Texts worth typing in a variable's field: what the goal names, else the first sample and exact demands."""
         reached = {name}
         for _ in range(2):
-            reached |= {to for _, _, _, edge in self._moves for to, what, source in edge.effects
-                        if what == "copy" and source in reached}  # fmt: skip
+            reached |= {
+                to
+                for _, _, _, edge in self._moves
+                for to, what, source in edge.effects
+                if what == "copy" and source in reached
+            }
         named = [str(operand) for variable, operator, operand in atoms if operator == "eq" and variable in reached]
         exact = [str(atom[2]) for _, _, _, edge in self._moves for atom in edge.when if atom[:2] == (name, "eq")]
         samples = [str(value) for value in self.site.variable[name].values[:1]]
@@ -130,8 +136,16 @@ class Planner:
 
         return self.search(moment, reached, [name for name, _, _ in atoms], [page] if page else [], atoms)
 
-    def search(self, moment: Moment, reached: Callable[[Situation], bool], names: Iterable[str], pages: Iterable[str],
-               atoms: Sequence[Atom], *, unfit: bool = False) -> list[Act]:  # fmt: skip
+    def search(
+        self,
+        moment: Moment,
+        reached: Callable[[Situation], bool],
+        names: Iterable[str],
+        pages: Iterable[str],
+        atoms: Sequence[Atom],
+        *,
+        unfit: bool = False,
+    ) -> list[Act]:
         """Like `plan` for any predicate over (page, values) that looks at `names` and `pages`."""
         wanted, needed = self.cone(moment.page, names, pages)
         useful = self._between({moment.page, *needed})
@@ -146,9 +160,12 @@ class Planner:
     def _between(self, pages: set[str]) -> set[str]:
         far = self._distance
         return pages | {
-            q for q in self.site.page for s in pages for t in pages
+            q
+            for q in self.site.page
+            for s in pages
+            for t in pages
             if q in far[s] and t in far[q] and far[s][q] + far[q][t] == far[s].get(t, -1)
-        }  # fmt: skip
+        }
 
     def _acts(
         self, wanted: set[str], pages: set[str], atoms: Sequence[Atom], unfit: bool

@@ -12,10 +12,19 @@ from generators.environments.fsm import templates_work as work
 from generators.environments.fsm.spec import Site
 
 TEMPLATES: dict[str, Callable[[int], Site]] = {
-    "admin": work.admin, "bank": services.bank, "calendar": work.calendar, "forum": services.forum,
-    "insurance": wizards.insurance, "issues": work.issues, "recipes": shops.recipes, "shop": shops.shop,
-    "streaming": shops.streaming, "survey": wizards.survey, "tickets": shops.tickets, "wiki": work.wiki,
-}  # fmt: skip
+    "admin": work.admin,
+    "bank": services.bank,
+    "calendar": work.calendar,
+    "forum": services.forum,
+    "insurance": wizards.insurance,
+    "issues": work.issues,
+    "recipes": shops.recipes,
+    "shop": shops.shop,
+    "streaming": shops.streaming,
+    "survey": wizards.survey,
+    "tickets": shops.tickets,
+    "wiki": work.wiki,
+}
 
 
 @lru_cache(maxsize=256)

@@ -29,10 +29,23 @@ FORMS = {
 }
 """Regular expressions that a whole text has to match; they mean the same in Python and JavaScript."""
 KINDS = {
-    "heading": "heading", "text": "text", "notice": "status", "link": "link", "button": "button", "tab": "tab",
-    "card": "link", "row": "link", "field": "textbox", "check": "checkbox", "radio": "radio", "combobox": "combobox",
-    "option": "option", "brand": "link", "nav": "link", "footer": "text",
-}  # fmt: skip
+    "heading": "heading",
+    "text": "text",
+    "notice": "status",
+    "link": "link",
+    "button": "button",
+    "tab": "tab",
+    "card": "link",
+    "row": "link",
+    "field": "textbox",
+    "check": "checkbox",
+    "radio": "radio",
+    "combobox": "combobox",
+    "option": "option",
+    "brand": "link",
+    "nav": "link",
+    "footer": "text",
+}
 """Kind of an element → its role."""
 CLICKABLE = frozenset(KINDS) - {"heading", "text", "notice", "footer"}
 

@@ -48,8 +48,9 @@ class FsmTask:
 
     def contract(self) -> Contract:
         """What the generation loop executes."""
-        return Contract(self.instruction, "web", self.target, self.start, self.rule, self.expected_steps,
-                        self.capabilities)  # fmt: skip
+        return Contract(
+            self.instruction, "web", self.target, self.start, self.rule, self.expected_steps, self.capabilities
+        )
 
 
 class TaskMaker:

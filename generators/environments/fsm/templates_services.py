@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from generators.environments.fsm.draft import Draft, fail, put, say
 from generators.environments.fsm.spec import Edge, Site
-from generators.environments.fsm.words import (
-    CITIES,
-    MAILS,
-    PEOPLE,
-    SECRETS,
-    SENTENCES,
-    STREETS,
-    THREADS,
-    TOPICS,
-)
+from generators.environments.fsm.words import CITIES, MAILS, PEOPLE, SECRETS, SENTENCES, STREETS, THREADS, TOPICS
 
 AMOUNTS = ("25", "40", "120", "75")
 
@@ -69,10 +60,17 @@ def bank(seed: int) -> Site:
     limits.submit("Change limit", ("limit", "copy", "n_limit"), *say("The limit was changed."))
     savings = d.page("savings", "Savings account", deep=False).text("Put aside: {saved} times", style="big")
     d.number("saved", 0, 8)
-    savings.button("Put 50 € aside", Edge((("saved", "ge", 8),), fail("The account is full for this month.")),
-                   Edge((), (("saved", "add", 1), put("error", ""))), style="main")  # fmt: skip
-    savings.button("Take 50 € back", Edge((("saved", "le", 0),), fail("There is nothing to take back.")),
-                   Edge((), (("saved", "add", -1), put("error", ""))))  # fmt: skip
+    savings.button(
+        "Put 50 € aside",
+        Edge((("saved", "ge", 8),), fail("The account is full for this month.")),
+        Edge((), (("saved", "add", 1), put("error", ""))),
+        style="main",
+    )
+    savings.button(
+        "Take 50 € back",
+        Edge((("saved", "le", 0),), fail("There is nothing to take back.")),
+        Edge((), (("saved", "add", -1), put("error", ""))),
+    )
     d.choice("paid_to", ("", *payees))
     d.choice("payee", ("", *payees))
     d.text("sum", (), "site")
@@ -132,8 +130,12 @@ def bank(seed: int) -> Site:
         )
     for name in payees:
         for money in AMOUNTS[:3]:
-            d.goal(f"pay-{name}-{money}", [("paid_to", "eq", name), ("paid_sum", "eq", money)],
-                   f"Pay {money} € to {name}", f"Transfer {money} € to {name}")  # fmt: skip
+            d.goal(
+                f"pay-{name}-{money}",
+                [("paid_to", "eq", name), ("paid_sum", "eq", money)],
+                f"Pay {money} € to {name}",
+                f"Transfer {money} € to {name}",
+            )
         d.goal(
             f"tomorrow-{name}",
             [("paid_to", "eq", name), ("paid_when", "eq", "Tomorrow")],

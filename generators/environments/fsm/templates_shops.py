@@ -39,8 +39,13 @@ def shop(seed: int) -> Site:
     home = d.page("home", f"Welcome to {d.name}").text("Well made things for every day. Free returns for 30 days.")
     home.field("Find a product", "query", (*names, "sofa"), "", hint=f'Try "{names[0]}"', enter="button-search")
     found = [Edge((("query", "eq", name),), (), f"item{n}") for n, name in enumerate(names)]
-    home.button("Search", *found, Edge((("query", "empty", ""),), fail("Type what you look for.")),
-                Edge((), (), "nothing"), style="main")  # fmt: skip
+    home.button(
+        "Search",
+        *found,
+        Edge((("query", "empty", ""),), fail("Type what you look for.")),
+        Edge((), (), "nothing"),
+        style="main",
+    )
     home.part("Popular today")
     for name in rng.sample(names, 3):
         home.item(name, f"{price[name]} €", f"item{names.index(name)}")
@@ -78,8 +83,12 @@ def shop(seed: int) -> Site:
     address = d.page("address", "Delivery address", deep=False, bare=True)
     address.field("Full name", "a_name", PEOPLE[:5]).field("Street and number", "a_street", STREETS)
     address.field("City", "a_city", CITIES[:4]).field("Email", "a_mail", MAILS, "email", hint="name@example.com")
-    copied = (("o_name", "copy", "a_name"), ("o_street", "copy", "a_street"), ("o_city", "copy", "a_city"),
-              ("o_mail", "copy", "a_mail"))  # fmt: skip
+    copied = (
+        ("o_name", "copy", "a_name"),
+        ("o_street", "copy", "a_street"),
+        ("o_city", "copy", "a_city"),
+        ("o_mail", "copy", "a_mail"),
+    )
     address.submit("Continue", *copied, to="delivery").link("Cancel", "cart")
     delivery = d.page("delivery", "Delivery", deep=False, bare=True)
     delivery.radios("How shall we send it?", "way", ship)
@@ -94,8 +103,12 @@ def shop(seed: int) -> Site:
     for way in ship:
         for name in PEOPLE[:3]:
             when = [("ordered", "eq", "placed"), ("shipping", "eq", way), ("o_name", "eq", name)]
-            d.goal(f"order-{way}-{name}", when, f"Order any product for {name} with {way.lower()} delivery",
-                   f"Buy something and have it sent to {name} by {way.lower()} delivery")  # fmt: skip
+            d.goal(
+                f"order-{way}-{name}",
+                when,
+                f"Order any product for {name} with {way.lower()} delivery",
+                f"Buy something and have it sent to {name} by {way.lower()} delivery",
+            )
     d.goal("coupon", [("coupon", "eq", True)], f"Apply the discount code {code}", f"Use the code {code} on my order")
     return d.site()
 
@@ -148,10 +161,16 @@ def tickets(seed: int) -> Site:
         .text("Trip {picked} at {time}")
         .text("Travellers: {people}", style="big")
     )
-    people.button("One more", Edge((("people", "ge", 6),), fail("At most six people can travel together.")),
-                  Edge((), (("people", "add", 1), put("error", ""))))  # fmt: skip
-    people.button("One less", Edge((("people", "le", 1),), fail("At least one person has to travel.")),
-                  Edge((), (("people", "add", -1), put("error", ""))))  # fmt: skip
+    people.button(
+        "One more",
+        Edge((("people", "ge", 6),), fail("At most six people can travel together.")),
+        Edge((), (("people", "add", 1), put("error", ""))),
+    )
+    people.button(
+        "One less",
+        Edge((("people", "le", 1),), fail("At least one person has to travel.")),
+        Edge((), (("people", "add", -1), put("error", ""))),
+    )
     people.field("Name of the first traveller", "p_name", PEOPLE[:5]).field("Email", "p_mail", MAILS, "email")
     people.submit("Choose a fare", ("passenger", "copy", "p_name"), to="fare")
     fare = d.page("fare", "Fare and seat", deep=False)
@@ -170,8 +189,12 @@ def tickets(seed: int) -> Site:
     trips = d.page("trips", "My trips").text("No trip is booked.", shown=(("booked", "eq", ""),))
     booked = (("booked", "ne", ""),)
     trips.notice("{booked} at {time}, {seat} seat", shown=booked)
-    trips.button("Cancel trip", Edge((), (put("booked", ""), put("cancelled", True), *say("The trip was cancelled."))),
-                 shown=booked, style="danger")  # fmt: skip
+    trips.button(
+        "Cancel trip",
+        Edge((), (put("booked", ""), put("cancelled", True), *say("The trip was cancelled."))),
+        shown=booked,
+        style="danger",
+    )
     d.flag("cancelled")
     fares = d.page("fares", "Our fares").text("Saver can't be changed. Flex can. First has a meal.")
     fares.link("Rules for luggage", "luggage").link("Rules for bicycles", "bicycles")
@@ -187,8 +210,12 @@ def tickets(seed: int) -> Site:
     for a, b in routes:
         for fare_name in ("Saver", "Flex", "First"):
             when = [("booked", "eq", f"{a}-{b}"), ("fare", "eq", fare_name)]
-            d.goal(f"book-{a}-{b}-{fare_name}", when, f"Book a {fare_name} ticket from {a} to {b}",
-                   f"Get me on a train from {a} to {b}, fare {fare_name}")  # fmt: skip
+            d.goal(
+                f"book-{a}-{b}-{fare_name}",
+                when,
+                f"Book a {fare_name} ticket from {a} to {b}",
+                f"Get me on a train from {a} to {b}, fare {fare_name}",
+            )
         for count in (2, 4):
             group = (("booked", "eq", f"{a}-{b}"), ("people", "eq", count), ("seat", "eq", "Window"))
             d.goal(f"group-{a}-{b}-{count}", group, f"Book {count} people from {a} to {b}, window seat")
@@ -241,8 +268,11 @@ def recipes(seed: int) -> Site:
         page.button(
             "Remove from book", Edge((), (put(f"saved{n}", False), *say("Removed from your book."))), shown=saved
         )
-        page.button("Add to shopping list", Edge(((f"shop{n}", "eq", True),), fail("It is on the list already.")),
-                    Edge((), (put(f"shop{n}", True), ("listed", "add", 1), *say("Added to the list."))))  # fmt: skip
+        page.button(
+            "Add to shopping list",
+            Edge(((f"shop{n}", "eq", True),), fail("It is on the list already.")),
+            Edge((), (put(f"shop{n}", True), ("listed", "add", 1), *say("Added to the list."))),
+        )
         page.part("Rate it").text(f"Your stars: {{stars{n}}}", shown=((f"stars{n}", "ne", ""),))
         for star in ("2", "3", "5"):
             page.button(f"{star} stars", Edge((), (put(f"stars{n}", star),)))
@@ -316,8 +346,11 @@ def streaming(seed: int) -> Site:
         d.goal(f"keep{n}", kept, f"Put {film} on my list", f"Keep {film} for later")
         d.goal(f"watch{n}", [("watched", "eq", film)], f"Play {film}", f"Start watching {film}")
         who = profiles[n % 3]
-        d.goal(f"who{n}", [("watched", "eq", film), ("profile", "eq", who), ("subtitles", "eq", True)],
-               f"Switch to {who}'s profile, turn on subtitles and play {film}")  # fmt: skip
+        d.goal(
+            f"who{n}",
+            [("watched", "eq", film), ("profile", "eq", who), ("subtitles", "eq", True)],
+            f"Switch to {who}'s profile, turn on subtitles and play {film}",
+        )
     player = d.page("player", "Now playing", deep=False, bare=True).text("{watched}", style="big")
     d.flag("paused", scope="page")
     player.button("Pause", Edge((), (put("paused", True),)), shown=(("paused", "eq", False),), style="main")

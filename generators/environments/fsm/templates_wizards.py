@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from generators.environments.fsm.draft import Draft, fail, put, say
 from generators.environments.fsm.spec import Edge, Site
-from generators.environments.fsm.words import (
-    CITIES,
-    DATES,
-    MAILS,
-    PEOPLE,
-    PHONES,
-    SENTENCES,
-    STREETS,
-    TOPICS,
-)
+from generators.environments.fsm.words import CITIES, DATES, MAILS, PEOPLE, PHONES, SENTENCES, STREETS, TOPICS
 
 
 def insurance(seed: int) -> Site:
@@ -75,8 +66,12 @@ def insurance(seed: int) -> Site:
     ).link("See my policy", "policy")
     policy = d.page("policy", "My policy").text("You have no policy yet.", shown=(("bought", "eq", ""),))
     policy.notice("{bought}: {level}, {pay}", shown=(("bought", "ne", ""),))
-    policy.button("End this policy", Edge((), (put("bought", ""), put("ended", True), *say("The policy has ended."))),
-                  shown=(("bought", "ne", ""),), style="danger")  # fmt: skip
+    policy.button(
+        "End this policy",
+        Edge((), (put("bought", ""), put("ended", True), *say("The policy has ended."))),
+        shown=(("bought", "ne", ""),),
+        style="danger",
+    )
     d.flag("ended")
     claims = d.page("claims", "Report a claim").radios("What happened?", "c_kind", ("Theft", "Damage", "Loss"))
     claims.field("When", "c_when", DATES, "date", hint="2026-12-31").field("Describe it", "c_text", SENTENCES)
@@ -107,12 +102,18 @@ def insurance(seed: int) -> Site:
                 f"Insure my {product.lower()} with the {level} level",
                 f"Sign a {product} insurance, level {level}",
             )
-        d.goal(f"yearly-{product}", [("bought", "eq", product), ("pay", "eq", "Yearly"), ("legal", "eq", True)],
-               f"Sign a {product} insurance with legal protection, paid yearly")  # fmt: skip
+        d.goal(
+            f"yearly-{product}",
+            [("bought", "eq", product), ("pay", "eq", "Yearly"), ("legal", "eq", True)],
+            f"Sign a {product} insurance with legal protection, paid yearly",
+        )
     for kind in ("Theft", "Damage", "Loss"):
         for date in DATES[:3]:
-            d.goal(f"claim-{kind}-{date}", [("claimed", "eq", kind), ("claimed_on", "eq", date)],
-                   f"Report a claim: {kind.lower()} on {date}")  # fmt: skip
+            d.goal(
+                f"claim-{kind}-{date}",
+                [("claimed", "eq", kind), ("claimed_on", "eq", date)],
+                f"Report a claim: {kind.lower()} on {date}",
+            )
     d.goal("ended", [("ended", "eq", True)], "Sign any insurance and end it again", alone=True)
     return d.site()
 
@@ -165,8 +166,11 @@ def survey(seed: int) -> Site:
             else:
                 page.submit("Hand in", copied, put(f"done{s}", True), ("points", "add", 10), to=f"s{s}end")
             page.link("Stop the survey", "home")
-            d.goal(f"answer{s}-{q}", [(kept, "eq", answer), (f"done{s}", "eq", True)],
-                   f'Take the survey about {subject.lower()}; answer "{answer}" to question {q + 1}')  # fmt: skip
+            d.goal(
+                f"answer{s}-{q}",
+                [(kept, "eq", answer), (f"done{s}", "eq", True)],
+                f'Take the survey about {subject.lower()}; answer "{answer}" to question {q + 1}',
+            )
         end = d.page(f"s{s}end", f"Thank you: {subject.lower()}", deep=False).text(
             "You have {points} points.", style="big"
         )

@@ -50,8 +50,11 @@ def issues(seed: int) -> Site:
             shown=is_open,
             style="main",
         )
-        page.button("Open again", Edge((), (put(f"state{n}", "open"), *say("The issue is open again."))),
-                    shown=((f"state{n}", "eq", "closed"),))  # fmt: skip
+        page.button(
+            "Open again",
+            Edge((), (put(f"state{n}", "open"), *say("The issue is open again."))),
+            shown=((f"state{n}", "eq", "closed"),),
+        )
         d.text(f"said{n}", (), "site")
         talk = d.page(f"talk{n}", f"Comments on issue {n + 1}").tab("Overview", f"issue{n}").tab("Comments", f"talk{n}")
         talk.text(f"Last comment: {{said{n}}}", shown=((f"said{n}", "filled", ""),))
@@ -60,8 +63,11 @@ def issues(seed: int) -> Site:
         words = rng.choice(SENTENCES)
         who, level = rng.choice(people), rng.choice(levels)
         d.goal(f"close{n}", [(f"state{n}", "eq", "closed")], f'Close the issue "{title}"', f'Mark "{title}" as solved')
-        d.goal(f"own{n}", [(f"owner{n}", "eq", who), (f"level{n}", "eq", level)],
-               f'Give the issue "{title}" to {who} with priority {level}')  # fmt: skip
+        d.goal(
+            f"own{n}",
+            [(f"owner{n}", "eq", who), (f"level{n}", "eq", level)],
+            f'Give the issue "{title}" to {who} with priority {level}',
+        )
         d.goal(f"say{n}", [(f"said{n}", "eq", words)], f'Comment "{words}" on the issue "{title}"')
     d.text("made", (), "site")
     d.choice("made_level", ("", *levels))
@@ -129,8 +135,12 @@ def calendar(seed: int) -> Site:
         )
         page.button("Bring it back", Edge((), (put(f"gone{n}", False),)), shown=((f"gone{n}", "eq", True),))
         day, hour = rng.choice([x for x in days if x != days[first]]), rng.choice(hours)
-        d.goal(f"move{n}", [(f"day_of{n}", "eq", day), (f"hour{n}", "eq", hour)],
-               f"Move {event} to {day} at {hour}", f"{event} should take place on {day}, {hour}")  # fmt: skip
+        d.goal(
+            f"move{n}",
+            [(f"day_of{n}", "eq", day), (f"hour{n}", "eq", hour)],
+            f"Move {event} to {day} at {hour}",
+            f"{event} should take place on {day}, {hour}",
+        )
         d.goal(f"delete{n}", [(f"gone{n}", "eq", True)], f"Delete the event {event}", f"Cancel {event} in the calendar")
         d.goal(f"remind{n}", [(f"remind{n}", "eq", True)], f"Set a reminder for {event}")
     for name, kind in (("made", "text"), ("made_day", "day")):
@@ -186,8 +196,12 @@ def wiki(seed: int) -> Site:
     d.menu("My page", "me", shown=(("signed", "eq", True),))
     home = d.page("home", "All articles").text("A book that everyone writes.")
     home.field("Find an article", "query", (*articles, "xyz"), "", hint=f'Try "{articles[0]}"', enter="button-find")
-    home.button("Find", *(Edge((("query", "eq", a),), (), f"read{n}") for n, a in enumerate(articles)),
-                Edge((), fail("There is no article of this name.")), style="main")  # fmt: skip
+    home.button(
+        "Find",
+        *(Edge((("query", "eq", a),), (), f"read{n}") for n, a in enumerate(articles)),
+        Edge((), fail("There is no article of this name.")),
+        style="main",
+    )
     changes = d.page("changes", "Recent changes").text("Edits of today are listed here.", style="quiet")
     for n, article in enumerate(articles):
         d.text(f"text{n}", (), "site", rng.choice(SENTENCES))
@@ -212,8 +226,12 @@ def wiki(seed: int) -> Site:
         edit.link("Cancel", f"read{n}")
         changes.row(article, "edited", f"old{n}", shown=((f"edited{n}", "eq", True),))
         words = rng.choice(SENTENCES)
-        d.goal(f"edit{n}", [(f"text{n}", "eq", words), (f"edited{n}", "eq", True)],
-               f'Change the article {article} to "{words}"', f'Edit {article} so that it reads "{words}"')  # fmt: skip
+        d.goal(
+            f"edit{n}",
+            [(f"text{n}", "eq", words), (f"edited{n}", "eq", True)],
+            f'Change the article {article} to "{words}"',
+            f'Edit {article} so that it reads "{words}"',
+        )
         d.goal(
             f"watch{n}", [(f"watched{n}", "eq", True)], f"Watch the article {article}", f"Follow changes of {article}"
         )
@@ -264,12 +282,18 @@ def admin(seed: int) -> Site:
         )
         page.dropdown("New size", "p_size", ("Small", "Medium", "Large"))
         need = page.needs.pop()
-        page.button("Resize", Edge(running, fail("Stop the server before you resize it.")),
-                    Edge((need.atom,), ((f"size{n}", "copy", "p_size"), *say("The size was changed."))),
-                    Edge((), fail(need.error)))  # fmt: skip
+        page.button(
+            "Resize",
+            Edge(running, fail("Stop the server before you resize it.")),
+            Edge((need.atom,), ((f"size{n}", "copy", "p_size"), *say("The size was changed."))),
+            Edge((), fail(need.error)),
+        )
         size, power = rng.choice(("Medium", "Large")), rng.choice(("running", "stopped"))
-        d.goal(f"size{n}", [(f"size{n}", "eq", size), (f"power{n}", "eq", power)],
-               f"Resize server {name} to {size} and leave it {power}")  # fmt: skip
+        d.goal(
+            f"size{n}",
+            [(f"size{n}", "eq", size), (f"power{n}", "eq", power)],
+            f"Resize server {name} to {size} and leave it {power}",
+        )
         other = "stopped" if d._variables[f"power{n}"].initial == "running" else "running"
         verb = "Stop" if other == "stopped" else "Start"
         d.goal(f"power{n}", [(f"power{n}", "eq", other)], f"{verb} the server {name}")

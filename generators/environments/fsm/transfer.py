@@ -55,16 +55,22 @@ def has_word(text: str, name: str) -> bool:
 def things(kind: str, seed: int) -> Mapping[tuple[str, int], str]:
     """(function, number) → name of the thing that the goal is about: a name of the site that no other number's goal of
     the function holds; the one that most goals of the number hold, then the longest."""
-    numbered = {(m[1], int(m[2]), goal.id): goal.texts[0] for goal in make_site(kind, seed).goals
-                if (m := _NUMBERED.match(goal.id))}  # fmt: skip
+    numbered = {
+        (m[1], int(m[2]), goal.id): goal.texts[0]
+        for goal in make_site(kind, seed).goals
+        if (m := _NUMBERED.match(goal.id))
+    }
     names = {text for text in _strings(make_site(kind, seed)) if len(text) >= SHORTEST}
     found: dict[tuple[str, int], str] = {}
     for function, number in {(function, number) for function, number, _ in numbered}:
         own = [text for (f, n, _), text in numbered.items() if (f, n) == (function, number)]
         others = [text for (f, n, _), text in numbered.items() if f == function and n != number]
         kin = [text for (_, n, _), text in numbered.items() if n == number]
-        fitting = [name for name in names if all(has_word(text, name) for text in own)
-                   and not any(has_word(text, name) for text in others)]  # fmt: skip
+        fitting = [
+            name
+            for name in names
+            if all(has_word(text, name) for text in own) and not any(has_word(text, name) for text in others)
+        ]
         if fitting:
             found[function, number] = max(fitting, key=lambda n: (sum(has_word(t, n) for t in kin), len(n), n))
     return found

@@ -122,11 +122,18 @@ def _tab(hand: Hand, text: str) -> None:
 
 
 ORACLES: dict[str, Callable[[Hand, str], None]] = {
-    "click-button": _click_button, "click-link": _click_link, "click-option": _click_boxes,
-    "click-checkboxes": _click_boxes, "enter-text": _enter_text, "login-user": _login, "enter-password": _password,
-    "focus-text-2": _focus, "click-test-2": _click_test, "click-dialog-2": _dialog,
+    "click-button": _click_button,
+    "click-link": _click_link,
+    "click-option": _click_boxes,
+    "click-checkboxes": _click_boxes,
+    "enter-text": _enter_text,
+    "login-user": _login,
+    "enter-password": _password,
+    "focus-text-2": _focus,
+    "click-test-2": _click_test,
+    "click-dialog-2": _dialog,
     "click-tab": _tab,
-}  # fmt: skip
+}
 
 
 def perform(world: Miniwob, task: str, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]], float]:

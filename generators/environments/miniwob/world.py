@@ -193,13 +193,16 @@ class MiniwobWorld:
 
 
 _ACTS: dict[type, Callable[[MiniwobWorld, Any], object]] = {
-    Click: MiniwobWorld._click, DoubleClick: MiniwobWorld._click, Drag: MiniwobWorld._drag,
-    Scroll: MiniwobWorld._scroll, Hotkey: MiniwobWorld._hotkey,
+    Click: MiniwobWorld._click,
+    DoubleClick: MiniwobWorld._click,
+    Drag: MiniwobWorld._drag,
+    Scroll: MiniwobWorld._scroll,
+    Hotkey: MiniwobWorld._hotkey,
     Type: lambda world, action: world.page.keyboard.type(action.content),
     PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
     Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
     Wait: lambda world, _: None,  # the second that passes does it
-}  # fmt: skip
+}
 
 
 @contextmanager

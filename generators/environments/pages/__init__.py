@@ -55,9 +55,12 @@ def element_of(raw: dict[str, Any]) -> Element:
     same = ("role", "name", "text", "icon", "tag", "value", "parent", "depth", "visible_share")
     flags = ("clickable", "editable", "checkable", "checked", "focused", "system")
     return Element(
-        key=raw["k"], box=(left, top, right, bottom), element_id=raw["id"], classes=raw["cls"],
+        key=raw["k"],
+        box=(left, top, right, bottom),
+        element_id=raw["id"],
+        classes=raw["cls"],
         **{name: raw[name] for name in (*same, *flags)},
-    )  # fmt: skip
+    )
 
 
 def read_elements(page: Page) -> list[Element]:

@@ -15,9 +15,15 @@ Intent = tuple[
     str, ...
 ]  # ("tap", key) ("type", key, text) ("select", key, option) ("enter",) ("back",) ("slide", key, percent)
 TITLES = {
-    "mail": "Mail", "todo": "Tasks", "news": "News", "contacts": "Contacts",
-    "settings": "Settings", "profile": "Profile", "shop": "Shop", "tools": "Tools",
-}  # fmt: skip
+    "mail": "Mail",
+    "todo": "Tasks",
+    "news": "News",
+    "contacts": "Contacts",
+    "settings": "Settings",
+    "profile": "Profile",
+    "shop": "Shop",
+    "tools": "Tools",
+}
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,22 @@ def evaluator(checks: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 Maker = Callable[[State, Random], Task | None]
 
 
-def new_task(rng: Random, family: str, templates: tuple[str, ...], slots: dict[str, str], others: dict[str, Any],
-          plan: list[Intent], checks: list[tuple[str, Any]]) -> Task:  # fmt: skip
-    return Task(family, family.split(".")[0], templates, rng.randrange(len(templates)), slots,
-                {k: tuple(dict.fromkeys(v)) for k, v in others.items()}, tuple(plan), tuple(checks))  # fmt: skip
+def new_task(
+    rng: Random,
+    family: str,
+    templates: tuple[str, ...],
+    slots: dict[str, str],
+    others: dict[str, Any],
+    plan: list[Intent],
+    checks: list[tuple[str, Any]],
+) -> Task:
+    return Task(
+        family,
+        family.split(".")[0],
+        templates,
+        rng.randrange(len(templates)),
+        slots,
+        {k: tuple(dict.fromkeys(v)) for k, v in others.items()},
+        tuple(plan),
+        tuple(checks),
+    )

@@ -80,9 +80,11 @@ def settings(kind: str) -> Maker:
 FILL = {
     "Name": ("Mira Stone", "Paul Berg", "Lena Fox", "Otto Lang"),
     "Email": ("mira@post.test", "paul@mail.test", "lena@web.test"),
-    "Phone": ("030 5512", "089 4410", "020 7781"), "City": ("Berlin", "Oslo", "Porto", "Ghent"),
-    "Street": ("Oak Street 12", "Mill Lane 4", "Park Row 19"), "Company": ("Bright Ltd", "Nordwind", "Blue Door"),
-}  # fmt: skip
+    "Phone": ("030 5512", "089 4410", "020 7781"),
+    "City": ("Berlin", "Oslo", "Porto", "Ghent"),
+    "Street": ("Oak Street 12", "Mill Lane 4", "Park Row 19"),
+    "Company": ("Bright Ltd", "Nordwind", "Blue Door"),
+}
 
 
 def profile(state: State, rng: Random) -> Task | None:

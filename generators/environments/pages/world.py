@@ -124,16 +124,22 @@ class PagesWorld:
 
 
 _ACTS: dict[type, Callable[[PagesWorld, Any], object]] = {
-    Click: PagesWorld._click, DoubleClick: PagesWorld._click, LongPress: PagesWorld._click, Scroll: PagesWorld._scroll,
-    Drag: PagesWorld._drag, Launch: PagesWorld._launch, Hotkey: PagesWorld._hotkey,
+    Click: PagesWorld._click,
+    DoubleClick: PagesWorld._click,
+    LongPress: PagesWorld._click,
+    Scroll: PagesWorld._scroll,
+    Drag: PagesWorld._drag,
+    Launch: PagesWorld._launch,
+    Hotkey: PagesWorld._hotkey,
     Hover: lambda world, action: world.pages.page.mouse.move(*world.pixel(action.box)),
     Type: lambda world, action: world.pages.page.keyboard.type(action.content),
     PressBack: lambda world, _: world.pages.page.evaluate("vesperBack()"),
     PressHome: lambda world, _: world.pages.page.evaluate("vesperHome()"),
     PressEnter: lambda world, _: world.pages.page.keyboard.press("Enter"),
     Wait: lambda world, _: world.pages.page.evaluate("vesperTick()"),
-    Finished: lambda world, _: None, CallUser: lambda world, _: None,
-}  # fmt: skip
+    Finished: lambda world, _: None,
+    CallUser: lambda world, _: None,
+}
 
 
 @contextmanager

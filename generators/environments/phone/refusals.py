@@ -12,7 +12,7 @@ _MEANT = (
 """What a "no" may be followed by without a word about the goal: "no problem", "no other note was touched"."""
 _WITHIN = r"(?:(?!\b(?:and|but|except|i|when|so)\b)[^.,;:!?]){0,60}?"
 """The rest of the same statement: in "I left no note open and found it" nothing is said not to be found."""
-_SAID = re.compile("|".join((
+_REFUSALS = (
     r"\b(?:(?:can|could) ?not|can['’]t|couldn['’]t|isn['’]t|unable|failed to|infeasible|impossible|unavailable)\b",
     r"\b(?:no such|sold out|out of stock|no longer (?:possible|available|offered|sold|in stock))\b",
     rf"\b{_NOT} (?:been )?(?:possible|feasible|found|available|offered|sold|stocked|listed|supported)\b",
@@ -28,7 +28,8 @@ _SAID = re.compile("|".join((
     rf"\bno\b{_MEANT}{_WITHIN}\bwith (?:that|this|the) (?:name|title|colou?r)\b",
     r"\bno(?:body|thing) (?:is |was )?(?:named|called|titled|found|matches)\b",
     r"\b(?:only (?:comes?|exists?|available|offered|sold)|(?:comes?|available|offered|sold) only) in\b",
-)), re.IGNORECASE)  # fmt: skip
+)
+_SAID = re.compile("|".join(_REFUSALS), re.IGNORECASE)
 
 
 def says_it_cant_be_done(answer: str) -> bool:

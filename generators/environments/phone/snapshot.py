@@ -54,11 +54,20 @@ def make_snapshot(seed: int) -> Snapshot:
     order = rng.sample(APPS, len(APPS))
     return {
         "data": data,
-        "ui": {"front": "home", "stacks": {}, "recent": [], "dialog": None, "toast": "", "focus": "", "all": False,
-               "shade": False, "y": 0},
+        "ui": {
+            "front": "home",
+            "stacks": {},
+            "recent": [],
+            "dialog": None,
+            "toast": "",
+            "focus": "",
+            "all": False,
+            "shade": False,
+            "y": 0,
+        },
         "now": {"day": day.isoformat(), "sec": rng.randrange(7 * 60, 21 * 60) * 60, "battery": rng.randint(21, 99)},
         "look": {"home": order[:4], "dock": order[4:7], "colours": {app: rng.choice(w.TINTS) for app in APPS}},
-    }  # fmt: skip
+    }
 
 
 def start_snapshot(start: Mapping[str, Any]) -> Snapshot:
@@ -100,22 +109,35 @@ def _messages(rng: Random, ids: Ids, people: Sequence[dict[str, Any]]) -> dict[s
     threads: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
     for person in rng.sample(people, 6):
-        thread = {"id": ids.new("t"), "name": f"{person['first']} {person['last']}", "phone": person["phone"],
-                  "pinned": False, "muted": rng.random() < 0.2, "archived": False}  # fmt: skip
+        thread = {
+            "id": ids.new("t"),
+            "name": f"{person['first']} {person['last']}",
+            "phone": person["phone"],
+            "pinned": False,
+            "muted": rng.random() < 0.2,
+            "archived": False,
+        }
         threads.append(thread)
         for said in rng.sample(w.CHAT, rng.randint(1, 4)):
-            texts.append({"id": ids.new("m"), "thread": thread["id"], "me": rng.random() < 0.4, "text": said,
-                          "starred": False})  # fmt: skip
+            texts.append(
+                {"id": ids.new("m"), "thread": thread["id"], "me": rng.random() < 0.4, "text": said, "starred": False}
+            )
     threads[0]["pinned"], threads[-1]["archived"] = rng.random() < 0.5, True
     return {"threads": threads, "texts": texts}
 
 
 def _notes(rng: Random, ids: Ids) -> list[dict[str, Any]]:
     notes: list[dict[str, Any]] = [
-        {"id": ids.new("n"), "title": title, "body": body, "label": rng.choice(("None", "Home", "Work", "Ideas")),
-         "pinned": False, "items": []}
+        {
+            "id": ids.new("n"),
+            "title": title,
+            "body": body,
+            "label": rng.choice(("None", "Home", "Work", "Ideas")),
+            "pinned": False,
+            "items": [],
+        }
         for title, body in zip(rng.sample(w.NOTE_TITLES, 6), rng.sample(w.NOTE_BODIES, 6))
-    ]  # fmt: skip
+    ]
     for title in rng.sample(sorted(w.LISTS), 2):
         lines = [{"text": text, "done": rng.random() < 0.3} for text in rng.sample(w.LISTS[title], 5)]
         lines[0]["done"] = False
@@ -136,18 +158,46 @@ def _clock(rng: Random, ids: Ids) -> dict[str, Any]:
         if time not in times:
             times.append(time)
     alarms = [
-        {"id": ids.new("a"), "time": time, "label": label, "days": [d for d in w.SHORT_DAYS if rng.random() < 0.3],
-         "vibrate": True, "on": rng.random() < 0.5}
+        {
+            "id": ids.new("a"),
+            "time": time,
+            "label": label,
+            "days": [d for d in w.SHORT_DAYS if rng.random() < 0.3],
+            "vibrate": True,
+            "on": rng.random() < 0.5,
+        }
         for time, label in zip(times, rng.sample(w.ALARM_LABELS, 4))
-    ]  # fmt: skip
-    cities = [{"id": ids.new("w"), "name": name, "offset": w.WORLD_CITIES[name]}
-              for name in rng.sample(sorted(w.WORLD_CITIES), 3)]  # fmt: skip
+    ]
+    cities = [
+        {"id": ids.new("w"), "name": name, "offset": w.WORLD_CITIES[name]}
+        for name in rng.sample(sorted(w.WORLD_CITIES), 3)
+    ]
     return {"alarms": alarms, "cities": cities, "timer": {"total": 0, "left": 0, "running": False}}
 
 
-SWITCHES = ("wifi", "mobile_data", "airplane", "hotspot", "data_saver", "bluetooth", "nfc", "casting", "dark", "rotate",
-            "vibrate", "dnd", "saver", "adaptive", "show_percent", "location", "camera_access", "mic_access",
-            "find_phone", "auto_update", "backup")  # fmt: skip
+SWITCHES = (
+    "wifi",
+    "mobile_data",
+    "airplane",
+    "hotspot",
+    "data_saver",
+    "bluetooth",
+    "nfc",
+    "casting",
+    "dark",
+    "rotate",
+    "vibrate",
+    "dnd",
+    "saver",
+    "adaptive",
+    "show_percent",
+    "location",
+    "camera_access",
+    "mic_access",
+    "find_phone",
+    "auto_update",
+    "backup",
+)
 
 
 def _settings(rng: Random, ids: Ids) -> dict[str, Any]:
@@ -167,16 +217,26 @@ def _settings(rng: Random, ids: Ids) -> dict[str, Any]:
         "hotspot_band": "2.4 GHz",
     }
     names = rng.sample(w.NETWORKS, 4)
-    networks = [{"id": ids.new("k"), "name": name, "password": f"{name.split()[0].lower()}{rng.randint(100, 999)}"
-                 if index < 2 else ""} for index, name in enumerate(names)]  # fmt: skip
+    networks = [
+        {
+            "id": ids.new("k"),
+            "name": name,
+            "password": f"{name.split()[0].lower()}{rng.randint(100, 999)}" if index < 2 else "",
+        }
+        for index, name in enumerate(names)
+    ]
     if values["wifi"]:
         values["network"] = names[3]
     notify = {
         app: {"allow": rng.random() < 0.6, "sound": rng.random() < 0.5, "badge": rng.random() < 0.5} for app in APPS
     }
-    about = {"model": f"Vesper {rng.choice('ABCDE')}{rng.randint(2, 9)}", "serial": f"VX{rng.randint(100000, 999999)}",
-             "number": f"0160 {rng.randint(1000000, 9999999)}", "storage": f"{rng.choice((64, 128, 256))} GB",
-             "version": f"{rng.randint(11, 16)}.{rng.randint(0, 4)}"}  # fmt: skip
+    about = {
+        "model": f"Vesper {rng.choice('ABCDE')}{rng.randint(2, 9)}",
+        "serial": f"VX{rng.randint(100000, 999999)}",
+        "number": f"0160 {rng.randint(1000000, 9999999)}",
+        "storage": f"{rng.choice((64, 128, 256))} GB",
+        "version": f"{rng.randint(11, 16)}.{rng.randint(0, 4)}",
+    }
     return {"values": values, "notify": notify, "networks": networks, "about": about}
 
 
@@ -225,11 +285,18 @@ def _shop(rng: Random, ids: Ids, people: Sequence[dict[str, Any]]) -> dict[str, 
     orders = []
     for number, product in enumerate(rng.sample(inside, 2)):
         buyer = people[number]
-        orders.append({
-            "id": ids.new("o"), "items": [{"product": product["id"], "colour": product["colours"][0], "count": 1}],
-            "name": f"{buyer['first']} {buyer['last']}", "address": buyer["address"], "delivery": "Standard",
-            "payment": "Card", "cents": product["cents"] + 399, "cancelled": False,
-        })  # fmt: skip
+        orders.append(
+            {
+                "id": ids.new("o"),
+                "items": [{"product": product["id"], "colour": product["colours"][0], "count": 1}],
+                "name": f"{buyer['first']} {buyer['last']}",
+                "address": buyer["address"],
+                "delivery": "Standard",
+                "payment": "Card",
+                "cents": product["cents"] + 399,
+                "cancelled": False,
+            }
+        )
     in_cart = rng.sample(inside, 2)
     cart = [{"product": p["id"], "colour": p["colours"][0], "count": rng.randint(1, 3)} for p in in_cart]
     return {"products": products, "cart": cart, "wishes": [{"product": inside[0]["id"]}], "orders": orders}

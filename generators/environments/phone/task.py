@@ -72,8 +72,15 @@ class PhoneTask:
 
     def contract(self) -> Contract:
         """What the generation loop executes."""
-        return Contract(self.goal, "mobile", f"phone/{self.apps[0]}", self.start, self.evaluator(),
-                        self.expected_steps, self.capabilities)  # fmt: skip
+        return Contract(
+            self.goal,
+            "mobile",
+            f"phone/{self.apps[0]}",
+            self.start,
+            self.evaluator(),
+            self.expected_steps,
+            self.capabilities,
+        )
 
 
 def matches(item: Any, where: Any) -> bool:
@@ -185,8 +192,15 @@ def effects(*parts: Effect) -> Effect:
     return tuple(check for checks, _ in parts for check in checks), touch
 
 
-def part(rng: Random, app: str, words: Sequence[str], plan: Sequence[Intent], back: Sequence[Intent], effect: Effect,
-         *subjects: str) -> Part:  # fmt: skip
+def part(
+    rng: Random,
+    app: str,
+    words: Sequence[str],
+    plan: Sequence[Intent],
+    back: Sequence[Intent],
+    effect: Effect,
+    *subjects: str,
+) -> Part:
     """A part with one of several wordings."""
     return Part(app, rng.choice(words), tuple(plan), tuple(back), *effect, frozenset(subjects))
 
@@ -221,9 +235,19 @@ def open_app(snapshot: Snapshot, app: str, *, first: bool) -> list[Intent]:
 _JOINS = (", then ", " and then ", "; after that ", "; next, ")
 
 
-def compose(family: str, start: Mapping[str, Any], snapshot: Snapshot, parts: Sequence[Part], rng: Random,
-            goal: str = "", *, before: Sequence[tuple[str, Sequence[Intent]]] = (), extra: Sequence[Intent] = (),
-            more: Sequence[Check] = (), feasible: bool = True) -> PhoneTask:  # fmt: skip
+def compose(
+    family: str,
+    start: Mapping[str, Any],
+    snapshot: Snapshot,
+    parts: Sequence[Part],
+    rng: Random,
+    goal: str = "",
+    *,
+    before: Sequence[tuple[str, Sequence[Intent]]] = (),
+    extra: Sequence[Intent] = (),
+    more: Sequence[Check] = (),
+    feasible: bool = True,
+) -> PhoneTask:
     """Parts (those of an app in a row) as one task. `before`: (app, plan) to read something first; `extra`: what ends
     the plan (an answer). Without `goal` the parts' words are joined."""
     plan: list[Intent] = []
@@ -240,6 +264,12 @@ def compose(family: str, start: Mapping[str, Any], snapshot: Snapshot, parts: Se
     text = goal or rng.choice(_JOINS).join(p.words for p in parts)
     apps = tuple(dict.fromkeys([*(p.app for p in parts), *(where for where, _ in before)]))
     return PhoneTask(
-        family, apps, text[0].upper() + text[1:], {"world": "phone", **start}, (*checks, *more, rest), tuple(plan),
-        feasible, tuple(sorted({family, *(f"phone/{a}" for a in apps), *(f"phone:{i[0]}" for i in plan)})),
-    )  # fmt: skip
+        family,
+        apps,
+        text[0].upper() + text[1:],
+        {"world": "phone", **start},
+        (*checks, *more, rest),
+        tuple(plan),
+        feasible,
+        tuple(sorted({family, *(f"phone/{a}" for a in apps), *(f"phone:{i[0]}" for i in plan)})),
+    )

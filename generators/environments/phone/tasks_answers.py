@@ -17,8 +17,18 @@ from generators.environments.phone.tasks_time import day_words
 Start = dict[str, Any]
 
 
-def ask(family: str, app: str, start: Start, s: Snapshot, rng: Random, words: Sequence[str], way: Sequence[Intent],
-        answer: str, wrong: Sequence[str] = (), accepted: Sequence[str] = ()) -> PhoneTask:  # fmt: skip
+def ask(
+    family: str,
+    app: str,
+    start: Start,
+    s: Snapshot,
+    rng: Random,
+    words: Sequence[str],
+    way: Sequence[Intent],
+    answer: str,
+    wrong: Sequence[str] = (),
+    accepted: Sequence[str] = (),
+) -> PhoneTask:
     """A question; `accepted` are other ways to say the answer, `wrong` what a right answer doesn't name."""
     good = [answer, *accepted]
     check = {"check": "answer", "any": good, "not": [x for x in dict.fromkeys(wrong) if x and x not in good]}
@@ -113,8 +123,17 @@ def ask_price(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
     products = s["data"]["shop"]["products"]
     p = rng.choice(products)
     words = (f"how much does the {p['name']} cost in the shop?", f"tell me the price of the {p['name']}")
-    return ask("shop.ask", "shop", start, s, rng, words, tap(f"product:{p['id']}"), f"{p['cents'] / 100:.2f}",
-               [f"{o['cents'] / 100:.2f}" for o in products])  # fmt: skip
+    return ask(
+        "shop.ask",
+        "shop",
+        start,
+        s,
+        rng,
+        words,
+        tap(f"product:{p['id']}"),
+        f"{p['cents'] / 100:.2f}",
+        [f"{o['cents'] / 100:.2f}" for o in products],
+    )
 
 
 def ask_cheapest(start: Start, s: Snapshot, rng: Random) -> PhoneTask | None:
@@ -148,8 +167,9 @@ def ask_size(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
 
 
 # --- goals that can't be reached --------------------------------------------------------------------------------------
-def cant(family: str, app: str, start: Start, s: Snapshot, rng: Random, words: Sequence[str], way: Sequence[Intent],
-         why: str) -> PhoneTask:  # fmt: skip
+def cant(
+    family: str, app: str, start: Start, s: Snapshot, rng: Random, words: Sequence[str], way: Sequence[Intent], why: str
+) -> PhoneTask:
     """Success is to say so (CallUser) and to change nothing."""
     extra = [("answer", f"This is not possible: {why}")]
     return compose(

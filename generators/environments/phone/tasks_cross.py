@@ -232,7 +232,13 @@ def trip(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
 
 
 CROSS = {
-    "cross.address": new_address, "cross.friend": add_friend, "cross.event": noted_event, "cross.alarm": wake_up,
-    "cross.cart": shopping_note, "cross.wifi": join_wifi, "cross.place": tell_place, "cross.number": pass_on_number,
+    "cross.address": new_address,
+    "cross.friend": add_friend,
+    "cross.event": noted_event,
+    "cross.alarm": wake_up,
+    "cross.cart": shopping_note,
+    "cross.wifi": join_wifi,
+    "cross.place": tell_place,
+    "cross.number": pass_on_number,
     "cross.trip": trip,
-}  # fmt: skip
+}

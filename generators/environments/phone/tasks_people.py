@@ -47,8 +47,10 @@ def person_add_full(s: Snapshot, rng: Random) -> Part:
     for name, value in p.items():
         plan += fill(name, value)
     plan += tap("pick:group", f"opt:{group}", "save")
-    says = ("create a contact {n} with phone {phone}, email {email}, address {address} and group {g}",
-            "add {n} to the contacts: phone {phone}, email {email}, address {address}, in the group {g}")  # fmt: skip
+    says = (
+        "create a contact {n} with phone {phone}, email {email}, address {address} and group {g}",
+        "add {n} to the contacts: phone {phone}, email {email}, address {address}, in the group {g}",
+    )
     words = [t.format(n=full(p), g=group, **p) for t in says]
     return part(rng, "contacts", words, plan, tap("up"), added(PEOPLE, **p, group=group), p["first"])
 
@@ -144,8 +146,10 @@ def thread_delete(s: Snapshot, rng: Random) -> Part:
 def message_star(s: Snapshot, rng: Random) -> Part:
     ids = {t["id"]: t["name"] for t in _threads(s)}
     m = rng.choice([m for m in s["data"]["messages"]["texts"] if m["thread"] in ids])
-    says = (f'star the message "{m["text"]}" in the conversation with {ids[m["thread"]]}',
-            f'mark "{m["text"]}", from the conversation with {ids[m["thread"]]}, with a star')  # fmt: skip
+    says = (
+        f'star the message "{m["text"]}" in the conversation with {ids[m["thread"]]}',
+        f'mark "{m["text"]}", from the conversation with {ids[m["thread"]]}, with a star',
+    )
     plan = [*tap(f"thread:{m['thread']}"), ("hold", f"text:{m['id']}"), *tap("menu:Star")]
     return part(rng, "messages", says, plan, tap("up"), changed(TEXTS, m, starred=True), m["thread"])
 
@@ -156,8 +160,10 @@ def message_forward(s: Snapshot, rng: Random) -> Part:
     said = {t["thread"] for t in s["data"]["messages"]["texts"] if t["text"] == m["text"]}
     other = rng.choice([t for t in _threads(s) if t["id"] not in said])
     p = next(p for p in s["data"]["contacts"]["people"] if full(p) == other["name"])
-    says = (f'forward "{m["text"]}" from the conversation with {ids[m["thread"]]} to {full(p)}',
-            f'pass the message "{m["text"]}" of the conversation with {ids[m["thread"]]} on to {full(p)}')  # fmt: skip
+    says = (
+        f'forward "{m["text"]}" from the conversation with {ids[m["thread"]]} to {full(p)}',
+        f'pass the message "{m["text"]}" of the conversation with {ids[m["thread"]]} on to {full(p)}',
+    )
     plan = [*tap(f"thread:{m['thread']}"), ("hold", f"text:{m['id']}"), *tap("menu:Forward", f"to:{p['id']}")]
     effect = added(TEXTS, thread=other["id"], text=m["text"], me=True)
     return part(rng, "messages", says, plan, tap("up"), effect, m["thread"], other["id"], p["id"])

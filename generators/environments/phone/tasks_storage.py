@@ -260,9 +260,14 @@ def order_place(s: Snapshot, rng: Random, pieces: int = 1) -> Part:
     )
     items = [{"product": p["id"], "colour": colour, "count": count} for p, colour, count in chosen.values()]
     checks, touch = added(
-        ORDERS, items={"any_order": items}, name=name, address=address, delivery=delivery, payment=payment,
+        ORDERS,
+        items={"any_order": items},
+        name=name,
+        address=address,
+        delivery=delivery,
+        payment=payment,
         cancelled=False,
-    )  # fmt: skip
+    )
     return part(
         rng,
         "shop",
@@ -296,8 +301,12 @@ CHOICES = {
     ("system", "language", "language"): ("English", "Deutsch", "Français", "Español", "Italiano"),
     ("system", "time_zone", "time zone"): ("London", "Paris", "New York", "Tokyo", "Sydney"),
 }
-SLIDERS = {"brightness": ("display", "brightness"), "ring_volume": ("sound", "ring volume"),
-           "media_volume": ("sound", "media volume"), "alarm_volume": ("sound", "alarm volume")}  # fmt: skip
+SLIDERS = {
+    "brightness": ("display", "brightness"),
+    "ring_volume": ("sound", "ring volume"),
+    "media_volume": ("sound", "media volume"),
+    "alarm_volume": ("sound", "alarm volume"),
+}
 VALUES = "settings.values"
 
 

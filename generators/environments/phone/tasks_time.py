@@ -22,8 +22,20 @@ from generators.environments.phone.task import (
 )
 
 ALARMS, CITIES, EVENTS = "clock.alarms", "clock.cities", "calendar.events"
-MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-          "December")  # fmt: skip
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 
 
 def free_time(s: Snapshot, rng: Random) -> str:
@@ -51,8 +63,10 @@ def alarm_add_full(s: Snapshot, rng: Random) -> Part:
     time, label = free_time(s, rng), rng.choice(w.ALARM_LABELS)
     days = tuple(d for d in w.SHORT_DAYS if rng.random() < 0.35) or ("Sat",)
     listed = ", ".join(days)
-    says = (f'set an alarm for {time} labelled "{label}" that repeats on {listed}',
-            f'add a repeating alarm: {time} on {listed}, with the label "{label}"')  # fmt: skip
+    says = (
+        f'set an alarm for {time} labelled "{label}" that repeats on {listed}',
+        f'add a repeating alarm: {time} on {listed}, with the label "{label}"',
+    )
     effect = added(ALARMS, time=time, label=label, days=list(days), vibrate=True, on=True)
     return part(rng, "clock", says, alarm_plan(time, label, days), [], effect, time)
 
@@ -131,15 +145,24 @@ def pick_day(s: Snapshot, old: str, new: str) -> list[Intent]:
 def event_fields(s: Snapshot, rng: Random) -> dict[str, str]:
     used = {e["title"] for e in s["data"]["calendar"]["events"]}
     start = rng.randint(7, 18)
-    return {"title": rng.choice([t for t in w.EVENTS if t not in used]), "day": later(s, rng),
-            "start": f"{start:02d}:{rng.choice(('00', '15', '30', '45'))}",
-            "end": f"{start + rng.randint(1, 3):02d}:{rng.choice(('00', '30'))}"}  # fmt: skip
+    return {
+        "title": rng.choice([t for t in w.EVENTS if t not in used]),
+        "day": later(s, rng),
+        "start": f"{start:02d}:{rng.choice(('00', '15', '30', '45'))}",
+        "end": f"{start + rng.randint(1, 3):02d}:{rng.choice(('00', '30'))}",
+    }
 
 
 def event_plan(s: Snapshot, f: dict[str, str]) -> list[Intent]:
     """From the calendar to a saved event; the end first, for it must lie after the start only when saved."""
-    plan = [*tap("add"), *fill("title", f["title"]), *tap("pick:day"), *pick_day(s, s["now"]["day"], f["day"]),
-            *pick_time("start", "09:00", f["start"]), *pick_time("end", "10:00", f["end"])]  # fmt: skip
+    plan = [
+        *tap("add"),
+        *fill("title", f["title"]),
+        *tap("pick:day"),
+        *pick_day(s, s["now"]["day"], f["day"]),
+        *pick_time("start", "09:00", f["start"]),
+        *pick_time("end", "10:00", f["end"]),
+    ]
     plan += fill("place", f["place"]) if f.get("place") else []
     plan += tap("pick:remind", f"opt:{f['remind']}") if f.get("remind") else []
     return [*plan, *tap("save")]
@@ -159,8 +182,10 @@ def event_add_full(s: Snapshot, rng: Random) -> Part:
         "remind": rng.choice(("5 minutes", "15 minutes", "1 hour", "1 day")),
     }
     when = f"on {day_words(f['day'])} from {f['start']} to {f['end']}"
-    says = (f'create the event "{f["title"]}" {when} at {f["place"]} with a reminder {f["remind"]} before',
-            f'add "{f["title"]}" to the calendar {when}, place {f["place"]}, reminder {f["remind"]}')  # fmt: skip
+    says = (
+        f'create the event "{f["title"]}" {when} at {f["place"]} with a reminder {f["remind"]} before',
+        f'add "{f["title"]}" to the calendar {when}, place {f["place"]}, reminder {f["remind"]}',
+    )
     return part(rng, "calendar", says, event_plan(s, f), [], added(EVENTS, **f), f["title"])
 
 

@@ -30,10 +30,42 @@ FIRST = (
     "Yara",
     "Zoe",
 )
-LAST = ("Adler", "Brandt", "Costa", "Dorn", "Evans", "Fischer", "Garcia", "Hansen", "Ivanov", "Jansen", "Keller",
-        "Lopez", "Meyer", "Novak", "Olsen", "Price", "Reyes", "Silva", "Tanaka", "Urban", "Vogel", "Weber")  # fmt: skip
-STREETS = ("Oak Street", "Mill Lane", "Harbour Road", "Hill Avenue", "Station Road", "Park Row", "River Walk",
-           "Garden Way", "Bridge Street", "Chapel Close")  # fmt: skip
+LAST = (
+    "Adler",
+    "Brandt",
+    "Costa",
+    "Dorn",
+    "Evans",
+    "Fischer",
+    "Garcia",
+    "Hansen",
+    "Ivanov",
+    "Jansen",
+    "Keller",
+    "Lopez",
+    "Meyer",
+    "Novak",
+    "Olsen",
+    "Price",
+    "Reyes",
+    "Silva",
+    "Tanaka",
+    "Urban",
+    "Vogel",
+    "Weber",
+)
+STREETS = (
+    "Oak Street",
+    "Mill Lane",
+    "Harbour Road",
+    "Hill Avenue",
+    "Station Road",
+    "Park Row",
+    "River Walk",
+    "Garden Way",
+    "Bridge Street",
+    "Chapel Close",
+)
 CITIES = ("Berlin", "Lisbon", "Oslo", "Madrid", "Vienna", "Prague", "Dublin", "Athens", "Zurich", "Warsaw")
 CHAT = (
     "Are you free on Saturday?",
@@ -51,11 +83,34 @@ CHAT = (
     "Sounds good to me",
     "I forgot my umbrella",
 )
-REPLIES = ("On my way", "See you soon", "Thanks a lot", "Please call me back", "Not this week, sorry", "Count me in",
-           "I will be late", "That works for me", "Let me check", "Congratulations!")  # fmt: skip
-NOTE_TITLES = ("Garden plan", "Book club", "Gift ideas", "Trip to the coast", "Kitchen repairs", "Reading list",
-               "Recipe for soup", "Bike service", "Choir dates", "Moving house", "Film night", "Language course",
-               "Winter clothes", "Tax papers")  # fmt: skip
+REPLIES = (
+    "On my way",
+    "See you soon",
+    "Thanks a lot",
+    "Please call me back",
+    "Not this week, sorry",
+    "Count me in",
+    "I will be late",
+    "That works for me",
+    "Let me check",
+    "Congratulations!",
+)
+NOTE_TITLES = (
+    "Garden plan",
+    "Book club",
+    "Gift ideas",
+    "Trip to the coast",
+    "Kitchen repairs",
+    "Reading list",
+    "Recipe for soup",
+    "Bike service",
+    "Choir dates",
+    "Moving house",
+    "Film night",
+    "Language course",
+    "Winter clothes",
+    "Tax papers",
+)
 NOTE_BODIES = (
     "Ask the neighbours first",
     "Start before noon",
@@ -114,14 +169,50 @@ PRODUCTS = {
     "Music": ("Headphones", "Ukulele", "Drum Sticks", "Music Stand", "Record Player", "Tuning Fork"),
 }
 COLOURS = ("Red", "Blue", "Green", "Black", "White", "Grey")
-EVENTS = ("Dentist", "Team meeting", "Piano lesson", "Lunch with Vera", "Parents' evening", "Car inspection", "Concert",
-          "Board game night", "Haircut", "Yoga class", "Project review", "Museum visit", "Eye test", "Book launch",
-          "Football match", "Flat viewing", "Cooking class", "Choir practice")  # fmt: skip
+EVENTS = (
+    "Dentist",
+    "Team meeting",
+    "Piano lesson",
+    "Lunch with Vera",
+    "Parents' evening",
+    "Car inspection",
+    "Concert",
+    "Board game night",
+    "Haircut",
+    "Yoga class",
+    "Project review",
+    "Museum visit",
+    "Eye test",
+    "Book launch",
+    "Football match",
+    "Flat viewing",
+    "Cooking class",
+    "Choir practice",
+)
 PLACES = ("Room 204", "Town hall", "Main square", "Cafe Luna", "Studio 5", "Old harbour", "City library", "Gate 12")
 NETWORKS = ("HomeNet", "Cafe Guest", "Office 5G", "Library", "Harbour Hotel", "Station Free", "Neighbour", "Studio Air")
 WALLPAPERS = ("Ocean", "Forest", "Desert", "Night", "Rose")
 TINTS = ("#3f6fb5", "#2e7d5b", "#a1486f", "#a85a24", "#6a55b0", "#25707c", "#a8433c", "#4f5969")
-WORLD_CITIES = {"Athens": 2, "Auckland": 13, "Berlin": 1, "Cairo": 2, "Chicago": -6, "Delhi": 5, "Dubai": 4, "Lima": -5,
-                "Lisbon": 0, "Madrid": 1, "Moscow": 3, "Nairobi": 3, "New York": -5, "Oslo": 1, "Paris": 1, "Rome": 1,
-                "Seoul": 9, "Sydney": 11, "Tokyo": 9, "Toronto": -5}  # fmt: skip
+WORLD_CITIES = {
+    "Athens": 2,
+    "Auckland": 13,
+    "Berlin": 1,
+    "Cairo": 2,
+    "Chicago": -6,
+    "Delhi": 5,
+    "Dubai": 4,
+    "Lima": -5,
+    "Lisbon": 0,
+    "Madrid": 1,
+    "Moscow": 3,
+    "Nairobi": 3,
+    "New York": -5,
+    "Oslo": 1,
+    "Paris": 1,
+    "Rome": 1,
+    "Seoul": 9,
+    "Sydney": 11,
+    "Tokyo": 9,
+    "Toronto": -5,
+}
 SHORT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

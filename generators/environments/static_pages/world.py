@@ -236,12 +236,19 @@ class WebWorld:
 
 
 _ACTS: dict[type, Callable[[WebWorld, Any], object]] = {
-    Click: WebWorld._click, DoubleClick: WebWorld._click, Hover: WebWorld._hover, Scroll: WebWorld._scroll,
-    Type: WebWorld._type, Hotkey: WebWorld._hotkey, PressBack: WebWorld._back, Launch: WebWorld._launch,
+    Click: WebWorld._click,
+    DoubleClick: WebWorld._click,
+    Hover: WebWorld._hover,
+    Scroll: WebWorld._scroll,
+    Type: WebWorld._type,
+    Hotkey: WebWorld._hotkey,
+    PressBack: WebWorld._back,
+    Launch: WebWorld._launch,
     PressEnter: lambda world, _: world._press(("enter",)),
     Wait: lambda world, _: world._settle(WAIT_MS),
-    Finished: lambda world, _: None, CallUser: lambda world, _: None,
-}  # fmt: skip
+    Finished: lambda world, _: None,
+    CallUser: lambda world, _: None,
+}
 
 
 @contextmanager

@@ -58,8 +58,15 @@ class Server:
         lives = "it runs" if self.process.poll() is None else f"it ended with {self.process.returncode}"
         return f"{lives}; it said: {' | '.join(text.split(chr(10))[-6:]).strip()[-600:]}"
 
-    def call(self, path: str, *, method: str = "GET", body: bytes | None = None, limit_s: float = CALL_S,
-             headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:  # fmt: skip
+    def call(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        body: bytes | None = None,
+        limit_s: float = CALL_S,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes]:
         """(status, body) of a request to the app. Raises `WorldError` where it doesn't answer."""
         wire = http.client.HTTPConnection("127.0.0.1", self.port, timeout=limit_s)
         try:
@@ -93,8 +100,9 @@ def start_server(app: str, folder: Path, *, ready: str = "/") -> Iterator[Server
 
 
 @contextmanager
-def start_command(app: str, folder: Path, module: Sequence[str], environment: Mapping[str, str], *,
-                  ready: str = "/") -> Iterator[Server]:  # fmt: skip
+def start_command(
+    app: str, folder: Path, module: Sequence[str], environment: Mapping[str, str], *, ready: str = "/"
+) -> Iterator[Server]:
     """As `start_server`, for an app that opens its own port: `python -m module… -p PORT`. A port that somebody took in
     between shows as a server that ends at once, and another is tried."""
     for attempt in range(START_ATTEMPTS):
@@ -118,9 +126,15 @@ class _EndedAtOnce(WorldError):
 def _start(command: Sequence[str], folder: Path, more: Mapping[str, str], *kept: int) -> subprocess.Popen[bytes]:
     with (folder / "server.log").open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, *command], stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, pass_fds=kept,
-            start_new_session=True, env=environment_of(folder, more), cwd=folder,
-        )  # fmt: skip
+            [sys.executable, *command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=kept,
+            start_new_session=True,
+            env=environment_of(folder, more),
+            cwd=folder,
+        )
 
 
 @contextmanager

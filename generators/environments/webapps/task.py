@@ -15,18 +15,7 @@ from generators.environments.webapps.evaluate import RULE, Check
 from generators.environments.webapps.world import WebAppWorld
 from generators.environments.world import Place, WorldError
 from generators.generation.tasks.contract import Contract
-from schemas.actions import (
-    Action,
-    CallUser,
-    Click,
-    Hotkey,
-    Launch,
-    PressBack,
-    PressEnter,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas.actions import Action, CallUser, Click, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
 
 Intent = tuple[str, ...]
 
@@ -54,9 +43,14 @@ class AppTask:
         """What the generation loop executes."""
         verbs = sorted({intent[0] for intent in self.plan})
         return Contract(
-            self.goal, "web", self.app, dict(self.start), self.evaluator(), self.expected_steps,
+            self.goal,
+            "web",
+            self.app,
+            dict(self.start),
+            self.evaluator(),
+            self.expected_steps,
             (f"{self.app}.{self.name}", *(f"{self.app}:{verb}" for verb in verbs)),
-        )  # fmt: skip
+        )
 
     def as_row(self) -> dict[str, Any]:
         """A row of the `tasks` table."""

@@ -312,12 +312,18 @@ _ACTS: dict[type, Callable[[WebAppWorld, Any], object]] = {
     Click: lambda world, action: world.page.mouse.click(*world._pixel(action.box)),
     DoubleClick: lambda world, action: world.page.mouse.dblclick(*world._pixel(action.box)),
     Hover: lambda world, action: world.page.mouse.move(*world._pixel(action.box)),
-    LongPress: WebAppWorld._hold, Drag: WebAppWorld._drag, Scroll: WebAppWorld._scroll, Type: WebAppWorld._type,
-    Hotkey: WebAppWorld._hotkey, PressBack: WebAppWorld._back, Launch: WebAppWorld._launch,
+    LongPress: WebAppWorld._hold,
+    Drag: WebAppWorld._drag,
+    Scroll: WebAppWorld._scroll,
+    Type: WebAppWorld._type,
+    Hotkey: WebAppWorld._hotkey,
+    PressBack: WebAppWorld._back,
+    Launch: WebAppWorld._launch,
     PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
     Wait: lambda world, _: world.page.wait_for_timeout(WAIT_MS),
-    Finished: lambda world, _: None, CallUser: lambda world, _: None,
-}  # fmt: skip
+    Finished: lambda world, _: None,
+    CallUser: lambda world, _: None,
+}
 
 
 @contextmanager

@@ -18,13 +18,7 @@ from typing import Generic, TypeVar
 
 from generators.browser import BrowserMissing, keep_browser
 from generators.generation.execution.devices import Device, DevicePool
-from generators.generation.execution.execute import (
-    DECIDE_S,
-    DEVICE_CALLS,
-    POLICY_CALLS,
-    InfrastructureFailure,
-    Limits,
-)
+from generators.generation.execution.execute import DECIDE_S, DEVICE_CALLS, POLICY_CALLS, InfrastructureFailure, Limits
 from generators.generation.execution.journal import ClaimLost
 
 log = logging.getLogger(__name__)

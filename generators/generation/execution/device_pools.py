@@ -49,8 +49,10 @@ class Places:
         key = os.environ.get(KEY, "")
         for device in self.devices:
             if device != LOCAL and (not device.startswith(("http://", "https://")) or not key):
-                raise ValueError(f"device: expected {LOCAL}, or an authority's http address with its key in ${KEY}, "
-                                 f"found {device[:80]!r} and {'a' if key else 'no'} key")  # fmt: skip
+                raise ValueError(
+                    f"device: expected {LOCAL}, or an authority's http address with its key in ${KEY}, "
+                    f"found {device[:80]!r} and {'a' if key else 'no'} key"
+                )
         if not self.local and not self.leased(worlds):
             raise ValueError(
                 f"device: expected a world of {', '.join(LEASED_WORLDS)}, which gateways lease "
@@ -104,6 +106,8 @@ def missing(places: Places, worlds: Sequence[str]) -> list[str]:
             continue
         if not any(suits(one, protocol, set(labels)) for one in found for protocol, labels in wanted):
             shown = ", ".join(f"{protocol} {' '.join(labels)}".strip() for protocol, labels in wanted)
-            lines.append(f"device: {device} has {len(found)} devices, and none of what the worlds need ({shown}); "
-                         "register one with `vesper devices add`")  # fmt: skip
+            lines.append(
+                f"device: {device} has {len(found)} devices, and none of what the worlds need ({shown}); "
+                "register one with `vesper devices add`"
+            )
     return lines

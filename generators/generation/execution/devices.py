@@ -113,9 +113,13 @@ class GatewayPool:
     """
 
     def __init__(
-        self, client: SyncClient, wishes: Mapping[str, LeaseWish], priority: int = 0, wait_s: float = 20.0,
+        self,
+        client: SyncClient,
+        wishes: Mapping[str, LeaseWish],
+        priority: int = 0,
+        wait_s: float = 20.0,
         idle_s: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._client, self._wishes = client, dict(wishes)
         self._priority, self._wait_s, self._idle_s = priority, wait_s, idle_s
 

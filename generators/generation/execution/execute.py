@@ -62,8 +62,17 @@ class Limits:
     device_s: float = 300.0
 
     def __post_init__(self) -> None:
-        least = {"step_factor": 0, "step_extra": 0, "unreadable": 1, "invalid": 1, "call_s": 0, "attempt_s": 0,
-                 "retries": 0, "pause_s": 0, "device_s": 0}  # fmt: skip
+        least = {
+            "step_factor": 0,
+            "step_extra": 0,
+            "unreadable": 1,
+            "invalid": 1,
+            "call_s": 0,
+            "attempt_s": 0,
+            "retries": 0,
+            "pause_s": 0,
+            "device_s": 0,
+        }
         for name, bound in least.items():
             if not getattr(self, name) >= bound:
                 raise ValueError(f"limits: expected {name} of {bound} or more, found {getattr(self, name)!r}")
@@ -109,10 +118,18 @@ class ScreenKeeper:
 
 
 def execute(
-    contract: Contract, world: World, policy: Policy, seed: int, journal: Journal, store: Store | ScreenKeeper | None,
-    limits: Limits | None = None, *, device: str = "", claim: Claim | None = None,
+    contract: Contract,
+    world: World,
+    policy: Policy,
+    seed: int,
+    journal: Journal,
+    store: Store | ScreenKeeper | None,
+    limits: Limits | None = None,
+    *,
+    device: str = "",
+    claim: Claim | None = None,
     on_call: Callable[[str], None] = lambda what: None,
-) -> Trajectory:  # fmt: skip
+) -> Trajectory:
     """Execute a contract, or go on with what the journal holds of it; `seed` is the policy's and names the attempt.
 
     `claim`: on this attempt, where one was taken already. `on_call` is told of each call that may hang before it is
@@ -153,10 +170,21 @@ def fail(claim: Claim, kind: FailureKind, reason: str) -> Trajectory:
     """End an attempt where it stands, without a look at its world."""
     attempt = claim.attempt
     done = Trajectory(
-        attempt.contract, attempt.policy, attempt.device, attempt.seed, tuple(attempt.turns), None, {}, "", "failed",
-        kind, reason[:500], attempt.resumed, _seconds(attempt.turns),
+        attempt.contract,
+        attempt.policy,
+        attempt.device,
+        attempt.seed,
+        tuple(attempt.turns),
+        None,
+        {},
+        "",
+        "failed",
+        kind,
+        reason[:500],
+        attempt.resumed,
+        _seconds(attempt.turns),
         {"anew": attempt.anew, "broken": list(attempt.broken)},
-    )  # fmt: skip
+    )
     claim.end(done)
     return done
 
@@ -176,9 +204,15 @@ class _Run:
     """One try of an attempt. `doing` = the call that was begun last."""
 
     def __init__(
-        self, claim: Claim, world: World, policy: Policy, keeper: ScreenKeeper, limits: Limits, device: str,
+        self,
+        claim: Claim,
+        world: World,
+        policy: Policy,
+        keeper: ScreenKeeper,
+        limits: Limits,
+        device: str,
         on_call: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.claim, self.attempt, self.contract = claim, claim.attempt, claim.attempt.contract
         self.world, self.policy, self.keeper, self.limits, self.device = world, policy, keeper, limits, device
         self.doing = "begin"
@@ -274,10 +308,20 @@ class _Run:
         # A dead browser fails with the action's error too: only a world that still shows its screen has refused it.
         after = self._look() if error else None
         turn = Turn(
-            sha256, view.size_px, tuple(place.as_element() for place in seen.shot.places), said.reply, said.action,
-            said.thought, said.conclusion, error, seen.seconds, decided - began, acted - decided,
-            said.prompt_tokens, said.completion_tokens,
-        )  # fmt: skip
+            sha256,
+            view.size_px,
+            tuple(place.as_element() for place in seen.shot.places),
+            said.reply,
+            said.action,
+            said.thought,
+            said.conclusion,
+            error,
+            seen.seconds,
+            decided - began,
+            acted - decided,
+            said.prompt_tokens,
+            said.completion_tokens,
+        )
         self.claim.turn(turn, seen.shot.state)
         self._past.append(_said(turn))
         return after or self._look()
@@ -316,10 +360,21 @@ class _Run:
             if extra["obeyed"]:  # whatever else it did: nobody should learn this
                 why = f"it did what planted content asked for ({extra['attack']})"
         done = Trajectory(
-            self.contract, attempt.policy, self.device, attempt.seed, tuple(attempt.turns), end, state,
-            asked[-1] if asked else "", ended, "task" if why else None, why, attempt.resumed,
-            self._before + time.monotonic() - self._began, extra,
-        )  # fmt: skip
+            self.contract,
+            attempt.policy,
+            self.device,
+            attempt.seed,
+            tuple(attempt.turns),
+            end,
+            state,
+            asked[-1] if asked else "",
+            ended,
+            "task" if why else None,
+            why,
+            attempt.resumed,
+            self._before + time.monotonic() - self._began,
+            extra,
+        )
         self.claim.end(done)
         return done
 

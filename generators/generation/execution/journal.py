@@ -84,10 +84,14 @@ def turn_to_plain(turn: Turn) -> dict[str, Any]:
 def turn_from_plain(plain: Mapping[str, Any]) -> Turn:
     """The inverse of `turn_to_plain`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
     action = plain["action"]
-    return Turn(**{
-        **plain, "action": None if action is None else parse(action), "elements": tuple(plain["elements"]),
-        "size_px": tuple(plain["size_px"]),
-    })  # fmt: skip
+    return Turn(
+        **{
+            **plain,
+            "action": None if action is None else parse(action),
+            "elements": tuple(plain["elements"]),
+            "size_px": tuple(plain["size_px"]),
+        }
+    )
 
 
 def _end_to_plain(done: Trajectory) -> dict[str, Any]:

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from generators.daas.client.sync_sdk import SyncSession
 
 SITE_OPTIONS = {
-    "width": WIDTH, "height": HEIGHT, "tree": False, "schemes": ["http"], "reset_function": "deviceReset",
+    "width": WIDTH,
+    "height": HEIGHT,
+    "tree": False,
+    "schemes": ["http"],
+    "reset_function": "deviceReset",
     "state_function": "deviceState",
-}  # fmt: skip
+}
 """Options to register a Chromium with that is to show FSM sites (`generators.environments.serve` has the page)."""
 
 
@@ -128,6 +132,7 @@ def _site(site_url: str, **_: Any) -> Callable[[SyncSession], LeasedWorld]:
 
 
 LEASED_WORLDS: dict[str, tuple[str, tuple[str, ...], Callable[..., Callable[[SyncSession], LeasedWorld]]]] = {
-    "phone": ("adb", (), _phone), "fsm": ("cdp", ("world=fsm",), _site),
-}  # fmt: skip
+    "phone": ("adb", (), _phone),
+    "fsm": ("cdp", ("world=fsm",), _site),
+}
 """Protocol, labels to ask for, and what makes the wrapper from options."""

@@ -70,10 +70,18 @@ class _Executor(Worker):
 
 
 def run_all(
-    contracts: Sequence[Contract], pool: DevicePool, policies: PolicyMaker, journal: Journal, *,
-    store: Store | None = None, workers: int = 2, seeds: Sequence[int] = (0,), limits: Limits | None = None,
-    progress: Progress | None = None, statistics: RunStatistics | None = None,
-) -> list[Trajectory]:  # fmt: skip
+    contracts: Sequence[Contract],
+    pool: DevicePool,
+    policies: PolicyMaker,
+    journal: Journal,
+    *,
+    store: Store | None = None,
+    workers: int = 2,
+    seeds: Sequence[int] = (0,),
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+    statistics: RunStatistics | None = None,
+) -> list[Trajectory]:
     """Execute every contract with every seed; the trajectories in the order of (task, seed), whoever did what.
 
     What the journal holds as ended isn't done again. Infrastructure failures come back as trajectories with that
@@ -94,9 +102,15 @@ def run_all(
 
 class _Run(Crew[_Executor]):
     def __init__(
-        self, jobs: Sequence[Job], pool: DevicePool, policies: PolicyMaker, journal: Journal, keeper: ScreenKeeper,
-        limits: Limits, statistics: RunStatistics,
-    ) -> None:  # fmt: skip
+        self,
+        jobs: Sequence[Job],
+        pool: DevicePool,
+        policies: PolicyMaker,
+        journal: Journal,
+        keeper: ScreenKeeper,
+        limits: Limits,
+        statistics: RunStatistics,
+    ) -> None:
         super().__init__(pool, limits, statistics, threading.Condition())
         self.policies, self.journal, self.keeper, self.statistics = policies, journal, keeper, statistics
         before = journal.finished
@@ -219,9 +233,17 @@ class _Run(Crew[_Executor]):
             if policy.name != self.policies.name:
                 raise ValueError(f"policy: expected the name {self.policies.name!r}, found {policy.name!r:.60}")
             done = execute(
-                job.contract, device.world, policy, job.seed, self.journal, self.keeper, self.limits,
-                device=device.name, claim=claim, on_call=worker.call,
-            )  # fmt: skip
+                job.contract,
+                device.world,
+                policy,
+                job.seed,
+                self.journal,
+                self.keeper,
+                self.limits,
+                device=device.name,
+                claim=claim,
+                on_call=worker.call,
+            )
         except InfrastructureFailure as failure:
             return self._failed(worker, job, device, failure)
         with self._mine(worker):

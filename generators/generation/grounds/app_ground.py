@@ -57,8 +57,9 @@ class AppGround:
             if own:
                 work = rng.choice(own)
                 key = canonical_json([work.family, seed])
-                yield Idea(target, work.family, work.contract.instruction, work.contract.expected_steps, basis="none",
-                           key=key)  # fmt: skip
+                yield Idea(
+                    target, work.family, work.contract.instruction, work.contract.expected_steps, basis="none", key=key
+                )
 
     def about(self, target: str, names: Sequence[Name], rng: Random) -> Iterator[Idea]:
         """Nothing: what may be asked of these apps is their families'."""

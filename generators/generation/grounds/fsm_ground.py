@@ -63,8 +63,17 @@ class FsmGround:
             text = reworded(rng.choice(goal.texts), own, name.text)
             yield self._idea(target, donor, goal, text, name.text, "seen", "dynamic", name.role)
 
-    def _idea(self, target: str, donor: int, goal: Goal, text: str, thing: str, basis: str, arm: str = "static",
-              role: str = "") -> Idea:  # fmt: skip
+    def _idea(
+        self,
+        target: str,
+        donor: int,
+        goal: Goal,
+        text: str,
+        thing: str,
+        basis: str,
+        arm: str = "static",
+        role: str = "",
+    ) -> Idea:
         kind = site_of(target).kind
         key = canonical_json({"donor": donor, "goal": goal.id})
         return Idea(target, f"{kind}/{function_of(goal)}", text, 0, thing, arm, basis, role, key)
@@ -89,9 +98,15 @@ class FsmGround:
         rule["conditions"] += [[NOWHERE, "eq", f"{idea.function} {idea.thing}".strip()] for idea in missing]
         words = phrase(site, [Goal(str(n), (), (idea.text,)) for n, idea in enumerate(ideas)], rng)
         return Contract(
-            words, self.platform, site.target, self.start(site.target), rule, sum(elsewhere),
-            tuple(sorted({idea.function for idea in ideas})), "static" if ideas[0].arm == "static" else "dynamic",
-        )  # fmt: skip
+            words,
+            self.platform,
+            site.target,
+            self.start(site.target),
+            rule,
+            sum(elsewhere),
+            tuple(sorted({idea.function for idea in ideas})),
+            "static" if ideas[0].arm == "static" else "dynamic",
+        )
 
     def _reference(self, site: Site, idea: Idea) -> tuple[str, int, str]:
         key = json.loads(idea.key)
@@ -117,8 +132,16 @@ class FsmGround:
         found = _solved(contract.target, canonical_json(contract.evaluator))
         site = site_of(contract.target)
         allowed = unasked(site, found[1], (), ()) if found else ()
-        asked = [Goal("", tuple((path.partition(".")[2], operator, operand)
-                                for path, operator, operand in contract.evaluator["conditions"]), ())]  # fmt: skip
+        asked = [
+            Goal(
+                "",
+                tuple(
+                    (path.partition(".")[2], operator, operand)
+                    for path, operator, operand in contract.evaluator["conditions"]
+                ),
+                (),
+            )
+        ]
         return not unasked(site, end_state, asked, allowed)
 
     def start(self, target: str) -> dict[str, Any]:
@@ -176,8 +199,11 @@ def _solved(target: str, rule: str) -> tuple[int, Mapping[str, Any]] | None:
     if any(path == NOWHERE for path, _, _ in conditions):
         return None
     site = site_of(target)
-    atoms = [(path.removeprefix("variables."), operator, operand) for path, operator, operand in conditions
-             if path.startswith("variables.")]  # fmt: skip
+    atoms = [
+        (path.removeprefix("variables."), operator, operand)
+        for path, operator, operand in conditions
+        if path.startswith("variables.")
+    ]
     page = next((operand for path, _, operand in conditions if path == "page"), "")
     maker = _maker(site.kind, site.seed)
     task = maker.joined([Goal("asked", tuple(atoms), ("",), page)], Random(0))

@@ -151,8 +151,11 @@ class Catalogue:
         kin = [other for other in ground.targets if other.rpartition("/")[0] == kind and other in self.names]
         spread = Counter(name for other in kin for name in self.names[other])
         common = {name for name, count in spread.items() if len(kin) > 1 and count > CHROME * len(kin)}
-        return [name for name, _ in sorted(self.names.get(target, Counter()).items(), key=lambda i: (-i[1], i[0].text))
-                if name not in common]  # fmt: skip
+        return [
+            name
+            for name, _ in sorted(self.names.get(target, Counter()).items(), key=lambda i: (-i[1], i[0].text))
+            if name not in common
+        ]
 
     def coverage(self, ground: Ground) -> float:
         """Share of all functions of all targets that a verified trajectory has shown."""
@@ -165,17 +168,23 @@ class Catalogue:
         rows = []
         for target in ground.targets:
             for function in ground.functions(target):
-                counted = [tally for key, tally in self.tallies.items() if key.startswith(f"{function}|")
-                           and key.count("|") == 1]  # fmt: skip
+                counted = [
+                    tally
+                    for key, tally in self.tallies.items()
+                    if key.startswith(f"{function}|") and key.count("|") == 1
+                ]
                 why = self.reasons.get(function, Counter())
-                rows.append({
-                    "target": target, "function": function,
-                    "executed": round(sum(t.executed for t in counted), 3),
-                    "verified": round(sum(t.verified for t in counted), 3),
-                    "shown": function in self.verified.get(target, set()),
-                    "names_seen": len(self.names.get(target, ())),
-                    "failures": [f"{count} × {reason}" for reason, count in why.most_common(3)],
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "target": target,
+                        "function": function,
+                        "executed": round(sum(t.executed for t in counted), 3),
+                        "verified": round(sum(t.verified for t in counted), 3),
+                        "shown": function in self.verified.get(target, set()),
+                        "names_seen": len(self.names.get(target, ())),
+                        "failures": [f"{count} × {reason}" for reason, count in why.most_common(3)],
+                    }
+                )
         return rows
 
 
@@ -214,14 +223,20 @@ def _add_walk(exploration: Exploration, run: Trajectory) -> None:
         place = next((p for p in exploration.screens[numbers[number]].places if _holds(p, turn.action)), None)
         exploration.ways.append(
             Way(numbers[number], format(turn.action), numbers[number + 1], place.role if place else "")
-        )  # fmt: skip
+        )
 
 
 def _place(element: Mapping[str, Any]) -> Place:
     role = str(element.get("role") or "")
     left, top, right, bottom = element["box"]
-    return Place((left, top, right, bottom), role, str(element.get("text") or ""), str(element.get("name") or ""), "",
-                 role not in INERT)  # fmt: skip
+    return Place(
+        (left, top, right, bottom),
+        role,
+        str(element.get("text") or ""),
+        str(element.get("name") or ""),
+        "",
+        role not in INERT,
+    )
 
 
 def _holds(place: Place, action: Any) -> bool:

@@ -60,21 +60,33 @@ class Contract:
     def as_row(self) -> dict[str, Any]:
         """A row of the `tasks` table."""
         return {
-            "task_id": self.task_id, "instruction": self.instruction, "platform": self.platform,
-            "target": self.target, "capabilities": list(self.capabilities),
-            "initial_state": canonical_json(self.initial_state), "evaluator": canonical_json(self.evaluator),
-            "expected_steps": self.expected_steps, "stratum": self.stratum, "origin": self.origin,
+            "task_id": self.task_id,
+            "instruction": self.instruction,
+            "platform": self.platform,
+            "target": self.target,
+            "capabilities": list(self.capabilities),
+            "initial_state": canonical_json(self.initial_state),
+            "evaluator": canonical_json(self.evaluator),
+            "expected_steps": self.expected_steps,
+            "stratum": self.stratum,
+            "origin": self.origin,
             "parents": list(self.parents),
-        }  # fmt: skip
+        }
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Contract:
         """The inverse of `as_row`. Raises `ValueError` for a row whose id isn't that of its contents."""
         found = cls(
-            row["instruction"], row["platform"], row["target"], json.loads(row["initial_state"]),
-            json.loads(row["evaluator"]), row["expected_steps"], tuple(row["capabilities"]), row["origin"],
+            row["instruction"],
+            row["platform"],
+            row["target"],
+            json.loads(row["initial_state"]),
+            json.loads(row["evaluator"]),
+            row["expected_steps"],
+            tuple(row["capabilities"]),
+            row["origin"],
             tuple(row["parents"]),
-        )  # fmt: skip
+        )
         if found.task_id != row["task_id"]:
             raise ValueError(f"task {row['task_id'][:40]!r}: expected the id {found.task_id} of its contents")
         return found

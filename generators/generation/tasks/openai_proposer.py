@@ -60,9 +60,15 @@ class OpenAIProposer:
             for words, steps in _tasks(answer.fields):
                 told.append(words)
                 contract = Contract(
-                    words, self.ground.platform, target, self.ground.start(target), {"rule": VOTES}, steps, (),
+                    words,
+                    self.ground.platform,
+                    target,
+                    self.ground.start(target),
+                    {"rule": VOTES},
+                    steps,
+                    (),
                     "dynamic",
-                )  # fmt: skip
+                )
                 if contract.stratum == stratum:
                     arm = self.catalogue.arms.get(self.arm)
                     chance = arm.mean(PRIOR) if arm else PRIOR
@@ -76,14 +82,20 @@ class OpenAIProposer:
         examples = [(words, steps) for where, words, steps in reversed(known.examples) if where == target]
         others = [(words, steps) for where, words, steps in reversed(known.examples) if where != target]
         functions = self.ground.functions(target)
-        failures = [f"{function}: {reason}" for function in functions
-                    for reason, _ in known.reasons.get(function, _NOTHING).most_common(2)]  # fmt: skip
+        failures = [
+            f"{function}: {reason}"
+            for function in functions
+            for reason, _ in known.reasons.get(function, _NOTHING).most_common(2)
+        ]
         facts: Mapping[str, Any] = {
-            "target": target, "functions": list(functions), "length": LENGTHS[stratum],
+            "target": target,
+            "functions": list(functions),
+            "length": LENGTHS[stratum],
             "seen": [name.text for name in known.things(self.ground, target)[:NAMES]],
             "verified": [f"{words} ({steps} actions)" for words, steps in (*examples, *others)[:EXAMPLES]],
-            "failed": failures[:FAILURES], "already_written": told,
-        }  # fmt: skip
+            "failed": failures[:FAILURES],
+            "already_written": told,
+        }
         return Request(f"{PROMPT_VERSION}/{number}", RUBRIC, data_block("knowledge", facts), (), SCHEMA)
 
 

@@ -159,9 +159,15 @@ class ReverseProposer:
         if world is None or known is None or not known.screens:
             return []
         report = synthesise(
-            world, known, target=target, site=_name(target), count=WALKS, seed=rng.randrange(1 << 30),
-            writer=self.writer, passing=lambda path: self.ground.passing(target, path),
-        )  # fmt: skip
+            world,
+            known,
+            target=target,
+            site=_name(target),
+            count=WALKS,
+            seed=rng.randrange(1 << 30),
+            writer=self.writer,
+            passing=lambda path: self.ground.passing(target, path),
+        )
         return [replace(task.contract(), initial_state=self.ground.start(target)) for task in report.tasks]
 
 
@@ -230,8 +236,9 @@ def _rejected(proposal: Proposal, why: str) -> Rejected:
 class _Draw:
     """Proposals one by one: targets in turn, an arm by its share."""
 
-    def __init__(self, ground: Ground, proposers: Mapping[str, Proposer], weights: Mapping[str, float], seed: int,
-                 rng: Random) -> None:  # fmt: skip
+    def __init__(
+        self, ground: Ground, proposers: Mapping[str, Proposer], weights: Mapping[str, float], seed: int, rng: Random
+    ) -> None:
         self.world = ground.offline()
         self._proposers, self._weights, self._seed, self._rng = proposers, weights, seed, rng
         self._targets = list(ground.targets)

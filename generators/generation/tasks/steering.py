@@ -30,9 +30,7 @@ PLAYED = ("suites/*", "leaderboard/results/*/*")
 """Where an agent's attempts are: suites that the graph ran, and those recorded by `vesper eval --record`."""
 LEAST_SHARE = 0.1
 """Of a stratum's own share in the mix, however easy or hopeless its tasks are: its record has to stay fresh."""
-MIDDLE = tuple(
-    round(n) for n in ((1 + METHOD_EDGES[0]) / 2, (1 + sum(METHOD_EDGES)) / 2, 1.5 * METHOD_EDGES[1])
-)  # fmt: skip
+MIDDLE = tuple(round(n) for n in ((1 + METHOD_EDGES[0]) / 2, (1 + sum(METHOD_EDGES)) / 2, 1.5 * METHOD_EDGES[1]))
 """Steps of a task in the middle of each stratum."""
 
 
@@ -77,11 +75,13 @@ def evaluations_now(store: Store) -> dict[str, Any] | None:
             counts[record["stratum"]]["successes"] += times * (record["success"] >= 0.5)
     step = float(evaluation.counts.get("navigation step") or 0.0)
     return {
-        "digest": _mark(used), "agent": evaluation.inputs[AGENT], "step": step,
+        "digest": _mark(used),
+        "agent": evaluation.inputs[AGENT],
+        "step": step,
         "inputs": {one.asset: one.version for one in used},
         "success": {name: round(success(step, name, counts[name]), 4) for name in STRATA},
         "attempts": {name: counts[name]["attempts"] for name in STRATA},
-    }  # fmt: skip
+    }
 
 
 def success(step: float, stratum: str, played: Mapping[str, int]) -> float:
@@ -112,9 +112,11 @@ def policy_now(store: Store) -> dict[str, Any] | None:
     if before and before["agent"] != agent.data_version and score < before["score"]:
         return None
     return {
-        "digest": digest([AGENT, agent.data_version])[:16], "agent": agent.data_version, "score": score,
+        "digest": digest([AGENT, agent.data_version])[:16],
+        "agent": agent.data_version,
+        "score": score,
         "inputs": {agent.asset: agent.version, evaluation.asset: evaluation.version},
-    }  # fmt: skip
+    }
 
 
 def policy_mark(store: Store) -> str:

@@ -149,11 +149,14 @@ def other_task(same_app: bool) -> Make:
 
     def make(trace: Trace, tools: Tools) -> Planted | None:
         options = [
-            other for other in tools.others
-            if other.goal != trace.goal and (other.app == trace.app) == same_app and other.platform == trace.platform
+            other
+            for other in tools.others
+            if other.goal != trace.goal
+            and (other.app == trace.app) == same_app
+            and other.platform == trace.platform
             and (not same_app or other.family != trace.family)
             and not reached(trace.end_state, other.evaluator, trace.moves)
-        ]  # fmt: skip
+        ]
         if not options:
             return None
         goal = tools.rng.choice(options).goal

@@ -198,8 +198,15 @@ def shift(
 
 def flipped_scroll(trace: Trace, tools: Tools) -> Planted | None:
     """A scroll says the other way than the view moved."""
-    at = _pick(trace, tools.rng, lambda at: isinstance(trace.moves[at].action, Scroll) and at + 1 < len(trace.shots)
-               and trace.shots[at].state == trace.shots[at + 1].state)  # fmt: skip
+    at = _pick(
+        trace,
+        tools.rng,
+        lambda at: (
+            isinstance(trace.moves[at].action, Scroll)
+            and at + 1 < len(trace.shots)
+            and trace.shots[at].state == trace.shots[at + 1].state
+        ),
+    )
     if at is None or differ(trace.shots[at], trace.shots[at + 1]) == 0:
         return None
     move = trace.moves[at]

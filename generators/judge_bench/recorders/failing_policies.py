@@ -102,9 +102,15 @@ class Run:
         kind = self.errors[0] if len(set(self.errors)) == 1 else "several"
         moves = (*self.moves, replace(self.trace.moves[-1], action=Finished(), odd=""))
         return replace(
-            self.trace, uid=f"{self.trace.uid}~{kind}-{tag}", moves=moves, shots=(*self.shots, self.now),
-            end_state=end, near_misses=(), odd="", failure=kind,
-        )  # fmt: skip
+            self.trace,
+            uid=f"{self.trace.uid}~{kind}-{tag}",
+            moves=moves,
+            shots=(*self.shots, self.now),
+            end_state=end,
+            near_misses=(),
+            odd="",
+            failure=kind,
+        )
 
     def _only_late(self) -> bool:
         """Whether the goal is reached by itself a moment later: stopping then is no failure."""

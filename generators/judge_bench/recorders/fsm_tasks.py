@@ -102,10 +102,20 @@ def record_one(world: FsmWorld, maker: TaskMaker, seed: int, losses: Losses | No
         losses.drop(family, "the end doesn't prove the goal")
         return None
     return Trace(
-        f"{site.target}/{'+'.join(task.goals)}/{seed}", "fsm", family, world.platform, world.size_px,
-        task.instruction, tuple(noted.moves), tuple(noted.shots), task.start, task.rule, end, site.name,
+        f"{site.target}/{'+'.join(task.goals)}/{seed}",
+        "fsm",
+        family,
+        world.platform,
+        world.size_px,
+        task.instruction,
+        tuple(noted.moves),
+        tuple(noted.shots),
+        task.start,
+        task.rule,
+        end,
+        site.name,
         near_misses(site, task, end),
-    )  # fmt: skip
+    )
 
 
 def near_misses(site: Site, task: FsmTask, end: dict[str, object]) -> tuple[str, ...]:

@@ -47,8 +47,12 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """What a build's report says of losses, in words: a line for each recorder, then its families and reasons, those
     that lost most first. A report of an earlier build says nothing."""
     for name, kinds in report.get("losses", {}).items():
-        rows = [(number, KINDS[kind], family, why) for kind, families in kinds.items()
-                for family, reasons in families.items() for why, number in reasons.items()]  # fmt: skip
+        rows = [
+            (number, KINDS[kind], family, why)
+            for kind, families in kinds.items()
+            for family, reasons in families.items()
+            for why, number in reasons.items()
+        ]
         totals: Counter[str] = Counter()
         for number, kind, *_ in rows:
             totals[kind] += number

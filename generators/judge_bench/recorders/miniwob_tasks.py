@@ -15,8 +15,18 @@ from generators.judge_bench.recorders.miniwob_oracles_sites import APPS, SOLVERS
 from generators.judge_bench.trace import GroundingScreen, Referred, Trace
 
 GROUNDING_SEED = 51_000_000
-SINGLE = ("click-button", "click-link", "click-tab", "focus-text-2", "click-test-2", "click-widget", "unicode-test",
-          "click-dialog-2", "email-inbox-delete", "email-inbox-important")  # fmt: skip
+SINGLE = (
+    "click-button",
+    "click-link",
+    "click-tab",
+    "focus-text-2",
+    "click-test-2",
+    "click-widget",
+    "unicode-test",
+    "click-dialog-2",
+    "email-inbox-delete",
+    "email-inbox-important",
+)
 """Tasks of one click, taken every second time only: few defects apply to them."""
 MOST_STEPS = 16
 SEEDS_A_TURN, NEXT_SEED = 6, 1000
@@ -94,10 +104,20 @@ def record_one(world: MiniwobWorld, task: str, seed: int, losses: Losses | None 
     near = [goal for goal in near if not _says_typed(goal, solver.goal, typed)]
     rule = evaluator((*start.items(), ("solved", True)))  # a state of another task or seed doesn't reach this goal
     return Trace(
-        f"miniwob/{task}/{seed}", "miniwob", family, world.platform, world.size_px, solver.goal,
-        tuple(solver.moves), tuple(solver.shots), start, rule, end, APPS.get(task.partition("-")[0], "Widgets"),
+        f"miniwob/{task}/{seed}",
+        "miniwob",
+        family,
+        world.platform,
+        world.size_px,
+        solver.goal,
+        tuple(solver.moves),
+        tuple(solver.shots),
+        start,
+        rule,
+        end,
+        APPS.get(task.partition("-")[0], "Widgets"),
         tuple(near),
-    )  # fmt: skip
+    )
 
 
 def _says_typed(goal: str, true: str, typed: set[str]) -> bool:
@@ -117,8 +137,16 @@ def _expressions(nodes: list[Node]) -> tuple[tuple[Referred, ...], dict[int, str
         left, top, right, bottom = node.place.box
         if (right - left) * (bottom - top) < 8_000:  # under 1/125 of the screen
             odd[len(items)] = "tiny_icon" if node.place.role == "icon" else "tiny"
-        says = {"textbox": "the {} field", "checkbox": 'the box "{}"', "radio": "the option {}", "tab": "the {} tab",
-                "link": "the link {}", "icon": "the {} icon", "combobox": "the {} list",
-                "option": "the entry {}", "menuitem": "the entry {}"}.get(node.place.role, "the {} button")  # fmt: skip
+        says = {
+            "textbox": "the {} field",
+            "checkbox": 'the box "{}"',
+            "radio": "the option {}",
+            "tab": "the {} tab",
+            "link": "the link {}",
+            "icon": "the {} icon",
+            "combobox": "the {} list",
+            "option": "the entry {}",
+            "menuitem": "the entry {}",
+        }.get(node.place.role, "the {} button")
         items.append(Referred(says.format(name), node.place))
     return tuple(items), odd

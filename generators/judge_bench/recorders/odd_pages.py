@@ -55,21 +55,29 @@ MOVING = ("carousel", "ticker", "bars", "progress")
 MOVING_ANYWAY = 0.15
 """Share of the other kinds' episodes in which a part of the page moves by itself."""
 SCROLLING = ("look_alike_list", "scroll_back")
-SUITE = {"shop": "Store", "orders": "Store", "account": "Store", "inbox": "Office", "planner": "Office",
-         "notes": "Office"}  # fmt: skip
+SUITE = {
+    "shop": "Store",
+    "orders": "Store",
+    "account": "Store",
+    "inbox": "Office",
+    "planner": "Office",
+    "notes": "Office",
+}
 """What an app says it belongs to."""
 GROUNDING_SEED = 41_000_000
 _SAYS: dict[str, tuple[str, ...]] = {
     "noop_selected": ('"{name}" seems to be selected already. I click it to make sure.',),
-    "noop_password": ("The field hides what is typed; I type {text} all the same.",
-    "I type the secret {text}; it shows as dots."),
+    "noop_password": (
+        "The field hides what is typed; I type {text} all the same.",
+        "I type the secret {text}; it shows as dots.",
+    ),
     "noop_refresh": ("I refresh, although there may be nothing new.",),
     "repeated_click": ('The number isn\'t right yet: "{name}" once more.', 'I click "{name}" to add one.'),
     "late_effect": ("This may take effect a moment later. I go on.",),
     "undo_redo": ('The goal asks for this: I click "{name}".',),
     "same_buttons": ('Every row has "{name}"; I take the one beside {beside}.',),
     "scroll_back": ("I scroll {direction} as the goal asks.",),
-}  # fmt: skip
+}
 
 
 class OddWorld:
@@ -147,7 +155,10 @@ class OddWorld:
 
 
 _ACTS: dict[type, Callable[[OddWorld, Any], object]] = {
-    Click: OddWorld._click, DoubleClick: OddWorld._click, LongPress: OddWorld._click, Scroll: OddWorld._scroll,
+    Click: OddWorld._click,
+    DoubleClick: OddWorld._click,
+    LongPress: OddWorld._click,
+    Scroll: OddWorld._scroll,
     Hotkey: OddWorld._hotkey,
     Type: lambda world, action: world.page.keyboard.type(action.content),
     PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
@@ -155,7 +166,7 @@ _ACTS: dict[type, Callable[[OddWorld, Any], object]] = {
     Hover: lambda world, _: None,  # nothing shows a hover
     Drag: lambda world, _: None,  # nothing can be dragged
     Wait: lambda world, _: None,  # the tick does it
-}  # fmt: skip
+}
 
 
 class OddOracle:
@@ -297,8 +308,13 @@ class OddPages:
         rng = Random(f"judge-bench/odd/{self.kind}/{app}/{kind}/{seed}")
         moves = kind == "animation" or rng.random() < MOVING_ANYWAY
         waits = rng.randint(2, 3) if kind == "wait" else rng.randint(1, 2)
-        start = {"app": app, "seed": seed, "anim": rng.choice(MOVING) if moves else "", "waits": waits,
-                 "rows": kind == "same_buttons"}  # fmt: skip
+        start = {
+            "app": app,
+            "seed": seed,
+            "anim": rng.choice(MOVING) if moves else "",
+            "waits": waits,
+            "rows": kind == "same_buttons",
+        }
         world.reset(start)
         before = world.state()
         task = SCENARIOS[app][kind](before, rng)
@@ -314,9 +330,21 @@ class OddPages:
         near = tuple(dict.fromkeys(goal for goal, checks in task.near if not reached(end, evaluator(checks))))
         uid = f"odd/{self.kind}/{app}.{kind}/{seed}"
         return Trace(
-            uid, "odd", f"odd/{app}", world.platform, world.size_px, task.goal, tuple(oracle.moves),
-            tuple(oracle.shots), start, evaluator(task.checks), end, SUITE[app], near, kind,
-        )  # fmt: skip
+            uid,
+            "odd",
+            f"odd/{app}",
+            world.platform,
+            world.size_px,
+            task.goal,
+            tuple(oracle.moves),
+            tuple(oracle.shots),
+            start,
+            evaluator(task.checks),
+            end,
+            SUITE[app],
+            near,
+            kind,
+        )
 
     def grounding(self, world: OddWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
         """Screens after up to two random taps; buttons that stand in every row are told apart by what is beside."""
@@ -343,14 +371,21 @@ class OddPages:
 def _turns(seed: int) -> list[tuple[str, str]]:
     """(app, kind): each kind once with one of its apps, then each once more with another, and so on."""
     rng = Random(f"judge-bench/odd/turns/{seed}")
-    apps = {kind: rng.sample(found, len(found)) for kind in KINDS
-            if (found := [app for app in sorted(SCENARIOS) if kind in SCENARIOS[app]])}  # fmt: skip
+    apps = {
+        kind: rng.sample(found, len(found))
+        for kind in KINDS
+        if (found := [app for app in sorted(SCENARIOS) if kind in SCENARIOS[app]])
+    }
     rounds = max(len(found) for found in apps.values())
     return [(apps[kind][turn], kind) for turn in range(rounds) for kind in KINDS if turn < len(apps[kind])]
 
 
-SAYS = {"listitem": 'the entry "{name}"', "tab": "the {name} tab", "textbox": "the {name} field",
-        "radio": "the option {name}"}  # fmt: skip
+SAYS = {
+    "listitem": 'the entry "{name}"',
+    "tab": "the {name} tab",
+    "textbox": "the {name} field",
+    "radio": "the option {name}",
+}
 
 
 def _expressions(shot: Observation) -> tuple[tuple[Referred, ...], dict[int, str]]:

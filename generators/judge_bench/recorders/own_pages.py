@@ -17,18 +17,7 @@ from generators.judge_bench.recorders.losses import Losses
 from generators.judge_bench.recorders.references import references
 from generators.judge_bench.recorders.thoughts import thought
 from generators.judge_bench.trace import GroundingScreen, Move, Trace
-from schemas.action_types import (
-    Click,
-    Drag,
-    Finished,
-    Hotkey,
-    Launch,
-    PressBack,
-    PressEnter,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas.action_types import Click, Drag, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
 from schemas.actions import Action
 from schemas.coordinates import point_to_unit
 
@@ -187,10 +176,20 @@ class OwnPagesRecorder:
             self.losses.drop(f"own/{family}", "the end doesn't prove the goal")
             return None
         return Trace(
-            f"own/{self.kind}/{family}/{seed}", "own", f"own/{family}", world.platform, world.size_px, task.goal,
-            tuple(oracle.moves), tuple(oracle.shots), start, evaluator(task.checks), end, TITLES[app],
+            f"own/{self.kind}/{family}/{seed}",
+            "own",
+            f"own/{family}",
+            world.platform,
+            world.size_px,
+            task.goal,
+            tuple(oracle.moves),
+            tuple(oracle.shots),
+            start,
+            evaluator(task.checks),
+            end,
+            TITLES[app],
             near_misses(task, tasks, end),
-        )  # fmt: skip
+        )
 
     def grounding(self, world: PagesWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
         """Screens after up to two random taps, with expressions for elements whose name is unique."""

@@ -97,10 +97,21 @@ def record_one(world: PhoneWorld, family: str, seed: int, losses: Losses | None 
         return None
     near = tuple(sorted({other.goal for other in variants(task) if not holds(other.evaluator(), end, answer)}))
     return Trace(
-        f"phone/{family}/{seed}", "phone", f"phone/{family}", world.platform, world.size_px, task.goal,
-        tuple(noted.moves), tuple(noted.shots), task.start, rule, end, TITLES[task.apps[0]], near,
+        f"phone/{family}/{seed}",
+        "phone",
+        f"phone/{family}",
+        world.platform,
+        world.size_px,
+        task.goal,
+        tuple(noted.moves),
+        tuple(noted.shots),
+        task.start,
+        rule,
+        end,
+        TITLES[task.apps[0]],
+        near,
         "" if task.feasible else "infeasible",
-    )  # fmt: skip
+    )
 
 
 def variants(task: PhoneTask) -> Iterator[PhoneTask]:

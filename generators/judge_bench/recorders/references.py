@@ -5,9 +5,17 @@ from __future__ import annotations
 from generators.environments.world import Observation
 from generators.judge_bench.trace import Referred
 
-SAYS = {"listitem": 'the entry "{name}"', "switch": "the {name} switch", "tab": "the {name} tab",
-        "textbox": "the {name} field", "checkbox": 'the box for "{name}"', "radio": "the option {name}",
-        "link": "the link {name}", "combobox": "the {name} list", "option": "the entry {name}"}  # fmt: skip
+SAYS = {
+    "listitem": 'the entry "{name}"',
+    "switch": "the {name} switch",
+    "tab": "the {name} tab",
+    "textbox": "the {name} field",
+    "checkbox": 'the box for "{name}"',
+    "radio": "the option {name}",
+    "link": "the link {name}",
+    "combobox": "the {name} list",
+    "option": "the entry {name}",
+}
 LONGEST_NAME = 60
 
 
@@ -15,8 +23,12 @@ def references(shot: Observation) -> tuple[Referred, ...]:
     """An expression for each element that can be clicked and whose name no other element has; system keys aside."""
     names = [place.name.lower() for place in shot.places]
     alone = [
-        place for place in shot.places
-        if place.clickable and place.name and len(place.name) <= LONGEST_NAME and not place.key.startswith("sys:")
+        place
+        for place in shot.places
+        if place.clickable
+        and place.name
+        and len(place.name) <= LONGEST_NAME
+        and not place.key.startswith("sys:")
         and names.count(place.name.lower()) == 1
-    ]  # fmt: skip
+    ]
     return tuple(Referred(SAYS.get(p.role, "the {name} button").format(name=p.name), p) for p in alone)

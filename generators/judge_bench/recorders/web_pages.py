@@ -31,12 +31,21 @@ LARGEST_BYTES = 1_500_000
 ALONE = ("follow_menu", "tab", "answer", "expand", "tick", "show", "pick", "tip", "send", "fill")
 FORM, ON_PAGE = ("fill", "tick"), ("fill", "tick", "tab", "expand", "answer", "pick", "show", "tip", "send")
 PLANS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (FORM, FORM), (FORM, FORM, FORM), (("follow_menu", "follow"), ON_PAGE), (("tab",), ON_PAGE), (("expand",), ON_PAGE),
-    (("answer",), ("tick", "fill", "tab", "tip", "pick")), (("pick",), ON_PAGE), (("fill",), ("tick",)),
-    (("follow_menu", "follow"), FORM, FORM), (("follow_menu",), ("follow_menu", "follow")),
-    (("tick",), ("tick",), ("send", "tick")), (("fill",), ("fill", "tick"), ("send", "fill")),
-    (("follow_menu", "follow"), ON_PAGE, ON_PAGE), (("tab", "expand"), ("answer", "tick", "fill"), ("tip", "show")),
-)  # fmt: skip
+    (FORM, FORM),
+    (FORM, FORM, FORM),
+    (("follow_menu", "follow"), ON_PAGE),
+    (("tab",), ON_PAGE),
+    (("expand",), ON_PAGE),
+    (("answer",), ("tick", "fill", "tab", "tip", "pick")),
+    (("pick",), ON_PAGE),
+    (("fill",), ("tick",)),
+    (("follow_menu", "follow"), FORM, FORM),
+    (("follow_menu",), ("follow_menu", "follow")),
+    (("tick",), ("tick",), ("send", "tick")),
+    (("fill",), ("fill", "tick"), ("send", "fill")),
+    (("follow_menu", "follow"), ON_PAGE, ON_PAGE),
+    (("tab", "expand"), ("answer", "tick", "fill"), ("tip", "show")),
+)
 """What an episode does one after another: for each place the skills that may stand there."""
 
 
@@ -122,10 +131,20 @@ class WebPages:
             return None
         goal, near = _goal(clauses, end, rng)
         return Trace(
-            f"{self.name}/{page.removesuffix('.html')}/{seed}", self.name, family,
-            world.platform, world.size_px, goal, _with_thoughts(oracle, goal, rng), tuple(oracle.shots), start, rule,
-            end, self.name.capitalize(), near,
-        )  # fmt: skip
+            f"{self.name}/{page.removesuffix('.html')}/{seed}",
+            self.name,
+            family,
+            world.platform,
+            world.size_px,
+            goal,
+            _with_thoughts(oracle, goal, rng),
+            tuple(oracle.shots),
+            start,
+            rule,
+            end,
+            self.name.capitalize(),
+            near,
+        )
 
     def _perform_plan(self, oracle: Oracle, seen: Counter[str]) -> list[Clause]:
         """The first thing to do is the one done least often so far among those the page offers; then what fits it."""

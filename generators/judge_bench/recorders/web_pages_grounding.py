@@ -31,9 +31,18 @@ SAYS = {
 }
 ICON = ('the "{name}" icon', 'the icon button for "{name}"', 'the small "{name}" button')
 BESIDE = ('the {what} next to "{anchor}"', 'the {what} beside "{anchor}"', 'the {what} that stands by "{anchor}"')
-WHAT = {"link": "link", "button": "button", "checkbox": "box", "radio": "option", "switch": "switch",
-        "image": "picture", "combobox": "drop-down list",
-        "textbox": "field", "searchbox": "field", "spinbutton": "field"}  # fmt: skip
+WHAT = {
+    "link": "link",
+    "button": "button",
+    "checkbox": "box",
+    "radio": "option",
+    "switch": "switch",
+    "image": "picture",
+    "combobox": "drop-down list",
+    "textbox": "field",
+    "searchbox": "field",
+    "spinbutton": "field",
+}
 
 
 def screen(world: WebWorld, page: str, rng: Random, uid: str) -> GroundingScreen | None:
@@ -69,8 +78,11 @@ def expressions(
     world: WebWorld, shot: Observation, elements: list[Seen], rng: Random
 ) -> tuple[tuple[Referred, ...], dict[int, str]]:
     """At most `MOST` expressions in reading order, and which of them are hard."""
-    found = [(seen, said, place, odd) for seen, said, odd in _said(elements, rng)
-             if (place := shot.place(seen.key)) and _lands(world, seen, place)]  # fmt: skip
+    found = [
+        (seen, said, place, odd)
+        for seen, said, odd in _said(elements, rng)
+        if (place := shot.place(seen.key)) and _lands(world, seen, place)
+    ]
     bar = [item for item in found if item[0].raw["bar"]]  # the same on every page: a few are enough
     kept = rng.sample(bar, min(len(bar), MOST_OF_BAR)) + [item for item in found if not item[0].raw["bar"]]
     kept.sort(key=lambda item: (not item[3], rng.random()))  # where there are too many, the hard ones stay
@@ -126,8 +138,10 @@ def _count(name: str, elements: list[Seen]) -> int:
 def _named_elsewhere(seen: Seen, elements: list[Seen]) -> bool:
     """Whether a text outside the element (and its label) reads the same, so that the name alone isn't enough."""
     name = seen.label.casefold()
-    return any(other.key != seen.key and other.role in ("heading", "image") and other.name.casefold() == name
-               for other in elements)  # fmt: skip
+    return any(
+        other.key != seen.key and other.role in ("heading", "image") and other.name.casefold() == name
+        for other in elements
+    )
 
 
 def _neighbour(seen: Seen, kind: str, controls: list[Seen], elements: list[Seen]) -> str:

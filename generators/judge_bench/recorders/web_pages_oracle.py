@@ -143,26 +143,38 @@ def named(offers: list[Seen], wanted: Callable[[Seen], bool]) -> list[Seen]:
 
 Skill = Callable[[Oracle, list[Seen]], "Clause | None"]
 _LINK = ('follow the link "{name}"', 'open the page behind "{name}"', 'go to "{name}" by its link')
-_MENU = ('open "{name}" from the "{menu}" menu', 'in the "{menu}" menu choose "{name}"',
-         'use the "{menu}" menu to get to "{name}"')  # fmt: skip
+_MENU = (
+    'open "{name}" from the "{menu}" menu',
+    'in the "{menu}" menu choose "{name}"',
+    'use the "{menu}" menu to get to "{name}"',
+)
 _FILL = ('enter "{text}" in the field "{name}"', 'type "{text}" into "{name}"', 'set "{name}" to "{text}"')
 _ON = ('tick "{name}"', 'check the box "{name}"', 'switch "{name}" on')
 _OFF = ('untick "{name}"', 'clear the box "{name}"', 'switch "{name}" off')
 _RADIO = ('choose the option "{name}"', 'select "{name}"', 'pick "{name}" among the options')
 _TAB = ('open the tab "{name}"', 'switch to the "{name}" tab', 'show the tab named "{name}"')
 _EXPAND = ('unfold "{name}"', 'expand the section "{name}"', 'open the section "{name}" to read it')
-_DIALOG = ('open "{name}" and answer with "{answer}"', 'bring up the dialog of "{name}", then press "{answer}" in it',
-           'click "{name}" and choose "{answer}" in the window that opens')  # fmt: skip
+_DIALOG = (
+    'open "{name}" and answer with "{answer}"',
+    'bring up the dialog of "{name}", then press "{answer}" in it',
+    'click "{name}" and choose "{answer}" in the window that opens',
+)
 _SHOW = ('open the window of "{name}"', 'bring up what "{name}" opens', 'show the panel behind "{name}"')
-_PICK = ('open the "{menu}" drop-down and choose "{name}"', 'pick "{name}" in the drop-down "{menu}"',
-         'select the entry "{name}" under "{menu}"')  # fmt: skip
+_PICK = (
+    'open the "{menu}" drop-down and choose "{name}"',
+    'pick "{name}" in the drop-down "{menu}"',
+    'select the entry "{name}" under "{menu}"',
+)
 _TIP = (
     'show the hint of "{name}"',
     'rest the pointer on "{name}" to see its tooltip',
     'bring up the tooltip of "{name}"',
 )
-_SEND = ('send the form with "{text}" as "{name}"', 'submit the form after entering "{text}" in "{name}"',
-         'fill in "{text}" for "{name}" and submit the form')  # fmt: skip
+_SEND = (
+    'send the form with "{text}" as "{name}"',
+    'submit the form after entering "{text}" in "{name}"',
+    'fill in "{text}" for "{name}" and submit the form',
+)
 
 
 def links(oracle: Oracle, offers: list[Seen]) -> list[tuple[Seen, str]]:
@@ -230,8 +242,11 @@ def pick(oracle: Oracle, offers: list[Seen]) -> Clause | None:
 def _fields(oracle: Oracle, offers: list[Seen]) -> list[Seen]:
     state = oracle.world.state()["values"]
     typed = {move.key for move in oracle.moves if isinstance(move.action, Type)}
-    return [s for s in named(offers, lambda s: s.role in FIELDS and s.raw["type"] in TEXT_TYPES)
-            if not s.raw["readonly"] and s.key in state and s.key not in typed]  # fmt: skip
+    return [
+        s
+        for s in named(offers, lambda s: s.role in FIELDS and s.raw["type"] in TEXT_TYPES)
+        if not s.raw["readonly"] and s.key in state and s.key not in typed
+    ]
 
 
 def fill(oracle: Oracle, offers: list[Seen]) -> Clause | None:
@@ -242,8 +257,12 @@ def fill(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     seen = oracle.rng.choice(found)
     text = text_for(seen.label, seen.raw["type"], oracle.rng)
     oracle.type(seen.key, text)
-    return Clause(_FILL, {"name": seen.label, "text": text}, ((f"values.{seen.key}", text),),
-                  _other_texts(oracle, seen, text, found, "values"))  # fmt: skip
+    return Clause(
+        _FILL,
+        {"name": seen.label, "text": text},
+        ((f"values.{seen.key}", text),),
+        _other_texts(oracle, seen, text, found, "values"),
+    )
 
 
 def _other_texts(
@@ -320,8 +339,11 @@ def answer(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     others: list[tuple[dict[str, str], Checks]] = [
         ({**slots, "answer": s.label}, ((path, s.key),)) for s in found if s.key != seen.key
     ]
-    others += [({**slots, "name": s.label}, ((f"dialogs.{s.raw['aim']}.opened", 1),)) for s in openers
-               if s.raw["aim"] != opener.raw["aim"]]  # fmt: skip
+    others += [
+        ({**slots, "name": s.label}, ((f"dialogs.{s.raw['aim']}.opened", 1),))
+        for s in openers
+        if s.raw["aim"] != opener.raw["aim"]
+    ]
     return Clause(_DIALOG, slots, ((path, seen.key),), tuple(others))
 
 
@@ -363,11 +385,24 @@ def send(oracle: Oracle, offers: list[Seen]) -> Clause | None:
         oracle.enter()
     path = "sent.values"
     mine = [s for s in found if s.raw["form"] == form]
-    return Clause(_SEND, {"name": seen.label, "text": text}, ((f"{path}.{seen.key}", text),),
-                  _other_texts(oracle, seen, text, mine, path))  # fmt: skip
+    return Clause(
+        _SEND,
+        {"name": seen.label, "text": text},
+        ((f"{path}.{seen.key}", text),),
+        _other_texts(oracle, seen, text, mine, path),
+    )
 
 
 SKILLS: dict[str, Skill] = {
-    "follow": follow, "follow_menu": follow_menu, "pick": pick, "fill": fill, "tick": tick, "tab": tab,
-    "expand": expand, "answer": answer, "show": show, "tip": tip, "send": send,
-}  # fmt: skip
+    "follow": follow,
+    "follow_menu": follow_menu,
+    "pick": pick,
+    "fill": fill,
+    "tick": tick,
+    "tab": tab,
+    "expand": expand,
+    "answer": answer,
+    "show": show,
+    "tip": tip,
+    "send": send,
+}

@@ -28,19 +28,35 @@ DONE = ("The task is complete", "Everything is done", "Finish the task")
 JOIN = ("{one}, then {two}", "{one}; after that {two}", "{one} and then {two}")
 
 _THOUGHTS: dict[type, tuple[str, ...]] = {
-    Hover: ("The tooltip of {name} shows when the pointer rests on it, so I hover over it.",
-            "I move the pointer over {name} to see its hint."),
-    Hotkey: ("The field holds old text; I select all of it with the keyboard to replace it.",
-             "Before I type I mark what stands there with Ctrl+A."),
+    Hover: (
+        "The tooltip of {name} shows when the pointer rests on it, so I hover over it.",
+        "I move the pointer over {name} to see its hint.",
+    ),
+    Hotkey: (
+        "The field holds old text; I select all of it with the keyboard to replace it.",
+        "Before I type I mark what stands there with Ctrl+A.",
+    ),
     PressEnter: ("The text is complete, so I press Enter to send it.", "I confirm the entry with the Enter key."),
-}  # fmt: skip
+}
 
 _FIRST = ("Ada", "Bruno", "Clara", "David", "Elena", "Farid", "Grete", "Hugo", "Ines", "Jonas", "Karin", "Liam")
 _LAST = ("Arnold", "Berger", "Costa", "Dietrich", "Engel", "Fischer", "Garcia", "Hansen", "Ito", "Jansen", "Keller")
 _STREET = ("Oak Street", "Mill Lane", "Station Road", "Park Avenue", "Hill Way", "River Close", "Church Square")
 _CITY = ("Bremen", "Porto", "Leeds", "Lyon", "Turin", "Gdansk", "Malmo", "Ghent", "Cork", "Basel")
-_PLAIN = ("spring catalogue", "garden plan", "weekly report", "blue lamp", "travel budget", "team outing", "new shelf",
-          "quarter review", "paper order", "open house", "winter tyres", "music evening")  # fmt: skip
+_PLAIN = (
+    "spring catalogue",
+    "garden plan",
+    "weekly report",
+    "blue lamp",
+    "travel budget",
+    "team outing",
+    "new shelf",
+    "quarter review",
+    "paper order",
+    "open house",
+    "winter tyres",
+    "music evening",
+)
 
 
 def thinks(action: Action, goal: str, name: str, rng: Random) -> str:

@@ -41,8 +41,9 @@ def adopt(home: Path, url: str) -> int:
     for asset in assets.values():
         for version, manifest in sorted(asset.manifests.items()):
             copies.require_files(asset.root, [*manifest.files, *manifest.side_files])
-            copies.objects.put_file(copies.name(asset.root / version / "manifest.json"),
-                                    asset.root / version / "manifest.json")  # fmt: skip
+            copies.objects.put_file(
+                copies.name(asset.root / version / "manifest.json"), asset.root / version / "manifest.json"
+            )
         for path in (*asset.root.glob(f"*/{TOMBSTONE}"), asset.root / JOURNAL, asset.root / POINTER):
             if path.exists():
                 copies.objects.put_file(copies.name(path), path)

@@ -45,8 +45,12 @@ class Lease:
     def __init__(self, objects: Objects, name: str, facts: Mapping[str, Any]) -> None:
         self._objects, self._name = objects, name
         self._facts = {
-            **facts, "host": socket.gethostname(), "machine": _machine(), "pid": os.getpid(), "mark": uuid.uuid4().hex,
-        }  # fmt: skip
+            **facts,
+            "host": socket.gethostname(),
+            "machine": _machine(),
+            "pid": os.getpid(),
+            "mark": uuid.uuid4().hex,
+        }
         self._held: Found | None = None
         self._over = threading.Event()
         self._turn = threading.Lock()

@@ -156,9 +156,14 @@ class Objects:
         return f"{self.base.rstrip('/')}/{name}" if name else self.base
 
     def _ask(
-        self, what: str, method: str | Callable[..., Any], *arguments: Any, missing: bool = False, size: int = 0,
+        self,
+        what: str,
+        method: str | Callable[..., Any],
+        *arguments: Any,
+        missing: bool = False,
+        size: int = 0,
         **options: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Call a method of the file system (or a coroutine function), again after an error that may pass, until the
         time is over; `MISSING` for what isn't there, if that is one of the answers. Raises `StoreError`."""
         limit = self.timeout_s + size / BYTES_PER_S

@@ -26,8 +26,12 @@ class S3Objects(Objects):
 
     def options(self) -> dict[str, Any]:
         """A request is tried again by `Objects`, within its time; neither botocore nor s3fs needs to."""
-        config = {"connect_timeout": 10, "read_timeout": self.timeout_s, "retries": {"max_attempts": 0},
-                  "max_pool_connections": AT_ONCE}  # fmt: skip
+        config = {
+            "connect_timeout": 10,
+            "read_timeout": self.timeout_s,
+            "retries": {"max_attempts": 0},
+            "max_pool_connections": AT_ONCE,
+        }
         return {**super().options(), "config_kwargs": config}
 
     def read(self, name: str, known: Found | None = None) -> Found | None:

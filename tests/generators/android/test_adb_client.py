@@ -171,9 +171,11 @@ def test_a_phone_as_a_process_of_its_own(tmp_path: Path, screen: tuple[LoopThrea
 
     adb = AdbClient(tmp_path)
     process = subprocess.Popen(
-        [sys.executable, "-m", "generators.environments.android.serve", "--port", "0"], stdout=subprocess.PIPE,
-        text=True, cwd=Path(__file__).parents[3],
-    )  # fmt: skip
+        [sys.executable, "-m", "generators.environments.android.serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
     try:
         assert process.stdout is not None
         serial = process.stdout.readline().removeprefix("phone on ").strip()

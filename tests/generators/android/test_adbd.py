@@ -282,8 +282,11 @@ def test_a_terminal_shows_what_is_typed() -> None:
 
 MESSAGES = st.builds(
     lambda command, one, two, data: encode(Message(command, one, two, data)),
-    st.sampled_from(sorted(COMMANDS)), st.integers(0, 3), st.integers(0, 3), st.binary(max_size=40),
-)  # fmt: skip
+    st.sampled_from(sorted(COMMANDS)),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.binary(max_size=40),
+)
 
 
 @settings(max_examples=25)

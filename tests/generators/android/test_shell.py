@@ -42,9 +42,13 @@ def shell() -> Shell:
 
 def test_touch_inside_and_outside(shell: Shell) -> None:
     for line in (
-        "input tap 360 10", "input tap 10 640", "input tap -1 5", "input tap 1e999 5", "input swipe 400 1 1 1",
+        "input tap 360 10",
+        "input tap 10 640",
+        "input tap -1 5",
+        "input tap 1e999 5",
+        "input swipe 400 1 1 1",
         "input touchscreen tap 10.9 20",
-    ):  # fmt: skip
+    ):
         assert shell(line) == ("", "", 0)
     assert shell.backend.done == [("tap", 10, 20)]
     shell("input swipe 10 20 30 9999 150; input swipe 5 5 5 5 800; input draganddrop 1 2 3 4")
@@ -57,9 +61,20 @@ def test_touch_inside_and_outside(shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["input tap", "input tap 5", "input tap a b", "input tap nan 5", "input tap ١ 5", "input swipe 1 2 3", "input text",
-     "input keyevent", "input", "input fly 1 2", "input tap 1_0 5"],
-)  # fmt: skip
+    [
+        "input tap",
+        "input tap 5",
+        "input tap a b",
+        "input tap nan 5",
+        "input tap ١ 5",
+        "input swipe 1 2 3",
+        "input text",
+        "input keyevent",
+        "input",
+        "input fly 1 2",
+        "input tap 1_0 5",
+    ],
+)
 def test_bad_input_commands_fail_and_do_nothing(shell: Shell, line: str) -> None:
     _, error, code = shell(line)
     assert code == 255 and error and shell.backend.done == []
@@ -175,10 +190,34 @@ def test_lines(shell: Shell, line: str, out: str, code: int) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["echo $HOME", "echo `id`", 'echo "$(id)"', "echo 'open", "sleep 1 &", "(echo a)", "| cat", "a |", "&& a", "a &&",
-     "a > ", "> > x", "grep '.*' /sdcard", "sleep -1", "sleep 1e9", "ls -Z", "rm", "rm /", "rm -r /sdcard",
-     "cat /sdcard", "echo a > /no/such/folder", "screencap", "settings frob", "wm size 1x1", "dumpsys meminfo"],
-)  # fmt: skip
+    [
+        "echo $HOME",
+        "echo `id`",
+        'echo "$(id)"',
+        "echo 'open",
+        "sleep 1 &",
+        "(echo a)",
+        "| cat",
+        "a |",
+        "&& a",
+        "a &&",
+        "a > ",
+        "> > x",
+        "grep '.*' /sdcard",
+        "sleep -1",
+        "sleep 1e9",
+        "ls -Z",
+        "rm",
+        "rm /",
+        "rm -r /sdcard",
+        "cat /sdcard",
+        "echo a > /no/such/folder",
+        "screencap",
+        "settings frob",
+        "wm size 1x1",
+        "dumpsys meminfo",
+    ],
+)
 def test_what_it_cannot_do_is_told(shell: Shell, line: str) -> None:
     _, error, code = shell(line)
     assert code != 0 and error
@@ -234,9 +273,13 @@ def test_files_have_limits() -> None:
 
 NODES = st.builds(
     Node,
-    bounds=st.tuples(*[st.integers(0, 999)] * 4), text=st.text(max_size=20), description=st.text(max_size=20),
-    resource_id=st.text(max_size=10), clickable=st.booleans(), parent=st.integers(-1, 6),
-)  # fmt: skip
+    bounds=st.tuples(*[st.integers(0, 999)] * 4),
+    text=st.text(max_size=20),
+    description=st.text(max_size=20),
+    resource_id=st.text(max_size=10),
+    clickable=st.booleans(),
+    parent=st.integers(-1, 6),
+)
 
 
 @given(nodes=st.lists(NODES, max_size=8))

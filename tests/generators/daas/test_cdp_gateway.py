@@ -30,8 +30,9 @@ def chromium(folder: Path) -> Iterator[int]:
         pytest.skip("only Playwright's own browser is here")
     process = subprocess.Popen(
         [path, *FLAGS, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         told = folder / "DevToolsActivePort"
         parts.until(lambda: told.exists() and "\n" in told.read_text(), 60)
@@ -121,8 +122,12 @@ def test_probes_tell_what_answers_and_what_does_not(tmp_path: Path) -> None:
 
 
 def test_addresses_in_discovery_become_the_gateways() -> None:
-    page = {"id": "1", "webSocketDebuggerUrl": "ws://localhost:9222/devtools/page/1", "title": "ws://elsewhere/x",
-            "devtoolsFrontendUrl": "https://a.example/i.html?ws=localhost:9222/devtools/page/1&x=2"}  # fmt: skip
+    page = {
+        "id": "1",
+        "webSocketDebuggerUrl": "ws://localhost:9222/devtools/page/1",
+        "title": "ws://elsewhere/x",
+        "devtoolsFrontendUrl": "https://a.example/i.html?ws=localhost:9222/devtools/page/1&x=2",
+    }
     [found] = json.loads(rewrite(json.dumps([page]).encode(), "wss", "gate:1/t/abc"))
     assert found == {
         **page,

@@ -45,10 +45,16 @@ from schemas.actions import (
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
 NASTY = [  # the first: a family joined by zero-width joiners, a flag of two letters
-    "👩‍👩‍👧‍👦🇨🇭 你好,世界", "';rm -rf / #",
-    "\"`$(reboot)`\" && exit 1 || a\\b", "%s %%s %d", "line\nline\r\n\ttab\0nul",
-    " leading and trailing ", "-d --es msg", "é" * 5000, "x" * 32767 + "😀" * 9000,
-]  # fmt: skip
+    "👩‍👩‍👧‍👦🇨🇭 你好,世界",
+    "';rm -rf / #",
+    '"`$(reboot)`" && exit 1 || a\\b',
+    "%s %%s %d",
+    "line\nline\r\n\ttab\0nul",
+    " leading and trailing ",
+    "-d --es msg",
+    "é" * 5000,
+    "x" * 32767 + "😀" * 9000,
+]
 
 
 def endpoint(port: int, **options: Any) -> Endpoint:
@@ -371,8 +377,14 @@ def test_through_a_gateway() -> None:
 
 def test_names_of_apps() -> None:
     installed = ["com.android.deskclock", "org.a.notes", "com.b.notes.pro", "a.mail", "b.mail", "org.x.play.store"]
-    expected = {"Clock": "com.android.deskclock", "NOTES": "org.a.notes", "mail": "", "a.mail": "a.mail",
-                "x": "org.x.play.store", "no such": ""}  # fmt: skip
+    expected = {
+        "Clock": "com.android.deskclock",
+        "NOTES": "org.a.notes",
+        "mail": "",
+        "a.mail": "a.mail",
+        "x": "org.x.play.store",
+        "no such": "",
+    }
     assert {name: pick_package(name, installed, PACKAGES) for name in expected} == expected
     with pytest.raises(ValueError, match="expected names of"):
         read_options(AdbOptions, {"colour": 1}, "adb")

@@ -64,9 +64,12 @@ function begin(config){ window.started = config }
 NASTY = [
     "emoji 👩‍👩‍👧‍👦🇨🇭 and 你好,世界",
     "'\"`$(rm -rf /);rm -rf / && echo %s %d \\n \\\\",
-    "tab\there\nline\n\n  two", "e\u0301 \u200b\u202e\ufeff \x01\x7f",
-    "<script>alert(1)</script>&amp;", "\U0010ffff\uffff", "x" * 4095 + "😀" + "é" * 6000,
-]  # fmt: skip
+    "tab\there\nline\n\n  two",
+    "e\u0301 \u200b\u202e\ufeff \x01\x7f",
+    "<script>alert(1)</script>&amp;",
+    "\U0010ffff\uffff",
+    "x" * 4095 + "😀" + "é" * 6000,
+]
 
 
 @pytest.fixture(scope="module")

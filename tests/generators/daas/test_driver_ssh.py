@@ -43,9 +43,13 @@ from generators.daas.drivers.ssh_keys import keysym
 from generators.environments.desktop.session import DesktopMissing, find_missing, open_desktop
 
 NASTY = [
-    "👩‍👩‍👧‍👦🇨🇭 你好,世界", "';rm -rf / #", "\"`touch /tmp/owned`\" $(reboot) && exit 1 || a\\b\\n%s",
-    "line\nline\n\n\ttab  \n trailing ", "-i --help", "é😀'" * 2000 + "end",
-]  # fmt: skip
+    "👩‍👩‍👧‍👦🇨🇭 你好,世界",
+    "';rm -rf / #",
+    '"`touch /tmp/owned`" $(reboot) && exit 1 || a\\b\\n%s',
+    "line\nline\n\n\ttab  \n trailing ",
+    "-i --help",
+    "é😀'" * 2000 + "end",
+]
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +125,15 @@ def test_pointer_wheel_and_keys(desktop: Endpoint) -> None:
             await device.act(Hotkey(("ctrl", "s")))
             assert (await device.state())["files"][0]["text"].startswith("\nfirstline 0\n")
             await device.act(DoubleClick(area.centre))
-            for action in (Hover((10, 10)), LongPress(area.centre), Drag((300, 400), (500, 450)), PressBack(), Wait(),
-                           Finished(), CallUser("?")):  # fmt: skip
+            for action in (
+                Hover((10, 10)),
+                LongPress(area.centre),
+                Drag((300, 400), (500, 450)),
+                PressBack(),
+                Wait(),
+                Finished(),
+                CallUser("?"),
+            ):
                 await device.act(action)
             where = await device.do("xdotool", "getmouselocation")
             assert where.startswith(b"x:512 y:345")
@@ -132,9 +143,15 @@ def test_pointer_wheel_and_keys(desktop: Endpoint) -> None:
 
 @pytest.mark.parametrize(
     ("action", "error"),
-    [(PressHome(), UnsupportedAction), (PressRecent(), UnsupportedAction), (Launch(url="file:///"), UnsupportedAction),
-     (Launch(app="xterm; reboot"), WorldError), (Hotkey(("ctrl", "a;reboot")), WorldError), (Type("a\0b"), WorldError)],
-)  # fmt: skip
+    [
+        (PressHome(), UnsupportedAction),
+        (PressRecent(), UnsupportedAction),
+        (Launch(url="file:///"), UnsupportedAction),
+        (Launch(app="xterm; reboot"), WorldError),
+        (Hotkey(("ctrl", "a;reboot")), WorldError),
+        (Type("a\0b"), WorldError),
+    ],
+)
 def test_what_a_desktop_has_not_is_an_error(desktop: Endpoint, action: Any, error: type[Exception]) -> None:
     async def go() -> None:
         async with connect(desktop) as device:
@@ -250,14 +267,14 @@ def test_only_a_disposable_home_is_emptied(desktop: Endpoint, tmp_path: Path) ->
 
 
 def test_a_session_leaves_no_process_even_when_killed(tmp_path: Path) -> None:
-    code = ("import sys,time\nfrom generators.environments.desktop.session import open_desktop\n"
-            "with open_desktop() as e: print(e.options['home'], flush=True); time.sleep(60)")  # fmt: skip
+    code = (
+        "import sys,time\nfrom generators.environments.desktop.session import open_desktop\n"
+        "with open_desktop() as e: print(e.options['home'], flush=True); time.sleep(60)"
+    )
     if missing := find_missing():
         pytest.skip(f"not installed: {missing}")
     owner = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
     assert owner.stdout is not None
     folder = str(Path(owner.stdout.readline().decode().strip()).parent)
@@ -283,6 +300,14 @@ def _processes_of(folder: str) -> list[str]:
 
 def test_keys_have_keysyms() -> None:
     assert [keysym(name) for name in ("Ctrl", "A", "f5", "pgdn", "win", ";", "enter", "F12", "nokey")] == [
-        "ctrl", "a", "F5", "Next", "super", "semicolon", "Return", "F12", None,
-    ]  # fmt: skip
+        "ctrl",
+        "a",
+        "F5",
+        "Next",
+        "super",
+        "semicolon",
+        "Return",
+        "F12",
+        None,
+    ]
     assert SshOptions(display=":3").environment() == ["DISPLAY=:3"]

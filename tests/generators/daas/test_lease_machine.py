@@ -190,9 +190,10 @@ class LeaseMachine(RuleBasedStateMachine):
             assert state.lease == (held.id if held else None)
             assert floors[state.record.id] == (held.fence if held else state.floor)
             assert all(
-                lease.fence < floors[lease.device] for lease in self.known.values()
+                lease.fence < floors[lease.device]
+                for lease in self.known.values()
                 if lease.id in self.ended and lease.device == state.record.id
-            )  # fmt: skip
+            )
             if held is None and state.health != "down" and not state.quarantined:
                 suits = [
                     request for request in self.leases.waiting() if set(request.labels) <= set(state.record.labels)

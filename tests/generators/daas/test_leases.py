@@ -253,14 +253,22 @@ def test_a_clock_set_back_brings_nothing_back(tmp_path: Path, clock: Clock) -> N
     leases.close()
 
 
-@pytest.mark.parametrize("bad", [
-    lambda: DeviceRecord("a b", "adb", "h", 1), lambda: DeviceRecord("a", "vnc", "h", 1),
-    lambda: DeviceRecord("a", "adb", "h/../x", 1), lambda: DeviceRecord("a", "adb", "h", 70_000),
-    lambda: DeviceRecord("a", "adb", "h", 1, ("x y",)), lambda: LeaseRequest("r", "h", "adb", priority=101),
-    lambda: LeaseRequest("r", "h", "adb", ttl_s=-1), lambda: LeaseRequest("r\n", "h", "adb"),
-    lambda: NodeRecord("n", "", 1), lambda: Rules(heartbeat_s=40),
-    lambda: Rules(node_dead_s=0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda: DeviceRecord("a b", "adb", "h", 1),
+        lambda: DeviceRecord("a", "vnc", "h", 1),
+        lambda: DeviceRecord("a", "adb", "h/../x", 1),
+        lambda: DeviceRecord("a", "adb", "h", 70_000),
+        lambda: DeviceRecord("a", "adb", "h", 1, ("x y",)),
+        lambda: LeaseRequest("r", "h", "adb", priority=101),
+        lambda: LeaseRequest("r", "h", "adb", ttl_s=-1),
+        lambda: LeaseRequest("r\n", "h", "adb"),
+        lambda: NodeRecord("n", "", 1),
+        lambda: Rules(heartbeat_s=40),
+        lambda: Rules(node_dead_s=0),
+    ],
+)
 def test_bad_records_are_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="expected"):
         bad()  # type: ignore[operator]

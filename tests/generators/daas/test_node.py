@@ -142,14 +142,22 @@ def _broken(text: str) -> str:
     return ".".join([head, body, ("A" if signature[0] != "A" else "B") + signature[1:]])
 
 
-@pytest.mark.parametrize(("leave", "error", "says"), [
-    (lambda port: "x", LeaseLost, "malformed"),
-    (lambda port: token("t1", port, seconds=-1), LeaseLost, "expired"),
-    (lambda port: _broken(token("t1", port)), LeaseLost, "not signed"),
-    (lambda port: Tokens("another secret that is long enough").sign(
-        Access("t1", "ssh", "127.0.0.1", port, 1, time.time() + 60)), LeaseLost, "not signed"),
-    (lambda port: token("t2", port), LeaseLost, "another device"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("leave", "error", "says"),
+    [
+        (lambda port: "x", LeaseLost, "malformed"),
+        (lambda port: token("t1", port, seconds=-1), LeaseLost, "expired"),
+        (lambda port: _broken(token("t1", port)), LeaseLost, "not signed"),
+        (
+            lambda port: Tokens("another secret that is long enough").sign(
+                Access("t1", "ssh", "127.0.0.1", port, 1, time.time() + 60)
+            ),
+            LeaseLost,
+            "not signed",
+        ),
+        (lambda port: token("t2", port), LeaseLost, "another device"),
+    ],
+)
 def test_missing_expired_tampered_foreign_and_wrong_tokens_reach_no_device(
     three: parts.Gateway, leave: Callable[[int], str], error: type[DeviceError], says: str
 ) -> None:
@@ -208,11 +216,18 @@ def _talk(at: tuple[str, int], raw: bytes) -> bytes:
         return out
 
 
-@pytest.mark.parametrize(("raw", "status"), [
-    (b"GET / HTTP/1.1\r\n\r\n", 401), (b"nonsense\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nA : b\r\n\r\n", 400),
-    (b"GET / HTTP/1.1\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n", 400),
-    (b"GET /" + b"x" * 20_000, 431), (b"\x16\x03\x01" + END, 400), (b"GET /healthz HTTP/1.1\r\n\r\n", 200),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", 401),
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nA : b\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n", 400),
+        (b"GET /" + b"x" * 20_000, 431),
+        (b"\x16\x03\x01" + END, 400),
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 200),
+    ],
+)
 def test_what_is_no_request_gets_a_clear_answer(three: parts.Gateway, raw: bytes, status: int) -> None:
     assert _talk(three.at("n0"), raw).startswith(f"HTTP/1.1 {status} ".encode())
 
@@ -261,9 +276,7 @@ def test_drain_lets_relays_end_and_refuses_new_ones(tmp_path: Path) -> None:
             process = gateway.nodes["n0"].process
             process.send_signal(signal.SIGTERM)
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(
-                None, parts.until, lambda: gateway.metric("n1", "vesper_gateway_nodes") == 1
-            )  # fmt: skip
+            await loop.run_in_executor(None, parts.until, lambda: gateway.metric("n1", "vesper_gateway_nodes") == 1)
             with pytest.raises(DeviceError):
                 await open_tunnel(endpoint(gateway, "n0", name, leave))
             other, second = await open_tunnel(endpoint(gateway, "n1", name, leave))  # the next in line serves

@@ -224,11 +224,17 @@ def test_a_device_registered_with_wrong_options_fails_by_its_name_and_is_put_awa
     run(two, "m", work)
 
 
-@pytest.mark.parametrize(("key", "wish", "says"), [
-    ("not a key that exists", {}, "missing or unknown"), (parts.NODE, {}, "expected a role of client, admin"),
-    (parts.OTHER, {"priority": 9}, "priority up to 5"), (parts.CLIENT, {"labels": ["nowhere"]}, "no registered device"),
-    (parts.CLIENT, {"labels": ["a b"]}, "label: expected"), (parts.CLIENT, {"ttl_s": -1}, "ttl_s: expected seconds"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "wish", "says"),
+    [
+        ("not a key that exists", {}, "missing or unknown"),
+        (parts.NODE, {}, "expected a role of client, admin"),
+        (parts.OTHER, {"priority": 9}, "priority up to 5"),
+        (parts.CLIENT, {"labels": ["nowhere"]}, "no registered device"),
+        (parts.CLIENT, {"labels": ["a b"]}, "label: expected"),
+        (parts.CLIENT, {"ttl_s": -1}, "ttl_s: expected seconds"),
+    ],
+)
 def test_what_the_authority_refuses_says_why(two: parts.Gateway, key: str, wish: dict[str, Any], says: str) -> None:
     async def work() -> None:
         async with Client(two.url, key, LINES) as client:

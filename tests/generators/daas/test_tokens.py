@@ -26,25 +26,42 @@ def test_a_token_says_what_was_signed_until_it_expires() -> None:
         TOKENS.check(token, 1000.5)
 
 
-CLAIMS = {"aud": AUDIENCE, "sub": "p1", "exp": 1000.5, "fence": 7, "protocol": "adb", "host": "127.0.0.1", "port": 5555,
-          "node": ""}  # fmt: skip
+CLAIMS = {
+    "aud": AUDIENCE,
+    "sub": "p1",
+    "exp": 1000.5,
+    "fence": 7,
+    "protocol": "adb",
+    "host": "127.0.0.1",
+    "port": 5555,
+    "node": "",
+}
 
 
 def _unsigned() -> str:
-    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
-             for part in ({"alg": "none", "typ": "JWT"}, CLAIMS)]  # fmt: skip
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+        for part in ({"alg": "none", "typ": "JWT"}, CLAIMS)
+    ]
     return ".".join([*parts, ""])
 
 
-@pytest.mark.parametrize(("token", "says"), [
-    (None, "missing"), ("", "missing"), ("a.b.c", "malformed"), ("é", "malformed"),
-    (Tokens("y" * 32).sign(ACCESS), "not signed by this gateway"), (_unsigned(), "not signed"),
-    (jwt.encode(CLAIMS, SECRET, "HS512"), "not signed"),
-    (jwt.encode({**CLAIMS, "aud": "elsewhere"}, SECRET, "HS256"), "another audience"),
-    (jwt.encode({key: value for key, value in CLAIMS.items() if key != "exp"}, SECRET, "HS256"), "malformed"),
-    (jwt.encode({**CLAIMS, "fence": "7"}, SECRET, "HS256"), "claims"),
-    (jwt.encode({**CLAIMS, "host": "a b"}, SECRET, "HS256"), "claims"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        (None, "missing"),
+        ("", "missing"),
+        ("a.b.c", "malformed"),
+        ("é", "malformed"),
+        (Tokens("y" * 32).sign(ACCESS), "not signed by this gateway"),
+        (_unsigned(), "not signed"),
+        (jwt.encode(CLAIMS, SECRET, "HS512"), "not signed"),
+        (jwt.encode({**CLAIMS, "aud": "elsewhere"}, SECRET, "HS256"), "another audience"),
+        (jwt.encode({key: value for key, value in CLAIMS.items() if key != "exp"}, SECRET, "HS256"), "malformed"),
+        (jwt.encode({**CLAIMS, "fence": "7"}, SECRET, "HS256"), "claims"),
+        (jwt.encode({**CLAIMS, "host": "a b"}, SECRET, "HS256"), "claims"),
+    ],
+)
 def test_other_tokens_get_nowhere(token: str | None, says: str) -> None:
     with pytest.raises(BadToken, match=says):
         TOKENS.check(token, 0)

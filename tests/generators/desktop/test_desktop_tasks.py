@@ -126,10 +126,16 @@ def _state(task_start: dict[str, object]) -> dict[str, object]:
     return {
         "files": [{"path": path, "text": text, "sha256": sha256_of(text)} for path, text in shown.items()],
         "folders": sorted({path.rpartition("/")[0] for path in shown if "/" in path}),
-        "programs": ["galculator", "thunar", "xfce4-appearance-settings", "xfce4-keyboard-settings",
-                     "xfce4-mouse-settings"],
-        "settings": {"thunar/last-view": "ThunarDetailsView"}, "window": {},
-    }  # fmt: skip
+        "programs": [
+            "galculator",
+            "thunar",
+            "xfce4-appearance-settings",
+            "xfce4-keyboard-settings",
+            "xfce4-mouse-settings",
+        ],
+        "settings": {"thunar/last-view": "ThunarDetailsView"},
+        "window": {},
+    }
 
 
 @given(st.sampled_from(sorted(FAMILIES)), st.integers(0, 10**6))

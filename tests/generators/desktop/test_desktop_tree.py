@@ -15,8 +15,16 @@ INT_MIN = -(1 << 31)
 
 
 def item(path: str, box: list[Any], role: str = "push button", **more: Any) -> dict[str, Any]:
-    return {"path": path, "role": role, "name": path, "text": "", "box": box, "states": ["SENSITIVE"], "actions": 1,
-            **more}  # fmt: skip
+    return {
+        "path": path,
+        "role": role,
+        "name": path,
+        "text": "",
+        "box": box,
+        "states": ["SENSITIVE"],
+        "actions": 1,
+        **more,
+    }
 
 
 def window(*items: dict[str, Any], active: bool = True) -> dict[str, Any]:
@@ -36,11 +44,19 @@ def test_hidden_and_off_screen_items_are_left_out_and_boxes_clipped() -> None:
 
 def test_what_a_window_or_an_open_menu_covers_is_left_out() -> None:
     top = window(item("top", [0, 0, 100, 100], "frame"), item("top.0", [10, 10, 10, 10]))
-    low = window(item("low", [0, 0, 400, 400], "frame"), item("low.0", [20, 20, 10, 10]),
-                 item("low.1", [200, 200, 10, 10]), active=False)  # fmt: skip
+    low = window(
+        item("low", [0, 0, 400, 400], "frame"),
+        item("low.0", [20, 20, 10, 10]),
+        item("low.1", [200, 200, 10, 10]),
+        active=False,
+    )
     assert keys(top, low) == ["low.1", "top.0"]
-    menu = window(item("m", [0, 0, 400, 400], "frame"), item("m.0", [0, 0, 40, 20], "menu"),
-                  item("m.0.0", [0, 20, 100, 20], "menu item"), item("m.1", [50, 25, 10, 10]))  # fmt: skip
+    menu = window(
+        item("m", [0, 0, 400, 400], "frame"),
+        item("m.0", [0, 0, 40, 20], "menu"),
+        item("m.0.0", [0, 20, 100, 20], "menu item"),
+        item("m.1", [50, 25, 10, 10]),
+    )
     assert keys(menu) == ["m.0", "m.0.0"]
 
 

@@ -55,18 +55,29 @@ def test_a_start_without_a_program_is_refused(world: DesktopWorld) -> None:
 
 
 CHECKS: list[dict[str, Any]] = [
-    {"check": "file", "path": "a", "text": "1"}, {"check": "untouched", "path": "a", "sha256": "0"},
-    {"check": "gone", "path": "a"}, {"check": "gone", "path": "b"}, {"check": "folder", "path": "a"},
-    {"check": "rest", "except": [], "digest": rest_digest({}, ())}, {"check": "setting", "key": "k", "is": "1"},
-    {"check": "process", "program": "p", "running": False}, {"check": "process", "program": "q", "running": True},
-    {"check": "window", "app": "x", "role": "text", "text": "1"}, {"check": "answer", "is": "1"},
-]  # fmt: skip
+    {"check": "file", "path": "a", "text": "1"},
+    {"check": "untouched", "path": "a", "sha256": "0"},
+    {"check": "gone", "path": "a"},
+    {"check": "gone", "path": "b"},
+    {"check": "folder", "path": "a"},
+    {"check": "rest", "except": [], "digest": rest_digest({}, ())},
+    {"check": "setting", "key": "k", "is": "1"},
+    {"check": "process", "program": "p", "running": False},
+    {"check": "process", "program": "q", "running": True},
+    {"check": "window", "app": "x", "role": "text", "text": "1"},
+    {"check": "answer", "is": "1"},
+]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check["check"]))
 def test_every_kind_of_check_can_fail(check: dict[str, Any]) -> None:
-    state = {"files": [{"path": "a", "text": "2", "sha256": "9"}], "folders": ["b"], "programs": ["p"],
-             "settings": {"k": "2"}, "window": {"app": "x", "texts": []}}  # fmt: skip
+    state = {
+        "files": [{"path": "a", "text": "2", "sha256": "9"}],
+        "folders": ["b"],
+        "programs": ["p"],
+        "settings": {"k": "2"},
+        "window": {"app": "x", "texts": []},
+    }
     assert len(failed_checks({"rule": "desktop_state", "checks": [check]}, state, "2")) == 1
 
 

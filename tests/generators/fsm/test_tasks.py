@@ -56,9 +56,10 @@ def test_a_single_goals_path_is_a_shortest_one() -> None:
         depth += 1
         step = {
             planner.machine.take(page, values, e.edges[n])
-            for page, values in reach for e in site.elements(page)
+            for page, values in reach
+            for e in site.elements(page)
             if e.edges and planner.machine.holds(values, e.shown) and (n := planner.machine.choose(values, e)) >= 0
-        }  # fmt: skip
+        }
         reach |= step
     assert len(acts) == depth
 
@@ -89,8 +90,11 @@ def test_evaluators_are_checked_and_read_no_code() -> None:
     assert holds(state, evaluator([("cart", "ge", 2), ("open", "eq", True)], "cart"))
     assert not holds(state, evaluator([("cart", "ge", 3)]))
     assert not holds(state, evaluator([("gone", "eq", 1)])) and not holds(state, evaluator([("open", "eq", 1)]))
-    for rule in ({"rule": "eval", "conditions": [["page", "eq", "x"]]}, {"rule": "state_conditions", "conditions": []},
-                 {"rule": "state_conditions", "conditions": [["page", "__class__", "x"]]}):  # fmt: skip
+    for rule in (
+        {"rule": "eval", "conditions": [["page", "eq", "x"]]},
+        {"rule": "state_conditions", "conditions": []},
+        {"rule": "state_conditions", "conditions": [["page", "__class__", "x"]]},
+    ):
         with pytest.raises(ValueError, match="evaluator"):
             holds(state, rule)
 

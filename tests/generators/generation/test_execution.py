@@ -159,8 +159,12 @@ def test_a_policy_that_keeps_more_than_its_view_is_told_what_is_carried_out_agai
 
 def test_how_executions_end(tmp_path: Path) -> None:
     limits = Limits(step_factor=1, step_extra=2)
-    says = {"unreadable": lambda view: None, "invalid": lambda view: LongPress((1, 1)),
-            "steps": lambda view: Click((999, 999)), "asked": lambda view: CallUser("the answer")}  # fmt: skip
+    says = {
+        "unreadable": lambda view: None,
+        "invalid": lambda view: LongPress((1, 1)),
+        "steps": lambda view: Click((999, 999)),
+        "asked": lambda view: CallUser("the answer"),
+    }
     ended = {}
     with Journal(tmp_path) as journal:
         contract = replace(contract_of(SHORT), expected_steps=9)

@@ -24,8 +24,14 @@ from generators.generation.execution.journal import (
 from generators.generation.tasks.contract import Trajectory, Turn
 from schemas.action_types import Click, Type
 
-TURN = Turn("0" * 64, (1024, 640), ({"box": [1.5, 2, 3, 4], "role": "button", "text": "", "name": "é"},), "r",
-            Click((1, 2)), observe_s=0.25)  # fmt: skip
+TURN = Turn(
+    "0" * 64,
+    (1024, 640),
+    ({"box": [1.5, 2, 3, 4], "role": "button", "text": "", "name": "é"},),
+    "r",
+    Click((1, 2)),
+    observe_s=0.25,
+)
 
 
 def begin(journal: Journal, seed: int = 0) -> Claim:

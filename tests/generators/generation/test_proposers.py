@@ -43,10 +43,12 @@ def learned(ground: Ground, proposed: Proposed, catalogue: Catalogue | None = No
     runs = [walk(proposal.contract, seed=n) for n, proposal in enumerate(proposed.proposals)]
     catalogue.see(runs)
     done = [holds(run.contract.evaluator, run.end_state) for run in runs]
-    catalogue.learn([
-        Outcome(p.contract.target, p.ideas, p.arm, ok, "no way to it")
-        for p, ok in zip(proposed.proposals, done, strict=True)
-    ])  # fmt: skip
+    catalogue.learn(
+        [
+            Outcome(p.contract.target, p.ideas, p.arm, ok, "no way to it")
+            for p, ok in zip(proposed.proposals, done, strict=True)
+        ]
+    )
     return catalogue, sum(done) / len(done)
 
 
@@ -102,8 +104,10 @@ def test_a_chance_follows_what_came_off(ground: Ground) -> None:
     catalogue = Catalogue()
     good, bad = (Idea("fsm/shop/0", f"shop/{name}", "Do it", 3) for name in ("add", "order"))
     assert catalogue.chance([good]) == catalogue.chance([bad]) == 0.5
-    catalogue.learn([Outcome("fsm/shop/0", (good,), "static", True, "")] * 4
-                    + [Outcome("fsm/shop/0", (bad,), "static", False, "no order form")] * 4)  # fmt: skip
+    catalogue.learn(
+        [Outcome("fsm/shop/0", (good,), "static", True, "")] * 4
+        + [Outcome("fsm/shop/0", (bad,), "static", False, "no order form")] * 4
+    )
     assert catalogue.chance([good]) > 0.6 > 0.4 > catalogue.chance([bad])
     assert catalogue.chance([good, bad]) < catalogue.chance([bad])
     assert catalogue.reasons["shop/order"]["no order form"] == 4
@@ -126,8 +130,11 @@ def test_support_is_what_was_seen_on_the_target() -> None:
 
 def test_the_gate_names_what_is_wrong(ground: Ground) -> None:
     world = ground.offline()
-    contract = next(c for idea in islice(ground.ideas(ground.targets[0], Random(3)), 20)
-                    if (c := ground.contract([idea], Random(0))) is not None and ground.shortest(c))  # fmt: skip
+    contract = next(
+        c
+        for idea in islice(ground.ideas(ground.targets[0], Random(3)), 20)
+        if (c := ground.contract([idea], Random(0))) is not None and ground.shortest(c)
+    )
     assert gate(contract, ground.targets, world) == ""
     holds_now = replace(contract, evaluator={"rule": "state_conditions", "conditions": [["page", "eq", "home"]]})
     assert gate(holds_now, ground.targets, world) == "evaluator: holds at the start"

@@ -57,8 +57,12 @@ def test_shares_by_the_worlds_truth_are_of_the_tasks_with_a_rule() -> None:
     runs = [right, cut, model, lost]
     proposals = {p.contract.task_id: p for p in proposed}
     proposals |= {run.contract.task_id: Proposal(run.contract, "openai") for run in (model, lost)}
-    verdicts = [verdict(right, False), verdict(cut, True), verdict(model, True),
-                replace(verdict(lost, False), failure_kind="infrastructure")]  # fmt: skip
+    verdicts = [
+        verdict(right, False),
+        verdict(cut, True),
+        verdict(model, True),
+        replace(verdict(lost, False), failure_kind="infrastructure"),
+    ]
     found = figures(ground, proposals, runs, verdicts)
     assert (found["trajectories"], found["executed"], found["verified"]) == (4, 3, 2)
     assert (found["with a rule"], found["verified with a rule"]) == (2, 1)

@@ -199,9 +199,11 @@ def test_an_outage_commits_nothing_and_what_it_lost_is_executed_again(
         return scripted().make(contract, world)
 
     parts = LoopParts(
-        pool=pool(lambda: once(device())), workers=1, limits=Limits(device_s=0.05, retries=0, pause_s=0),
+        pool=pool(lambda: once(device())),
+        workers=1,
+        limits=Limits(device_s=0.05, retries=0, pause_s=0),
         policies=lambda config: PolicyMaker("scripted-0", make),
-    )  # fmt: skip
+    )
 
     def once(world: FaultyWorld) -> FaultyWorld:
         """A device that breaks after its first task."""
@@ -243,10 +245,21 @@ def test_a_bank_is_checked_for_this_rounds_tasks(tmp_path: Path) -> None:
     store, config = Store(tmp_path), replace(CONFIG, targets=8, tasks=24)
     rounds.build_catalogue(store, 1, config)
     task = build_bank(store, 1, config).read("tasks", Tasks.schema).to_pylist()[0]
-    build_static(store, tasks=[{
-        "instruction": f"{task['instruction']} Please.", "platform": "web", "target": "pages/x", "capabilities": [],
-        "initial_state": {}, "evaluator": {"rule": "page_state"}, "expected_steps": 3, "parents": [],
-    }])  # fmt: skip
+    build_static(
+        store,
+        tasks=[
+            {
+                "instruction": f"{task['instruction']} Please.",
+                "platform": "web",
+                "target": "pages/x",
+                "capabilities": [],
+                "initial_state": {},
+                "evaluator": {"rule": "page_state"},
+                "expected_steps": 3,
+                "parents": [],
+            }
+        ],
+    )
     stricter = replace(config, epsilon=0.8)  # than what earlier rounds were held against
     for number, now in ((2, config), (3, stricter)):
         rounds.build_catalogue(store, number, now)

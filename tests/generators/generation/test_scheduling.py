@@ -61,10 +61,15 @@ def test_failing_devices_change_nothing(tmp_path: Path, undisturbed: list[dict[s
     survived = RunStatistics()
     with Journal(tmp_path) as journal:
         done = run_all(
-            fsm_contracts(), pool(lambda: FaultyWorld(faults)), path_policies(0.2), journal, workers=4,
-            limits=PATIENT, progress=lambda one, count, total: told.append((count, total)),
+            fsm_contracts(),
+            pool(lambda: FaultyWorld(faults)),
+            path_policies(0.2),
+            journal,
+            workers=4,
+            limits=PATIENT,
+            progress=lambda one, count, total: told.append((count, total)),
             statistics=survived,
-        )  # fmt: skip
+        )
     assert [what_was_done(one) for one in done] == undisturbed
     assert told == [(n + 1, len(done)) for n in range(len(done))]
     assert sum(survived.retried.values()) == sum(len(one.extra["broken"]) for one in done) > 3
@@ -79,7 +84,7 @@ def test_a_killed_process_costs_the_steps_in_flight(tmp_path: Path, undisturbed:
         child = subprocess.Popen(
             [sys.executable, str(ROOT / "tests/support/executing.py"), str(tmp_path), str(rng.random())[2:8]],
             env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+        )
         try:
             size = (tmp_path / "decisions").stat().st_size if kills else 0
             end = time.monotonic() + 60

@@ -54,8 +54,9 @@ def played(store: Store, name: str, outcomes: dict[str, tuple[int, int]], suite:
     policy = f"vesper-unified-{digest({'stage': 'unified', 'name': name})[:8]}-0a0a0a0a"
     records = [
         {"stratum": stratum, "success": float(number < good)}
-        for stratum, (good, whole) in outcomes.items() for number in range(whole)
-    ]  # fmt: skip
+        for stratum, (good, whole) in outcomes.items()
+        for number in range(whole)
+    ]
     lines = "".join(json.dumps(record) + "\n" for record in [*records, {"stratum": "easy", "success": None}])
     _commit(store, f"leaderboard/results/{suite}/{name}", {"records.jsonl": lines}, {}, {"policy": policy})
 
@@ -108,10 +109,7 @@ def test_what_the_graph_played_counts_like_what_was_recorded_and_once(tmp_path: 
     assert made["attempts"]["easy"] == 4 and {"suites/fsm", "leaderboard/results/fsm/a"} <= set(made["inputs"])
 
 
-@given(
-    st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
-    st.lists(st.floats(0, 1), min_size=3, max_size=3),
-)
+@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), st.lists(st.floats(0, 1), min_size=3, max_size=3))
 def test_a_steered_mix_is_a_mix(shares: list[float], rates: list[float]) -> None:
     easy, medium, hard = (share / sum(shares) for share in shares)
     mix = mix_for((easy, medium, hard), dict(zip(STRATA, rates, strict=True)))

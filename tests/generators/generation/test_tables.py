@@ -31,8 +31,12 @@ def test_rows_hold_what_was_done_and_don_t_depend_on_devices(tmp_path: Path) -> 
     assert sum(one.resumed for one in other) > 0
     for name in ("steps", "screens", "trajectories"):
         assert tables[name].equals(again[name])
-    for kind, name in ((Steps, "steps"), (Screens, "screens"), (Trajectories, "trajectories"),
-                       (TrajectoryRuns, "trajectory_runs")):  # fmt: skip
+    for kind, name in (
+        (Steps, "steps"),
+        (Screens, "screens"),
+        (Trajectories, "trajectories"),
+        (TrajectoryRuns, "trajectory_runs"),
+    ):
         kind.check(tables[name])  # type: ignore[attr-defined]
     rows = tables["steps"].to_pylist()
     for one, verdict in zip(done, verdicts, strict=True):
@@ -60,8 +64,11 @@ def test_what_did_nothing_is_no_step_and_the_last_screen_is_one(tmp_path: Path) 
     cut = replace(done, turns=(done.turns[0], odd, refused, done.turns[1]), ended="steps")
     verdict = Verifier([WorldRule()]).verify(cut)
     rows = trajectory_tables([cut], [verdict], store)["steps"].to_pylist()
-    assert [row["action_type"] for row in rows] == [type(done.turns[0].action).__name__,
-                                                    type(done.turns[1].action).__name__, None]  # fmt: skip
+    assert [row["action_type"] for row in rows] == [
+        type(done.turns[0].action).__name__,
+        type(done.turns[1].action).__name__,
+        None,
+    ]
     assert ['"turn":0' in rows[0]["provenance"], '"turn":3' in rows[1]["provenance"]] == [True, True]
     assert done.end is not None and rows[-1]["screenshot_sha256"] == done.end.screenshot_sha256
     assert episode_of(replace(done, turns=(), end=None), store) is None

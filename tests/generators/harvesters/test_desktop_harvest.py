@@ -30,8 +30,17 @@ HIDDEN = -(1 << 31)
 
 
 def item(path: str, role: str, name: str, box: list[int], **more: Any) -> dict[str, Any]:
-    return {"path": path, "role": role, "name": name, "text": "", "box": box, "states": ["SENSITIVE"], "actions": 1,
-            "label": "", **more}  # fmt: skip
+    return {
+        "path": path,
+        "role": role,
+        "name": name,
+        "text": "",
+        "box": box,
+        "states": ["SENSITIVE"],
+        "actions": 1,
+        "label": "",
+        **more,
+    }
 
 
 def raw(*items: dict[str, Any], role: str = "frame") -> dict[str, Any]:
@@ -60,25 +69,34 @@ def test_expressions_name_an_element_its_role_and_where_it_is() -> None:
 
 def test_what_an_open_menu_half_covers_is_left_out() -> None:
     menu = [item("p:0.0", "menu", "File", [0, 0, 40, 20]), item("p:0.0.0", "menu item", "Open", [0, 20, 100, 20])]
-    beside = [item("p:0.1", "push button", "Half", [60, 20, 80, 20]),
-              item("p:0.2", "push button", "Edge", [90, 20, 80, 20])]  # fmt: skip
+    beside = [
+        item("p:0.1", "push button", "Half", [60, 20, 80, 20]),
+        item("p:0.2", "push button", "Edge", [90, 20, 80, 20]),
+    ]
     assert set(said(*menu, *beside)) == {"p:0.0", "p:0.0.0", "p:0.2"}
     assert "p:0.1" in said(menu[0], *beside)
 
 
 def test_hidden_tiny_and_unspeakable_items_are_left_out() -> None:
-    assert not said(item("p:0.0", "push button", "A", [HIDDEN, HIDDEN, 40, 20]),
-                    item("p:0.1", "push button", "B", [0, 0, 3, 20]),
-                    item("p:0.2", "panel", "C", [0, 0, 90, 20]),
-                    item("p:0.3", "push button", "D" * 200, [0, 0, 90, 20]),
-                    item("p:0.4", "push button", "", [0, 0, 90, 20]))  # fmt: skip
+    assert not said(
+        item("p:0.0", "push button", "A", [HIDDEN, HIDDEN, 40, 20]),
+        item("p:0.1", "push button", "B", [0, 0, 3, 20]),
+        item("p:0.2", "panel", "C", [0, 0, 90, 20]),
+        item("p:0.3", "push button", "D" * 200, [0, 0, 90, 20]),
+        item("p:0.4", "push button", "", [0, 0, 90, 20]),
+    )
 
 
-@given(st.lists(st.tuples(st.sampled_from(["push button", "label", "menu item"]), st.sampled_from("ABC"),
-                          st.integers(0, 9)), max_size=12))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["push button", "label", "menu item"]), st.sampled_from("ABC"), st.integers(0, 9)),
+        max_size=12,
+    )
+)
 def test_no_expression_fits_two_elements(drawn: list[tuple[str, str, int]]) -> None:
-    found = said(*(item(f"p:0.{i}", role, name, [30 * row, 20 * i, 20, 15])
-                   for i, (role, name, row) in enumerate(drawn)))  # fmt: skip
+    found = said(
+        *(item(f"p:0.{i}", role, name, [30 * row, 20 * i, 20, 15]) for i, (role, name, row) in enumerate(drawn))
+    )
     every = [phrase.casefold() for phrases in found.values() for phrase in phrases]
     assert len(every) == len(set(every)) and all(found.values())
 
@@ -96,8 +114,15 @@ def test_a_press_confirms_only_what_it_reached() -> None:
 
 
 def test_only_what_opens_something_is_clicked() -> None:
-    names = [("menu", "File"), ("menu item", "Open..."), ("menu item", "Quit"), ("push button", "Delete"),
-             ("page tab", "Fonts"), ("menu item", "Delete All"), ("menu", "")]  # fmt: skip
+    names = [
+        ("menu", "File"),
+        ("menu item", "Open..."),
+        ("menu item", "Quit"),
+        ("push button", "Delete"),
+        ("page tab", "Fonts"),
+        ("menu item", "Delete All"),
+        ("menu", ""),
+    ]
     elements = [DesktopElement(f"p:{i}", (0, 0, 9, 9), role, name, name, "w") for i, (role, name) in enumerate(names)]
     assert openers(elements, ()) == [("menu", "File"), ("menu item", "Open..."), ("page tab", "Fonts")]
     assert openers(elements, (("menu", "File"),)) == [("menu item", "Open...")]

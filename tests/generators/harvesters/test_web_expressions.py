@@ -20,8 +20,18 @@ def screens(draw: st.DrawFn) -> list[Item]:
         left, top = draw(st.integers(0, 9)) * 40.0, draw(st.integers(0, 9)) * 30.0
         group = draw(st.sampled_from(["", "r1", "r2"]))
         name, role = draw(NAMES), draw(ROLES)
-        items.append(Item(str(number), role, name, draw(st.sampled_from([name, ""])), (left, top, left + 38, top + 28),
-                          role not in ("text", "generic"), group, "row" if group else ""))  # fmt: skip
+        items.append(
+            Item(
+                str(number),
+                role,
+                name,
+                draw(st.sampled_from([name, ""])),
+                (left, top, left + 38, top + 28),
+                role not in ("text", "generic"),
+                group,
+                "row" if group else "",
+            )
+        )
     return items
 
 
@@ -72,13 +82,16 @@ def _button(key: str, name: str, left: float, top: float, group: str = "") -> It
 
 def test_rows_positions_and_neighbours() -> None:
     items = [
-        Item("ada", "cell", "Ada", "Ada", (0, 0, 60, 20), False, "r1", "row"), _button("d1", "Delete", 100, 0, "r1"),
-        Item("bo", "cell", "Bo", "Bo", (0, 30, 60, 50), False, "r2", "row"), _button("d2", "Delete", 100, 30, "r2"),
-        _button("d3", "Edit", 100, 60), _button("d4", "Edit", 200, 60),
+        Item("ada", "cell", "Ada", "Ada", (0, 0, 60, 20), False, "r1", "row"),
+        _button("d1", "Delete", 100, 0, "r1"),
+        Item("bo", "cell", "Bo", "Bo", (0, 30, 60, 50), False, "r2", "row"),
+        _button("d2", "Delete", 100, 30, "r2"),
+        _button("d3", "Edit", 100, 60),
+        _button("d4", "Edit", 200, 60),
         Item("label", "text", "Newsletter", "Newsletter", (30, 90, 120, 110), False),
         Item("box", "checkbox", "", "", (0, 90, 20, 110), True),
         Item("far", "checkbox", "", "", (0, 300, 20, 320), True),
-    ]  # fmt: skip
+    ]
     said = Expressions(items).all()
     assert said["d1"] == ('the button "Delete" in the row of "Ada"', 'the first button "Delete" from the top')
     assert said["d2"] == ('the button "Delete" in the row of "Bo"', 'the second button "Delete" from the top')

@@ -69,8 +69,9 @@ def test_elements_are_visible_named_and_confirmed(harvested: tuple[Path, Any, li
     assert {"Orders of today", "Voucher", "Redeem", "Open menu", "Somewhere else", "Leave the page"} <= set(named)
     assert not {"Covered one", "Invisible one", "Imprint far below"} & set(named)
     deletes = [element["expressions"] for element in first["elements"] if element["name"] == "Delete"]
-    assert [said[0] for said in deletes] == [f'the button "Delete" in the row of "{who}"'
-                                             for who in ("Ada Lovelace", "Alan Turing")]  # fmt: skip
+    assert [said[0] for said in deletes] == [
+        f'the button "Delete" in the row of "{who}"' for who in ("Ada Lovelace", "Alan Turing")
+    ]
     assert (below["scroll_px"] > 0) and "Imprint far below" in {element["name"] for element in below["elements"]}
     for row in rows:
         picture = (out / row["screenshot"]).read_bytes()

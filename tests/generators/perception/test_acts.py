@@ -20,16 +20,20 @@ from schemas.actions import parse_reply
 from schemas.coordinates import box_to_unit, contains
 
 DRAWN = [
-    Drawn("button", "Save", "", (0, 0, 60, 24)), Drawn("link", "Ada Adler", "", (0, 30, 100, 54)),
-    Drawn("icon", "search", "", (0, 60, 24, 84)), Drawn("shape", "circle", "red", (0, 90, 24, 114)),
+    Drawn("button", "Save", "", (0, 0, 60, 24)),
+    Drawn("link", "Ada Adler", "", (0, 30, 100, 54)),
+    Drawn("icon", "search", "", (0, 60, 24, 84)),
+    Drawn("shape", "circle", "red", (0, 90, 24, 114)),
     Drawn("widget", "switch off", "", (0, 120, 40, 144)),
-]  # fmt: skip
+]
 STRANGER = Drawn("text", "Oslo", "", (0, 150, 60, 174))
 
 
 def screen(count: int) -> PastedScreen:
-    placed = [Pasted(one, (10, 60 * place, 10 + one.box[2], 60 * place + one.box[3] - one.box[1]))
-              for place, one in enumerate(DRAWN[:count])]  # fmt: skip
+    placed = [
+        Pasted(one, (10, 60 * place, 10 + one.box[2], 60 * place + one.box[3] - one.box[1]))
+        for place, one in enumerate(DRAWN[:count])
+    ]
     return PastedScreen(np.full((320, 160, 3), 255, np.uint8), tuple(placed))
 
 

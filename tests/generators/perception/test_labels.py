@@ -82,9 +82,11 @@ def test_a_shape_is_told_by_its_colour_and_by_its_form() -> None:
 
 
 @given(
-    left=st.integers(0, COLUMNS * TOKEN_PX - 2), top=st.integers(0, ROWS * TOKEN_PX - 2),
-    wide=st.integers(1, 90), high=st.integers(1, 60),
-)  # fmt: skip
+    left=st.integers(0, COLUMNS * TOKEN_PX - 2),
+    top=st.integers(0, ROWS * TOKEN_PX - 2),
+    wide=st.integers(1, 90),
+    high=st.integers(1, 60),
+)
 def test_every_element_has_a_square_and_weights_add_up(left: int, top: int, wide: int, high: int) -> None:
     box = (left, top, min(COLUMNS * TOKEN_PX, left + wide), min(ROWS * TOKEN_PX, top + high))
     found = labels(screen(pasted("text", "one", "", box)))

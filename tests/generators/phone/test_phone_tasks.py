@@ -45,8 +45,7 @@ def test_a_plan_reaches_the_goal_and_a_shorter_one_does_not(handset: PhoneWorld,
 
 
 @pytest.mark.parametrize(
-    ("family", "seed"),
-    [("files.tidy", 1197), ("files.tidy", 4147), ("mixed.two_apps", 2150), ("mixed.two_apps", 3096)],
+    ("family", "seed"), [("files.tidy", 1197), ("files.tidy", 4147), ("mixed.two_apps", 2150), ("mixed.two_apps", 3096)]
 )
 def test_parts_of_a_task_dont_stand_in_each_others_way(handset: PhoneWorld, family: str, seed: int) -> None:
     """Drawn with no regard for it, two files got one name here, or a message went to a contact just deleted."""
@@ -92,9 +91,12 @@ def test_an_order_counts_however_its_products_were_put_into_the_cart(handset: Ph
     order = state["data"]["shop"]["orders"][-1]
     first, second = order["items"]
     for items, good in (
-        ([second, first], True), ([first], False), ([first, first], False), ([first, second, second], False),
+        ([second, first], True),
+        ([first], False),
+        ([first, first], False),
+        ([first, second, second], False),
         ([first, {**second, "count": 9}], False),
-    ):  # fmt: skip
+    ):
         order["items"] = items
         assert evaluate(task.evaluator(), state) is good, items
 

@@ -35,8 +35,9 @@ def contract_of(page: MiniwobWorld, task: str, seed: int = 5) -> Contract:
 def test_the_scripted_agent_does_a_pages_task(page: MiniwobWorld, task: str) -> None:
     contract = contract_of(page, task)
     wrapped = Wrapper(page)
-    run = run_episode(wrapped, build_policy("scripted").make(contract, wrapped), contract.instruction,
-                      contract.initial_state, 0, 20)  # fmt: skip
+    run = run_episode(
+        wrapped, build_policy("scripted").make(contract, wrapped), contract.instruction, contract.initial_state, 0, 20
+    )
     assert run.ended == "finished" and holds(contract.evaluator, run.end_state, run.answer)
 
 

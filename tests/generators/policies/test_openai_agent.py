@@ -73,9 +73,13 @@ def test_a_turn_shows_goal_history_and_the_current_screen_alone(open_endpoint: O
 
 @pytest.mark.parametrize(
     ("prompt", "line"),
-    [(AgentPrompt("action", 1), "2. Scroll(direction='down')"), (AgentPrompt("conclusion", 1), "2. looked below"),
-     (AgentPrompt("think_action", 1), "2. hm Scroll(direction='down')"), (AgentPrompt("action", 0), "none")],
-)  # fmt: skip
+    [
+        (AgentPrompt("action", 1), "2. Scroll(direction='down')"),
+        (AgentPrompt("conclusion", 1), "2. looked below"),
+        (AgentPrompt("think_action", 1), "2. hm Scroll(direction='down')"),
+        (AgentPrompt("action", 0), "none"),
+    ],
+)
 def test_forms_of_the_history(prompt: AgentPrompt, line: str) -> None:
     past = (Said(Click((1, 1))), Said(Scroll(direction="down"), "hm", "looked\nbelow"))
     user: Any = prompt.messages(view(past=past))[1]["content"]

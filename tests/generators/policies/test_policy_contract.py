@@ -73,16 +73,28 @@ def members(server: ReplyServer) -> dict[str, PolicyMaker]:
         "recorded": build_policy("scripted", paths=lambda contract: [RecordedStep(Click((5, 5)), "link", "x")]),
         "explorer": build_policy("explorer", turns=4),
         "openai": build_policy("openai", **quick, temperature=1.0),
-        "openai-thinking": build_policy("openai", **quick, thinking=True, history="think_action",
-                                        append_enter_after_type=True),
+        "openai-thinking": build_policy(
+            "openai", **quick, thinking=True, history="think_action", append_enter_after_type=True
+        ),
         "demonstrations": with_demonstrations(build_policy("openai", **quick), shown),
         "proposals": with_proposals(build_policy("scripted", error_rate=0.5), 3),
         "proposals-openai": with_proposals(build_policy("openai", **quick), 3),
-    }  # fmt: skip
+    }
 
 
-@pytest.mark.parametrize("name", ["scripted", "recorded", "explorer", "openai", "openai-thinking", "demonstrations",
-                                  "proposals", "proposals-openai"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scripted",
+        "recorded",
+        "explorer",
+        "openai",
+        "openai-thinking",
+        "demonstrations",
+        "proposals",
+        "proposals-openai",
+    ],
+)
 def test_every_policy_keeps_the_contract(name: str, server: ReplyServer) -> None:
     maker = members(server)[name]
     check_policy(maker.make, SHOP, BANK)
@@ -248,8 +260,14 @@ def test_judging_by_majority_lifts_an_agent_that_errs() -> None:
     lifted = []
     for contract in contracts:
         world = DrawnSite()
-        episode = run_episode(world, maker.make(contract, world), contract.instruction, contract.initial_state, 0,
-                              2 * contract.expected_steps + 8)  # fmt: skip
+        episode = run_episode(
+            world,
+            maker.make(contract, world),
+            contract.instruction,
+            contract.initial_state,
+            0,
+            2 * contract.expected_steps + 8,
+        )
         lifted.append(holds(episode.end_state, contract.evaluator))
     assert sum(lifted) > sum(plain) + 2
 

@@ -93,8 +93,9 @@ def test_every_error_but_stopping_is_recovered_from_where_the_site_lets_it() -> 
 def test_a_goal_out_of_reach_is_told_with_its_reason_after_a_look_around() -> None:
     number = next(v for v in SITE.variables if v.kind == "number")
     rule = evaluator([(number.name, "eq", int(number.values[1]) + 5)])
-    contract = Contract(f"Open {SITE.menu[1].text}", "web", SITE.target,
-                        {"world": "fsm", "kind": "bank", "seed": 1}, rule, 4)  # fmt: skip
+    contract = Contract(
+        f"Open {SITE.menu[1].text}", "web", SITE.target, {"world": "fsm", "kind": "bank", "seed": 1}, rule, 4
+    )
     run, reached = run_scripted(contract)
     assert run.ended == "asked" and not reached and len(run.steps) == 4
     assert run.answer.startswith("This can't be done: no way to") and number.name in run.answer
@@ -103,10 +104,12 @@ def test_a_goal_out_of_reach_is_told_with_its_reason_after_a_look_around() -> No
 
 @pytest.mark.parametrize(
     ("conditions", "reason"),
-    [([["nowhere", "eq", "bank/pay Rent"]], "there is no 'bank/pay Rent' on"),
-     ([["page", "eq", "no such page"]], "there is no 'no such page' on"),
-     ([["page", "eq", page.id] for page in SITE.pages[:2]], "two pages")],
-)  # fmt: skip
+    [
+        ([["nowhere", "eq", "bank/pay Rent"]], "there is no 'bank/pay Rent' on"),
+        ([["page", "eq", "no such page"]], "there is no 'no such page' on"),
+        ([["page", "eq", page.id] for page in SITE.pages[:2]], "two pages"),
+    ],
+)
 def test_what_a_site_doesnt_have_cant_be_done(conditions: list[list[str]], reason: str) -> None:
     rule = {"rule": "state_conditions", "conditions": conditions}
     contract = Contract("Do it", "web", SITE.target, {"kind": "bank", "seed": 1}, rule, 1)

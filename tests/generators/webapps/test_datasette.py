@@ -66,9 +66,11 @@ def test_what_datasette_refuses_is_seen_as_a_page_that_says_so(world: WebAppWorl
     world.act(Click(run.centre))
     assert world.path == "/shop?sql=" and world.observe().png and world.state()["view"] == {}
     for path, view in (
-        ("/shop?sql=%20", {}), ("//[news", {}),
-        ("/shop/orders?_sort=foo", {"error": True}), ("/shop/orders?_where=foo", {"error": True}),
-    ):  # fmt: skip
+        ("/shop?sql=%20", {}),
+        ("//[news", {}),
+        ("/shop/orders?_sort=foo", {"error": True}),
+        ("/shop/orders?_where=foo", {"error": True}),
+    ):
         world.act(Launch(url=f"http://localhost{path}"))
         assert world.path == path and world.observe().png and world.state()["view"] == view, path
     assert world.data.truth("/shop/orders?_filter_column=id&_filter_op=gt&_filter_value=3")["view"] == {"error": True}
@@ -88,9 +90,13 @@ def test_typed_text_arrives_byte_for_byte(world: WebAppWorld) -> None:
 
 def test_bad_starts_are_named(world: WebAppWorld) -> None:
     for start, said in (
-        ({"seed": -1}, "seed"), ({"seed": "0; drop table"}, "seed"), ({"page": "//example.org/"}, "page"),
-        ({"page": "file:///etc/passwd"}, "page"), ({"world": "phone"}, "phone"), ({"size": 3}, "size"),
-    ):  # fmt: skip
+        ({"seed": -1}, "seed"),
+        ({"seed": "0; drop table"}, "seed"),
+        ({"page": "//example.org/"}, "page"),
+        ({"page": "file:///etc/passwd"}, "page"),
+        ({"world": "phone"}, "phone"),
+        ({"size": 3}, "size"),
+    ):
         with pytest.raises(WorldError, match=said):
             world.reset(start)
 

@@ -47,9 +47,9 @@ def test_signed_in_without_a_password_and_truth_needs_the_token(world: WebAppWor
     assert "Not Found" in world.page.content() and world.state()["view"] == {}
 
 
-@pytest.mark.parametrize("path", [
-    "/library/book/?author__country=Peru", "/library/book/?_to_field=nonsense", "//[news",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path", ["/library/book/?author__country=Peru", "/library/book/?_to_field=nonsense", "//[news"]
+)
 def test_an_address_that_the_admin_refuses_is_a_page_like_any_other(world: WebAppWorld, path: str) -> None:
     world.reset({"page": "/library/book/"})
     world.act(Launch(url=f"http://localhost{path}"))

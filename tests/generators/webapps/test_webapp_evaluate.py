@@ -48,10 +48,11 @@ def _sorted(data: Any) -> Any:
 def test_values_are_exact_and_an_absent_one_is_none() -> None:
     state = {"data": {"t": {"1": {"open": 1, "when": None}}}, "view": {"ids": ["1", "2"]}}
     for path, good, bad in (
-        (("data", "t", "1", "open"), 1, True), (("data", "t", "2"), None, {}),
+        (("data", "t", "1", "open"), 1, True),
+        (("data", "t", "2"), None, {}),
         (("view", "ids"), ["1", "2"], ["2", "1"]),
         (("data", "t", "1", "open", "deeper"), None, 1),
-    ):  # fmt: skip
+    ):
         assert holds({"rule": RULE, "checks": [value(path, good)]}, state)
         assert failed_checks({"rule": RULE, "checks": [value(path, bad)]}, state)
 

@@ -24,9 +24,16 @@ _BY_TYPE = {
 }
 NODES = st.builds(Node, **{field.name: _BY_TYPE[str(field.type)] for field in fields(Node)})
 WINDOWS = st.builds(
-    Window, nodes=st.lists(NODES, max_size=3).map(tuple), bounds=BOUNDS, id=INT32, layer=INT32, title=TEXT,
-    type=st.integers(0, 5), is_active=st.booleans(), is_focused=st.booleans(),
-)  # fmt: skip
+    Window,
+    nodes=st.lists(NODES, max_size=3).map(tuple),
+    bounds=BOUNDS,
+    id=INT32,
+    layer=INT32,
+    title=TEXT,
+    type=st.integers(0, 5),
+    is_active=st.booleans(),
+    is_focused=st.booleans(),
+)
 VISIBLE = Node(class_name="android.widget.Button", text="OK", is_visible_to_user=True, bounds=(10, 20, 30, 40))
 
 
@@ -51,14 +58,29 @@ def test_bytes_written_by_hand_are_read() -> None:
     # node{unique_id 5; bounds; class_name "V"; text "hi"; is_clickable (14: key 0x70); is_visible (23: key b8 01);
     #      child_ids packed (25: key ca 01) [6, 7]; an action (24: key c2 01), which is skipped}
     node = (
-        b"\x08\x05" + b"\x12" + bytes([len(rect)]) + rect + b"\x1a\x01V" + b"\x3a\x02hi" + b"\x70\x01"
-        + b"\xb8\x01\x01" + b"\xca\x01\x02\x06\x07" + b"\xc2\x01\x02\x08\x10"
-    )  # fmt: skip
+        b"\x08\x05"
+        + b"\x12"
+        + bytes([len(rect)])
+        + rect
+        + b"\x1a\x01V"
+        + b"\x3a\x02hi"
+        + b"\x70\x01"
+        + b"\xb8\x01\x01"
+        + b"\xca\x01\x02\x06\x07"
+        + b"\xc2\x01\x02\x08\x10"
+    )
     tree = b"\x0a" + bytes([len(node)]) + node
     window = b"\x18\x02" + b"\x2a\x01T" + b"\x30\x01" + b"\x5a" + bytes([len(tree)]) + tree
     (found,) = decode(b"\x0a" + bytes([len(window)]) + window)
-    expected = Node(unique_id=5, bounds=(1, 0, 300, 4), class_name="V", text="hi", is_clickable=True,
-                    is_visible_to_user=True, child_ids=(6, 7))  # fmt: skip
+    expected = Node(
+        unique_id=5,
+        bounds=(1, 0, 300, 4),
+        class_name="V",
+        text="hi",
+        is_clickable=True,
+        is_visible_to_user=True,
+        child_ids=(6, 7),
+    )
     assert found == Window(id=2, title="T", type=1, nodes=(expected,))
 
 

@@ -33,8 +33,10 @@ def read(text: str, vocabulary: Vocabulary | None = None) -> list[str] | str:
         ("mobile.long_press(x=0.1, y=0.2)", ["LongPress(box=(100,200))"]),
         ("moveTo(x=0.1, y=0.2)", ["Hover(box=(100,200))"]),
         ("drag(from_coord=[0.1, 0.2], to_coord=[0.3, 0.4])", ["Drag(start=(100,200), end=(300,400))"]),
-        ("mobile.swipe(from_coord=[0.5, 0.8], to_coord=[0.5, 0.2])",
-         ["Scroll(start=(500,800), end=(500,200), direction='down')"]),
+        (
+            "mobile.swipe(from_coord=[0.5, 0.8], to_coord=[0.5, 0.2])",
+            ["Scroll(start=(500,800), end=(500,200), direction='down')"],
+        ),
         ("pyautogui.write(message='green tea')", ["Type(content='green tea')"]),
         ("press(keys=['enter'])", ["PressEnter()"]),
         ("press(keys='enter', presses=2)", ["PressEnter()", "PressEnter()"]),
@@ -50,7 +52,7 @@ def read(text: str, vocabulary: Vocabulary | None = None) -> list[str] | str:
         ("answer('42 pots')", ["Finished(content='42 pots')"]),
         ("call_user()", ["CallUser(content='')"]),
     ],
-)  # fmt: skip
+)
 def test_each_word_means_what_its_source_says(text: str, expected: list[str]) -> None:
     assert read(text) == expected
 
@@ -78,7 +80,7 @@ def test_each_word_means_what_its_source_says(text: str, expected: list[str]) ->
         ("os.system('ls')", "unknown_action:os.system"),
         ("click(x=0.1, y=0.2)\ndance()", "unknown_action:dance"),  # a step is taken whole or not at all
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_mapped_is_named(text: str, reason: str) -> None:
     assert read(text) == reason
 

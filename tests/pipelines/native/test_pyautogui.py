@@ -28,16 +28,20 @@ def read(script: str, size: tuple[float, float] = (1.0, 1.0)) -> list[list[str] 
         ("pyautogui.click(x=0.1, y=0.2, clicks=2)", [["DoubleClick(box=(100,200))"]]),
         ("computer.tripleClick(x=0.1, y=0.2)", [["Click(box=(100,200))"] * 3]),
         ("pyautogui.moveTo(x=0.1, y=0.2)", [["Hover(box=(100,200))"]]),
-        ("pyautogui.moveTo(x=0.4546, y=0.2682)\npyautogui.dragTo(x=0.4107, y=0.2773, button='left')",
-         [["Drag(start=(455,268), end=(411,277))"]]),  # 454.6, 268.2 → 410.7, 277.3
+        (
+            "pyautogui.moveTo(x=0.4546, y=0.2682)\npyautogui.dragTo(x=0.4107, y=0.2773, button='left')",
+            [["Drag(start=(455,268), end=(411,277))"]],
+        ),  # 454.6, 268.2 → 410.7, 277.3
         ("pyautogui.moveTo(0.1, 0.2); pyautogui.click()", [["Click(box=(100,200))"]]),
         ("pyautogui.moveTo(0.1, 0.2)\npyautogui.click(0.3, 0.4)", [["Hover(box=(100,200))"], ["Click(box=(300,400))"]]),
         ("pyautogui.moveTo(x=0.396, y=0.7839)\npyautogui.scroll(-3)", [["Scroll(direction='down')"]]),
         ("pyautogui.scroll(5)", [["Scroll(direction='up')"]]),
         ("pyautogui.hscroll(clicks=2)", [["Scroll(direction='right')"]]),
         ("pyautogui.hscroll(-2)", [["Scroll(direction='left')"]]),
-        (r"pyautogui.write(message='it\'s\nso\n')", [[r"Type(content='it\'s')", "PressEnter()", "Type(content='so')",
-                                                     "PressEnter()"]]),
+        (
+            r"pyautogui.write(message='it\'s\nso\n')",
+            [[r"Type(content='it\'s')", "PressEnter()", "Type(content='so')", "PressEnter()"]],
+        ),
         ("pyautogui.typewrite('a')", [["Type(content='a')"]]),
         ("pyautogui.write('''a\n  b''')", [["Type(content='a')", "PressEnter()", "Type(content='  b')"]]),
         ("pyautogui.press(keys=['tab', 'enter'])", [["Hotkey(keys=['tab'])", "PressEnter()"]]),
@@ -48,7 +52,7 @@ def read(script: str, size: tuple[float, float] = (1.0, 1.0)) -> list[list[str] 
         ("computer.terminate(status='success')", [["Finished(content='')"]]),
         ("# a comment\n\npyautogui.press('a')", [["Hotkey(keys=['a'])"]]),
     ],
-)  # fmt: skip
+)
 def test_calls_become_actions(script: str, expected: list[list[str]]) -> None:
     assert read(script) == expected
 
@@ -91,8 +95,10 @@ def test_what_has_no_counterpart_says_so(script: str, reason: str) -> None:
 
 def test_a_bad_line_costs_itself_only() -> None:
     assert read("pyautogui.click(0.1, 0.2)\nclick here (\npyautogui.press('a')") == [
-        ["Click(box=(100,200))"], "bad_value", ["Hotkey(keys=['a'])"],
-    ]  # fmt: skip
+        ["Click(box=(100,200))"],
+        "bad_value",
+        ["Hotkey(keys=['a'])"],
+    ]
 
 
 def test_pixels_are_divided_by_the_size() -> None:

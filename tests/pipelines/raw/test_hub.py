@@ -364,8 +364,13 @@ def test_rows_are_streamed_without_the_rest(hub: Hub, tmp_path: Path) -> None:
     code = (
         f"from pathlib import Path; from pipelines.raw.pull import first_rows as f; print(f({REPO!r}, 12, Path('.')))"
     )
-    environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path / "hf"),
-                   "PYTHONPATH": str(Path(__file__).parents[3])}  # fmt: skip
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": hub.url,
+        "HF_HUB_OFFLINE": "0",
+        "HF_HOME": str(tmp_path / "hf"),
+        "PYTHONPATH": str(Path(__file__).parents[3]),
+    }
     ran = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     [(name, count)] = ast.literal_eval(ran.stdout).items()
@@ -401,6 +406,7 @@ def test_the_command_pulls_what_a_descriptor_names(hub: Hub, tmp_path: Path) -> 
     assert (tmp_path / "raw/mind2web/data/train/train_0.json").read_bytes() == b"[]"
     settings = tmp_path / "deployment.yaml"
     settings.write_text('licences: {deny: ["*"]}')
-    refused = subprocess.run(command, env={**environment, "VESPER_DEPLOYMENT": str(settings)}, cwd=where,
-                             capture_output=True, text=True)  # fmt: skip
+    refused = subprocess.run(
+        command, env={**environment, "VESPER_DEPLOYMENT": str(settings)}, cwd=where, capture_output=True, text=True
+    )
     assert refused.returncode != 0 and "mind2web: licence" in refused.stderr and "denied" in refused.stderr

@@ -11,8 +11,10 @@ from webnative import png, real, write
 
 
 def line(*codes: Any, **changes: Any) -> dict[str, Any]:
-    traj = [{"index": place, "image": f"{place}.png", "value": code if isinstance(code, dict) else {"code": code}}
-            for place, code in enumerate(codes)]  # fmt: skip
+    traj = [
+        {"index": place, "image": f"{place}.png", "value": code if isinstance(code, dict) else {"code": code}}
+        for place, code in enumerate(codes)
+    ]
     return {"task_id": "t", "instruction": "Do it", "traj": traj, **changes}
 
 
@@ -33,12 +35,16 @@ def test_the_real_episode(tmp_path: Path) -> None:
         "Drag(start=(455,268), end=(411,277))",  # 0.4546, 0.2682 → 0.4107, 0.2773
         "Click(box=(264,333))",  # 0.2635 → 263.5 → 264; 0.3333
         "Scroll(direction='down')",  # scroll(-3) after moveTo(0.396, 0.7839)
-        "Click(box=(411,361))", "Click(box=(398,412))",  # 0.4114, 0.3607; 0.3982, 0.4115 → 411.5 → 412
-        "Click(box=(536,733))", "Click(box=(469,229))",  # 0.5359, 0.7331; 0.4685 → 468.5 → 469, 0.2292
-        "Click(box=(761,724))", "Click(box=(160,828))",  # 0.7606, 0.724; 0.1596, 0.8281
-        "Click(box=(553,398))", "Click(box=(510,885))",  # 0.5534, 0.3984; 0.5102, 0.8854
+        "Click(box=(411,361))",
+        "Click(box=(398,412))",  # 0.4114, 0.3607; 0.3982, 0.4115 → 411.5 → 412
+        "Click(box=(536,733))",
+        "Click(box=(469,229))",  # 0.5359, 0.7331; 0.4685 → 468.5 → 469, 0.2292
+        "Click(box=(761,724))",
+        "Click(box=(160,828))",  # 0.7606, 0.724; 0.1596, 0.8281
+        "Click(box=(553,398))",
+        "Click(box=(510,885))",  # 0.5534, 0.3984; 0.5102, 0.8854
         "Finished(content='')",
-    ]  # fmt: skip
+    ]
     assert run.items == (15, 14, 1) and run.reasons == {"no_counterpart": 1}
     assert json.loads(run.quarantine[0]["native"])["native"]["value"]["code"].startswith("pyautogui.rightClick")
     assert run.provenance(1)["gap_at"] == 1
@@ -78,8 +84,13 @@ def test_texts_flags_and_outcomes(tmp_path: Path) -> None:
     )
     write(root / "meta_data_merged.jsonl", json.dumps({"task_id": "a", "system": "Ubuntu", "resolution": [1920, 1080]}))
     run = unify(tmp_path / "home", "agentnet", root)
-    assert run.actions[:5] == ["Type(content='a')", "PressEnter()", "Type(content='b')", "PressEnter()",
-                               "Finished(content='')"]  # fmt: skip
+    assert run.actions[:5] == [
+        "Type(content='a')",
+        "PressEnter()",
+        "Type(content='b')",
+        "PressEnter()",
+        "Finished(content='')",
+    ]
     assert [row["thought"] for row in run.steps[:2]] == ["T", None]
     assert run.steps[0]["step_instruction"] == "Type a"
     rules = run.provenance(0)["rules"]
@@ -94,22 +105,35 @@ def test_texts_flags_and_outcomes(tmp_path: Path) -> None:
 def test_faults_are_named_and_counted(tmp_path: Path) -> None:
     root = lines(
         tmp_path / "raw" / "agentnet_ubuntu_5k.jsonl",
-        line("pyautogui.click(0.5, 0.5)", "pyautogui.click(0.5, 1.5)", "pyautogui.fly()", {"thought": "no code"},
-             "computer.tripleClick(x=0.1, y=0.1)", "pyautogui.click(0.5, 0.5)\npyautogui.rightClick(0.5, 0.5)",
-             colour=1),
+        line(
+            "pyautogui.click(0.5, 0.5)",
+            "pyautogui.click(0.5, 1.5)",
+            "pyautogui.fly()",
+            {"thought": "no code"},
+            "computer.tripleClick(x=0.1, y=0.1)",
+            "pyautogui.click(0.5, 0.5)\npyautogui.rightClick(0.5, 0.5)",
+            colour=1,
+        ),
         '{"task_id": "x", "traj": [{"value": {"code": "a"}}, {"value": {"co',
         line("pyautogui.press('a')", task_id="y", instruction=" "),
         {"task_id": "z", "instruction": "No steps here"},
         [1],
-    )  # fmt: skip
+    )
     write(root / "ubuntu_images" / "0.png", b"not a picture")
     run = unify(tmp_path / "home", "agentnet", root)
     # 6 + 1 "code" in the broken line + 1 of the empty instruction + 1 record without traj + 0 of the list
     assert run.items == (9, 2, 7)
     assert run.reasons == {
-        "off_screen": 1, "unknown_action:pyautogui.fly": 1, "missing_field": 2, "no_counterpart": 1,
-        "unknown_field:colour": 1, "bad_json": 1, "empty_text": 1, "bad_value": 1, "image_unreadable": 1,
-    }  # fmt: skip
+        "off_screen": 1,
+        "unknown_action:pyautogui.fly": 1,
+        "missing_field": 2,
+        "no_counterpart": 1,
+        "unknown_field:colour": 1,
+        "bad_json": 1,
+        "empty_text": 1,
+        "bad_value": 1,
+        "image_unreadable": 1,
+    }
     assert run.provenance(0)["image_missing"] == "image_unreadable"
 
 

@@ -90,18 +90,27 @@ def test_real_missing_steps_are_said(real: Unified) -> None:
         # 0.04 apart on one axis is still a tap (distance <= 0.04, up to float32: 0.53999996 - 0.5)
         (4, {"results__yx_touch": [0.5, 0.25], "results__yx_lift": [0.53999996, 0.25]}, "Click(box=(250,500))"),
         # sqrt(0.03^2 + 0.03^2) = 0.0424 > 0.04: a swipe; equal axes count as vertical, finger down = content up
-        (4, {"results__yx_touch": [0.5, 0.25], "results__yx_lift": [0.53, 0.28]},
-         "Scroll(start=(250,500), end=(280,530), direction='up')"),
+        (
+            4,
+            {"results__yx_touch": [0.5, 0.25], "results__yx_lift": [0.53, 0.28]},
+            "Scroll(start=(250,500), end=(280,530), direction='up')",
+        ),
         # finger up = down
-        (4, {"results__yx_touch": [0.8, 0.5], "results__yx_lift": [0.2, 0.5]},
-         "Scroll(start=(500,800), end=(500,200), direction='down')"),
+        (
+            4,
+            {"results__yx_touch": [0.8, 0.5], "results__yx_lift": [0.2, 0.5]},
+            "Scroll(start=(500,800), end=(500,200), direction='down')",
+        ),
         # finger left = right
-        (4, {"results__yx_touch": [0.5, 0.9], "results__yx_lift": [0.5, 0.1]},
-         "Scroll(start=(900,500), end=(100,500), direction='right')"),
+        (
+            4,
+            {"results__yx_touch": [0.5, 0.9], "results__yx_lift": [0.5, 0.1]},
+            "Scroll(start=(900,500), end=(100,500), direction='right')",
+        ),
         # half a unit outside is rounding of the source and is clamped
         (4, {"results__yx_touch": [1.0005, 0.5], "results__yx_lift": [1.0005, 0.5]}, "Click(box=(500,1000))"),
     ],
-)  # fmt: skip
+)
 def test_every_code_maps(tmp_path: Path, code: int, changes: dict[str, Any], expected: str) -> None:
     assert run(tmp_path, small_aitw(code=code, **changes)).actions == [expected]
 
@@ -132,7 +141,7 @@ def test_outcome_follows_the_status_codes(tmp_path: Path) -> None:
         ({"step_id": None}, "bad_value"),
         ({"step_id": [99]}, "bad_value"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_step_is_quarantined_alone_and_leaves_a_gap(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     named = {name: value for name, value in changes.items() if name != "step_id"}
     step = small_aitw(1, 3, **named)
@@ -156,11 +165,19 @@ def test_steps_are_sorted_and_a_hole_is_a_named_gap(tmp_path: Path) -> None:
 
 def test_interleaved_episodes_are_told_apart(tmp_path: Path) -> None:
     a, b = {"episode_id": ["1"]}, {"episode_id": ["2"]}
-    result = run(tmp_path, small_aitw(0, 2, **a), small_aitw(0, 2, **b), small_aitw(1, 2, code=10, **b),
-                 small_aitw(1, 2, code=10, **a))  # fmt: skip
+    result = run(
+        tmp_path,
+        small_aitw(0, 2, **a),
+        small_aitw(0, 2, **b),
+        small_aitw(1, 2, code=10, **b),
+        small_aitw(1, 2, code=10, **a),
+    )
     assert [(row["episode_id"], row["step_index"], row["action_type"]) for row in result.steps] == [
-        ("1", 0, "PressHome"), ("1", 1, "Finished"), ("2", 0, "PressHome"), ("2", 1, "Finished"),
-    ]  # fmt: skip
+        ("1", 0, "PressHome"),
+        ("1", 1, "Finished"),
+        ("2", 0, "PressHome"),
+        ("2", 1, "Finished"),
+    ]
     assert result.quarantine == []
 
 
@@ -251,8 +268,11 @@ def test_test_episodes_never_train(tmp_path: Path) -> None:
     (lists / "standard.json").write_text(json.dumps({"train": ["1", "3"], "validation": ["2"], "test": ["3"]}))
     result = run(tmp_path, *(small_aitw(episode_id=[name]) for name in "1234"))
     assert {row["episode_id"]: row["split"] for row in result.steps} == {
-        "1": "train", "2": "validation", "3": "test", "4": "train",
-    }  # fmt: skip
+        "1": "train",
+        "2": "validation",
+        "3": "test",
+        "4": "train",
+    }
 
 
 def test_a_split_list_that_is_none_stops_the_run(tmp_path: Path) -> None:

@@ -20,14 +20,24 @@ EPISODE = "train/general/GENERAL-77/GENERAL-77.json"
 def step(number: int = 0, length: int = 1, code: int = 6, **changes: Any) -> dict[str, Any]:
     """A made-up step whose picture is 20×40 px."""
     plain = {
-        "episode_id": "77", "episode_length": length, "step_id": number, "instruction": "Open the clock",
-        "ui_positions": "[[4, 2, 8, 10]]", "ui_text": '["Clock"]', "ui_types": '["TEXT"]',
-        "result_action_type": code, "result_action_text": "", "result_touch_yx": "[-1.0, -1.0]",
-        "result_lift_yx": "[-1.0, -1.0]", "image_path": f"general/GENERAL-77/GENERAL-77_{number}.png",
+        "episode_id": "77",
+        "episode_length": length,
+        "step_id": number,
+        "instruction": "Open the clock",
+        "ui_positions": "[[4, 2, 8, 10]]",
+        "ui_text": '["Clock"]',
+        "ui_types": '["TEXT"]',
+        "result_action_type": code,
+        "result_action_text": "",
+        "result_touch_yx": "[-1.0, -1.0]",
+        "result_lift_yx": "[-1.0, -1.0]",
+        "image_path": f"general/GENERAL-77/GENERAL-77_{number}.png",
         "image_full_path": f"android-in-the-wild/aitw_with_gpt/train/general/GENERAL-77/GENERAL-77_{number}.png",
-        "coat_screen_desc": "A screen.", "coat_action_think": "Think.", "coat_action_desc": "press home",
+        "coat_screen_desc": "A screen.",
+        "coat_action_think": "Think.",
+        "coat_action_desc": "press home",
         "coat_action_result": "Done.",
-    }  # fmt: skip
+    }
     return {name: value for name, value in (plain | changes).items() if value is not None}
 
 
@@ -97,8 +107,14 @@ def test_real_click_hits_no_annotated_element(real: Unified) -> None:
 
 def test_the_smallest_element_under_the_point_is_the_target(tmp_path: Path) -> None:
     boxes = "[[0, 0, 40, 20], [4, 2, 8, 10], [30, 2, 8, 10]]"
-    tap = step(code=4, result_touch_yx="[0.2, 0.3]", result_lift_yx="[0.2, 0.3]", ui_positions=boxes,
-               ui_text='["", "Clock", "x"]', ui_types='["TEXT", "TEXT", "TEXT"]')  # fmt: skip
+    tap = step(
+        code=4,
+        result_touch_yx="[0.2, 0.3]",
+        result_lift_yx="[0.2, 0.3]",
+        ui_positions=boxes,
+        ui_text='["", "Clock", "x"]',
+        ui_types='["TEXT", "TEXT", "TEXT"]',
+    )
     result = run(tmp_path, [tap])
     assert result.actions == ["Click(box=(300,200))"]
     # y 4..12 of 40, x 2..12 of 20

@@ -56,8 +56,11 @@ def test_real_episodes_map_to_hand_checked_actions(real: Unified) -> None:
 def test_real_step_instructions_and_native_actions_are_kept(real: Unified) -> None:
     steps = [row for row in real.steps if row["episode_id"] == "0"]
     assert [row["step_instruction"] for row in steps] == [
-        "Open the Zoho Meet app", "Open the Zoho Meet app", "Go to the Past section", None,
-    ]  # fmt: skip
+        "Open the Zoho Meet app",
+        "Open the Zoho Meet app",
+        "Go to the Past section",
+        None,
+    ]
     assert json.loads(steps[2]["native_action"]) == {"action_type": "click", "x": 540, "y": 390}
     assert steps[3]["native_action"] == "null"
     assert json.loads(steps[3]["provenance"])["rules"] == ["finish_synthesised"]
@@ -127,13 +130,15 @@ def test_real_ui_r1_rows_map_to_hand_checked_actions(samples_dir, tmp_path: Path
         grouped.setdefault(int(re.match(r"episode_(\d+)-", row["image"])[1]), []).append(row)  # type: ignore[index]
     episodes = [
         {
-            "episode_id": [episode], "goal": ["(not in the file)"],
+            "episode_id": [episode],
+            "goal": ["(not in the file)"],
             "actions": [json.dumps(row["gt"]) for row in listed],
             "step_instructions": [row["task"] for row in listed],
-            "screenshot_widths": [1080] * (len(listed) + 1), "screenshot_heights": [2400] * (len(listed) + 1),
+            "screenshot_widths": [1080] * (len(listed) + 1),
+            "screenshot_heights": [2400] * (len(listed) + 1),
         }
         for episode, listed in grouped.items()
-    ]  # fmt: skip
+    ]
     result = run(tmp_path, *episodes)
     found: dict[int, list[str]] = {}
     for step in result.steps:
@@ -166,10 +171,12 @@ def test_real_split_list_keeps_test_episodes_from_training(samples_dir, tmp_path
         ({"action_type": "scroll", "direction": "up"}, ["Scroll(direction='up')"]),
         ({"action_type": "navigate_home"}, ["PressHome()"]),
         ({"action_type": "input_text", "text": "日本\n"}, [r"Type(content='日本\n')"]),
-        ({"action_type": "type", "x": 50, "y": 50, "text": "hi"},
-         ["Click(box=(500,250))", "Type(content='hi')", "PressEnter()"]),
+        (
+            {"action_type": "type", "x": 50, "y": 50, "text": "hi"},
+            ["Click(box=(500,250))", "Type(content='hi')", "PressEnter()"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_word_maps(tmp_path: Path, native: dict[str, Any], expected: list[str]) -> None:
     result = run(tmp_path, small_episode([native]))
     assert result.actions == [*expected, "Finished(content='')"]
@@ -222,14 +229,19 @@ def test_a_broken_picture_is_reported_and_its_row_kept(tmp_path: Path) -> None:
     assert [row["screenshot_sha256"] for row in result.steps] == [None] * 3
     assert [(row["width_px"], row["height_px"]) for row in result.steps] == [(100, 200)] * 3
     assert [(row["unit"], row["reason"], row["items"]) for row in result.quarantine] == [
-        ("image", "image_unreadable", 0), ("image", "image_truncated", 0),
-    ]  # fmt: skip
+        ("image", "image_unreadable", 0),
+        ("image", "image_truncated", 0),
+    ]
     assert json.loads(result.steps[2]["provenance"])["image_missing"] == "image_missing"
 
 
 def test_pixels_without_a_frame_are_quarantined(tmp_path: Path) -> None:
-    bare = small_episode([{"action_type": "click", "x": 50, "y": 50}, {"action_type": "wait"}], screenshots=None,
-                         screenshot_widths=None, screenshot_heights=None)  # fmt: skip
+    bare = small_episode(
+        [{"action_type": "click", "x": 50, "y": 50}, {"action_type": "wait"}],
+        screenshots=None,
+        screenshot_widths=None,
+        screenshot_heights=None,
+    )
     result = run(tmp_path, bare)
     assert result.actions == ["Wait()", "Finished(content='')"]
     assert result.reasons == {"bad_frame": 1}
@@ -291,8 +303,9 @@ def test_truncated_file_and_bad_checksum_cost_only_their_episodes(tmp_path: Path
     assert result.balanced()
     assert {row["episode_id"] for row in result.steps} == {"1"}
     assert [(row["reason"], row["record"]) for row in result.quarantine] == [
-        ("bad_crc", "record 0"), ("truncated_record", "record 2"),
-    ]  # fmt: skip
+        ("bad_crc", "record 0"),
+        ("truncated_record", "record 2"),
+    ]
     assert result.manifest.counts["records_in"] == 3 and result.manifest.counts["records_quarantined"] == 2
 
 

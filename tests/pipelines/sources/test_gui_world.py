@@ -11,8 +11,11 @@ from webnative import png
 from pipelines import sources
 from pipelines.adapter import Raw, Record
 
-VIDEO = {"video_path": "software/1.mp4", "Caption": "A line.", "keyframes": [
-    {"frame": 30, "sub_goal": "Open it"}, {"frame": 60, "sub_goal": "Close it"}]}  # fmt: skip
+VIDEO = {
+    "video_path": "software/1.mp4",
+    "Caption": "A line.",
+    "keyframes": [{"frame": 30, "sub_goal": "Open it"}, {"frame": 60, "sub_goal": "Close it"}],
+}
 
 
 def caption(root: Path) -> dict[str, Any]:

@@ -21,12 +21,22 @@ def real_episode() -> dict[str, Any]:
         name: [{key: value for key, value in item.items() if key not in ("score", "rank")} for item in step[name]]
         for name in ("pos_candidates", "neg_candidates")
     }
-    action = {"action_uid": step["action_uid"], "raw_html": "", "cleaned_html": step["cleaned_html"],
-              "operation": step["operation"], **lists}  # fmt: skip
+    action = {
+        "action_uid": step["action_uid"],
+        "raw_html": "",
+        "cleaned_html": step["cleaned_html"],
+        "operation": step["operation"],
+        **lists,
+    }
     return {
-        "annotation_id": step["annotation_id"], "website": step["website"], "domain": "Service", "subdomain": "Home",
-        "confirmed_task": step["confirmed_task"], "action_reprs": ["[button]  Search -> CLICK"], "actions": [action],
-    }  # fmt: skip
+        "annotation_id": step["annotation_id"],
+        "website": step["website"],
+        "domain": "Service",
+        "subdomain": "Home",
+        "confirmed_task": step["confirmed_task"],
+        "action_reprs": ["[button]  Search -> CLICK"],
+        "actions": [action],
+    }
 
 
 def test_the_real_step(tmp_path: Path) -> None:
@@ -65,17 +75,25 @@ def test_a_full_page_picture_is_used_and_a_crop_is_not(tmp_path: Path) -> None:
 
 def test_operations(tmp_path: Path) -> None:
     actions = [
-        web_action("TYPE", uid="a", value="it's"), web_action("SELECT", uid="b", value="Two"),
-        web_action("HOVER", uid="c"), web_action("ENTER", rect=None, uid="d"),
-        web_action("CLICK", rect=None, uid="e"), web_action("CLICK", uid="f"),
-    ]  # fmt: skip
+        web_action("TYPE", uid="a", value="it's"),
+        web_action("SELECT", uid="b", value="Two"),
+        web_action("HOVER", uid="c"),
+        web_action("ENTER", rect=None, uid="d"),
+        web_action("CLICK", rect=None, uid="e"),
+        web_action("CLICK", uid="f"),
+    ]
     write(tmp_path / "raw/data/test_website/test_website_0.json", [web_episode(actions)])
     run = unify(tmp_path / "home", "mind2web", tmp_path / "raw")
     # box 100,200 50x20 on 1000x2000: centre 125/1000 → 125, 210/2000 → 105
     assert run.actions == [
-        "Click(box=(125,105))", r"Type(content='it\'s')", "Click(box=(125,105))", "Type(content='Two')",
-        "Hover(box=(125,105))", "PressEnter()", "Click(box=(125,105))",
-    ]  # fmt: skip
+        "Click(box=(125,105))",
+        r"Type(content='it\'s')",
+        "Click(box=(125,105))",
+        "Type(content='Two')",
+        "Hover(box=(125,105))",
+        "PressEnter()",
+        "Click(box=(125,105))",
+    ]
     assert {row["split"] for row in run.steps} == {"test"}
     assert [run.provenance(place).get("lossy") for place in range(4)] == [None, None, True, True]
     assert run.reasons == {"no_target": 1} and run.items == (6, 5, 1)
@@ -84,8 +102,10 @@ def test_operations(tmp_path: Path) -> None:
 
 
 def test_the_original_target_wins_over_the_top_level_one(tmp_path: Path) -> None:
-    both = [candidate("div", "0,0,400,400", is_original_target=False, is_top_level_target=True),
-            candidate("a", "10,20,20,40", is_original_target=True, is_top_level_target=False)]  # fmt: skip
+    both = [
+        candidate("div", "0,0,400,400", is_original_target=False, is_top_level_target=True),
+        candidate("a", "10,20,20,40", is_original_target=True, is_top_level_target=False),
+    ]
     actions = [web_action(uid="a", pos_candidates=both), web_action(uid="b", pos_candidates=both[:1])]
     write(tmp_path / "raw/train_0.json", [web_episode(actions)])
     run = unify(tmp_path / "home", "mind2web", tmp_path / "raw")
@@ -104,17 +124,31 @@ def test_no_finish_is_made_unless_asked_for(tmp_path: Path, monkeypatch: pytest.
 def test_faults_are_named_and_counted(tmp_path: Path) -> None:
     good = [web_action(uid=f"g{place}") for place in range(9)]
     bad = [
-        web_action("SWIPE"), web_action("TYPE", value=""), web_action(rect="900,1990,500,500"),
-        web_action(rect="-1,-1,-1,-1"), web_action(rect="1,2,3"), web_action(neg_candidates=[]),
-        web_action(uid="../../x"), {"action_uid": "u"}, web_action(colour=1),
-    ]  # fmt: skip
+        web_action("SWIPE"),
+        web_action("TYPE", value=""),
+        web_action(rect="900,1990,500,500"),
+        web_action(rect="-1,-1,-1,-1"),
+        web_action(rect="1,2,3"),
+        web_action(neg_candidates=[]),
+        web_action(uid="../../x"),
+        {"action_uid": "u"},
+        web_action(colour=1),
+    ]
     write(tmp_path / "raw/train_0.json", [web_episode([*good, *bad], extra=1)])
     run = unify(tmp_path / "home", "mind2web", tmp_path / "raw")
     assert run.items == (18, 10, 8)
     assert run.reasons == {
-        "unknown_action:SWIPE": 1, "empty_text": 1, "off_screen": 1, "bad_box": 1, "bad_value": 1, "bad_frame": 1,
-        "unsafe_path": 1, "missing_field": 1, "unknown_field:colour": 1, "unknown_field:extra": 1,
-    }  # fmt: skip
+        "unknown_action:SWIPE": 1,
+        "empty_text": 1,
+        "off_screen": 1,
+        "bad_box": 1,
+        "bad_value": 1,
+        "bad_frame": 1,
+        "unsafe_path": 1,
+        "missing_field": 1,
+        "unknown_field:colour": 1,
+        "unknown_field:extra": 1,
+    }
 
 
 def test_broken_files_are_counted_by_what_they_held(tmp_path: Path) -> None:
@@ -122,9 +156,15 @@ def test_broken_files_are_counted_by_what_they_held(tmp_path: Path) -> None:
     write(tmp_path / "raw/train_0.json", whole[:-40])
     write(tmp_path / "raw/train_1.json", '[{"annotation_id": "e3", "actions": [}, {"action_uid": 1}]')
     write(tmp_path / "raw/train_2.json", "{}")
-    write(tmp_path / "raw/train_3.json", [web_episode([web_action()], annotation_id="e4", confirmed_task=" "),
-                                          {"annotation_id": "e5"}, 3,
-                                          web_episode([web_action()] * 5, annotation_id="e6")])  # fmt: skip
+    write(
+        tmp_path / "raw/train_3.json",
+        [
+            web_episode([web_action()], annotation_id="e4", confirmed_task=" "),
+            {"annotation_id": "e5"},
+            3,
+            web_episode([web_action()] * 5, annotation_id="e6"),
+        ],
+    )
     run = unify(tmp_path / "home", "mind2web", tmp_path / "raw")
     # mapped: 1 of e1, 5 of e6; quarantined: 2 of e2, 1 of e3, 1 of e4, e5 and the 3 as one each
     assert run.items == (12, 6, 6)

@@ -26,12 +26,16 @@ def run_demo(tmp_path: Path, record: Any, name: str = "third-turk/task/task_w_d1
         # 84/160 = 525, 62/210 = 295.24; ok: 69.875..99.958 of 160, 52..73.333 of 210
         (BUTTON, "click-button", ["Click(box=(525,295))"], [436.7, 247.6, 624.7, 349.2]),
         # 58/160 = 362.5 → 363, 74/210 = 352.38; Shift + F is "F"; 66/160 = 412.5 → 413, 113/210 = 538.1
-        (TEXT, "enter-text-dynamic", ["Click(box=(363,352))", "Type(content='F')", "Click(box=(413,538))"],
-         [68.8, 281.0, 843.8, 382.5]),
+        (
+            TEXT,
+            "enter-text-dynamic",
+            ["Click(box=(363,352))", "Type(content='F')", "Click(box=(413,538))"],
+            [68.8, 281.0, 843.8, 382.5],
+        ),
         # 40/160, 129/210 = 614.29; 48/160, 167/210 = 795.24; Bunny: 3..134 of 160, 126..143 of 210
         (SCROLL, "click-scroll-list", ["Click(box=(250,614))", "Click(box=(300,795))"], [18.8, 600.0, 837.5, 681.0]),
     ],
-)  # fmt: skip
+)
 def test_the_real_demonstrations(
     tmp_path: Path, name: str, task: str, expected: list[str], target: list[float]
 ) -> None:
@@ -56,21 +60,36 @@ def test_a_click_below_a_list_hits_the_button_not_the_hidden_option(tmp_path: Pa
 
 def test_gestures(tmp_path: Path) -> None:
     events = [
-        *press(16, 21), *press(16, 21), {"type": "dblclick", "x": 16, "y": 21},  # a double click, of seven events
+        *press(16, 21),
+        *press(16, 21),
+        {"type": "dblclick", "x": 16, "y": 21},  # a double click, of seven events
         *press(16, 21, (80, 105)),  # a drag
-        {"type": "keydown", "keyCode": 16, "charCode": 0}, *key(72, 72),
+        {"type": "keydown", "keyCode": 16, "charCode": 0},
+        *key(72, 72),
         {"type": "keyup", "keyCode": 16, "charCode": 0},
-        *key(73, 105), *key(8), *key(9), *key(191, 39), *key(13, 13),
-        {"type": "keydown", "keyCode": 17, "charCode": 0}, *key(65), {"type": "keyup", "keyCode": 17, "charCode": 0},
+        *key(73, 105),
+        *key(8),
+        *key(9),
+        *key(191, 39),
+        *key(13, 13),
+        {"type": "keydown", "keyCode": 17, "charCode": 0},
+        *key(65),
+        {"type": "keyup", "keyCode": 17, "charCode": 0},
         *press(17, 21, (18, 22)),  # displaced by less than 3 px: a click
-    ]  # fmt: skip
+    ]
     run = run_demo(tmp_path, demo(*events))
     assert run.actions == [
-        "DoubleClick(box=(100,100))", "Drag(start=(100,100), end=(500,500))",  # 16/160, 21/210; 80/160, 105/210
-        "Type(content='Hi')", "Hotkey(keys=['backspace'])", "Hotkey(keys=['tab'])", r"Type(content='\'')",
+        "DoubleClick(box=(100,100))",
+        "Drag(start=(100,100), end=(500,500))",  # 16/160, 21/210; 80/160, 105/210
+        "Type(content='Hi')",
+        "Hotkey(keys=['backspace'])",
+        "Hotkey(keys=['tab'])",
+        r"Type(content='\'')",
         "PressEnter()",
-        "Hotkey(keys=['ctrl','a'])", "Click(box=(106,100))", "Finished(content='')",  # 17/160 = 106.25
-    ]  # fmt: skip
+        "Hotkey(keys=['ctrl','a'])",
+        "Click(box=(106,100))",
+        "Finished(content='')",  # 17/160 = 106.25
+    ]
     assert run.items == (9, 9, 0) and run.reasons == {}
 
 
@@ -115,9 +134,20 @@ def test_a_linked_copy_is_a_duplicate(tmp_path: Path) -> None:
 
 
 def test_faults_are_named_and_counted(tmp_path: Path) -> None:
-    events = [*press(16, 21), *press(16, 300), {"type": "pinch"}, {"type": "mouseup", "x": 1, "y": 1},
-              {"type": "mousedown"}, {"type": "mouseup"}, *key(250), *press(100, 21), *press(60, 60), *press(1, 1),
-              *press(30, 1), *press(60, 1)]  # fmt: skip
+    events = [
+        *press(16, 21),
+        *press(16, 300),
+        {"type": "pinch"},
+        {"type": "mouseup", "x": 1, "y": 1},
+        {"type": "mousedown"},
+        {"type": "mouseup"},
+        *key(250),
+        *press(100, 21),
+        *press(60, 60),
+        *press(1, 1),
+        *press(30, 1),
+        *press(60, 1),
+    ]
     root = tmp_path / "raw/b/task"
     write(root / "task_a_d1.json", demo(*events, colour=1))
     write(root / "task_b_d1.json.gz", b"\x1f\x8b\x08 cut")
@@ -129,6 +159,12 @@ def test_faults_are_named_and_counted(tmp_path: Path) -> None:
     # task_a: 6 clicks, and 5 that can't be: off the screen, pinch, a lone mouseup, a press without a place, key 250
     assert run.items == (12, 6, 6)
     assert run.reasons == {
-        "off_screen": 1, "unknown_action:pinch": 1, "missing_field": 4, "bad_value": 1, "unknown_field:colour": 1,
-        "truncated_record": 1, "bad_json": 1, "empty_text": 1,
-    }  # fmt: skip
+        "off_screen": 1,
+        "unknown_action:pinch": 1,
+        "missing_field": 4,
+        "bad_value": 1,
+        "unknown_field:colour": 1,
+        "truncated_record": 1,
+        "bad_json": 1,
+        "empty_text": 1,
+    }

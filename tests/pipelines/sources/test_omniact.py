@@ -35,9 +35,13 @@ def test_the_real_rows(tmp_path: Path) -> None:
         write(root / "data/data/web/asics/boxes1.json", boxes)
         # the rows say screen_1, the file is screen1
         native[record["id"].removeprefix("train_")] = {
-            "task": f"data/web/asics/task_{number}.txt", "image": "data/web/asics/screen_1.png",
-            "box": "data/web/asics/boxes_1.json", "ocr": "ocr.json", "color": "color.json", "icon": "icon.json",
-        }  # fmt: skip
+            "task": f"data/web/asics/task_{number}.txt",
+            "image": "data/web/asics/screen_1.png",
+            "box": "data/web/asics/boxes_1.json",
+            "ocr": "ocr.json",
+            "color": "color.json",
+            "icon": "icon.json",
+        }
     write(root / "data/data/web/asics/screen1.png", png(1440, 900))
     write(root / "train.json", native)
     run = unify(tmp_path / "home", "omniact", root)
@@ -56,13 +60,17 @@ def test_the_real_rows(tmp_path: Path) -> None:
 
 
 def test_a_script_of_many_lines_shares_its_screen(tmp_path: Path) -> None:
-    script = ("pyautogui.moveTo(20, 10)\npyautogui.dragTo(100,50)\npyautogui.scroll(-10)\n"
-              "pyautogui.rightClick(20,10)\npyautogui.press('enter')\npyautogui.hotkey('ctrl','s')")  # fmt: skip
+    script = (
+        "pyautogui.moveTo(20, 10)\npyautogui.dragTo(100,50)\npyautogui.scroll(-10)\n"
+        "pyautogui.rightClick(20,10)\npyautogui.press('enter')\npyautogui.hotkey('ctrl','s')"
+    )
     run = unify(tmp_path / "home", "omniact", row(tmp_path / "raw", script, split="test", image=png(200, 100)))
     assert run.actions == [
         "Drag(start=(100,100), end=(500,500))",  # 20/200, 10/100; 100/200, 50/100
-        "Scroll(direction='down')", "PressEnter()", "Hotkey(keys=['ctrl','s'])",
-    ]  # fmt: skip
+        "Scroll(direction='down')",
+        "PressEnter()",
+        "Hotkey(keys=['ctrl','s'])",
+    ]
     assert {row["split"] for row in run.steps} == {"test"} and {row["platform"] for row in run.steps} == {"desktop"}
     assert len({row["screenshot_sha256"] for row in run.steps}) == 1
     assert "shared_screenshot" not in run.provenance(0).get("rules", [])
@@ -92,15 +100,23 @@ def _with_good_row(root: Path) -> Path:
 
 
 def test_faults_are_named_and_counted(tmp_path: Path) -> None:
-    script = ("pyautogui.click(20, 10)\npyautogui.click(20, 300)\npyautogui.click()\npyautogui.dragTo(1, 1)\n"
-              "pyautogui.locate('x')\npyautogui.click(1\n pyautogui.click(40, 20)\npyautogui.press('a')\n"
-              "pyautogui.press('b')\npyautogui.press('c')\npyautogui.write('x')")  # fmt: skip
+    script = (
+        "pyautogui.click(20, 10)\npyautogui.click(20, 300)\npyautogui.click()\npyautogui.dragTo(1, 1)\n"
+        "pyautogui.locate('x')\npyautogui.click(1\n pyautogui.click(40, 20)\npyautogui.press('a')\n"
+        "pyautogui.press('b')\npyautogui.press('c')\npyautogui.write('x')"
+    )
     root = row(tmp_path / "raw", script, image=png(200, 100), colour="x")
     write(root / "data/desktop/app/box_1.json", '{"a": {"top_left": [1, 2]}}')
     run = unify(tmp_path / "home", "omniact", root)
     assert run.items == (11, 6, 5)
-    assert run.reasons == {"off_screen": 1, "missing_field": 2, "unknown_action:pyautogui.locate": 1, "bad_value": 1,
-                           "unknown_field:colour": 1, "bad_elements": 1}  # fmt: skip
+    assert run.reasons == {
+        "off_screen": 1,
+        "missing_field": 2,
+        "unknown_action:pyautogui.locate": 1,
+        "bad_value": 1,
+        "unknown_field:colour": 1,
+        "bad_elements": 1,
+    }
     assert run.actions[:2] == ["Click(box=(100,100))", "Click(box=(200,200))"]
 
 
@@ -108,10 +124,15 @@ def test_whole_rows_that_cannot_be_read(tmp_path: Path) -> None:
     root = _with_good_row(row(tmp_path / "raw", "pyautogui.press('a')", image=png(200, 100)))
     good = json.loads((root / "train.json").read_text())["1"]
     write(root / "noscript.txt", "Task: Go nowhere")
-    write(root / "train.json", {
-        "1": good, "2": {**good, "task": "noscript.txt"}, "3": {**good, "image": "../../out.png"},
-        "4": {name: good[name] for name in good if name != "task"},
-    })  # fmt: skip
+    write(
+        root / "train.json",
+        {
+            "1": good,
+            "2": {**good, "task": "noscript.txt"},
+            "3": {**good, "image": "../../out.png"},
+            "4": {name: good[name] for name in good if name != "task"},
+        },
+    )
     write(tmp_path / "out.png", png(20, 10))
     write(root / "val.json", "{broken")
     run = unify(tmp_path / "home", "omniact", root)

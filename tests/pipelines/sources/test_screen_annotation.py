@@ -27,8 +27,11 @@ def test_the_real_rows(tmp_path: Path) -> None:
         rows = list(csv.reader(file))[1:]
     first = parse_annotation(rows[0][1])[0]
     assert [(n.kind, n.text, n.depth) for n in first[:4]] == [
-        ("PICTOGRAM", "three bars", 0), ("TOOLBAR", "", 0), ("TEXT", "Account", 1), ("NAVIGATION_BAR", "", 0),
-    ]  # fmt: skip
+        ("PICTOGRAM", "three bars", 0),
+        ("TOOLBAR", "", 0),
+        ("TEXT", "Account", 1),
+        ("NAVIGATION_BAR", "", 0),
+    ]
     assert first[0].box == (0, 30, 132, 109)  # written 0 132 30 109: the x pair first
     shown = [row for row in run.samples if row["images"]]
     asked = {prompt_text(row["messages"]): row for row in shown}
@@ -57,11 +60,13 @@ def test_the_real_rows(tmp_path: Path) -> None:
         ("TEXT 7 1 2 3 4", [("TEXT", "7", 0)]),
         ("TEXT 10, 20 (30 40) 50 1 2 3 4", [("TEXT", "10, 20 (30 40) 50", 0)]),
         ("TEXT from 1 2 3 4, to 5 1 2 3 4", [("TEXT", "from 1 2 3 4, to 5", 0)]),
-        ("LIST_ITEM 1 2 3 4 (TEXT a) 1 2 3 4, BUTTON b, c 1 2 3 4), TEXT d 1 2 3 4",
-         [("LIST_ITEM", "", 0), ("TEXT", "a)", 1), ("BUTTON", "b, c", 1), ("TEXT", "d", 0)]),
+        (
+            "LIST_ITEM 1 2 3 4 (TEXT a) 1 2 3 4, BUTTON b, c 1 2 3 4), TEXT d 1 2 3 4",
+            [("LIST_ITEM", "", 0), ("TEXT", "a)", 1), ("BUTTON", "b, c", 1), ("TEXT", "d", 0)],
+        ),
         ("A", []),
     ],
-)  # fmt: skip
+)
 def test_commas_parentheses_and_digits_in_texts(text: str, expected: list[tuple[str, str, int]]) -> None:
     assert [(node.kind, node.text, node.depth) for node in parse_annotation(text)[0]] == expected
 
@@ -69,10 +74,11 @@ def test_commas_parentheses_and_digits_in_texts(text: str, expected: list[tuple[
 _TEXTS = st.from_regex(r"[a-z(,.0-9'\"-]{1,8}( [a-z,.'-]{1,6}){0,3}|", fullmatch=True)
 _NODES = st.recursive(
     st.tuples(st.sampled_from(CLASSES), _TEXTS, st.tuples(*[st.integers(-5, 1100)] * 4), st.just([])),
-    lambda inner: st.tuples(st.sampled_from(CLASSES), _TEXTS, st.tuples(*[st.integers(-5, 1100)] * 4),
-                            st.lists(inner, max_size=3)),
+    lambda inner: st.tuples(
+        st.sampled_from(CLASSES), _TEXTS, st.tuples(*[st.integers(-5, 1100)] * 4), st.lists(inner, max_size=3)
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 def _written(tree: tuple) -> str:  # type: ignore[type-arg]
@@ -99,17 +105,21 @@ def test_any_text_is_refused_without_an_exception(text: str) -> None:
 
 
 def test_nested_elements_are_asked_only_where_they_are_innermost(tmp_path: Path) -> None:
-    text = ("LIST_ITEM 0 900 0 100 (TEXT one 400 500 40 60), TEXT two 0 100 200 300, TEXT Two 200 300 200 300, "
-            "BUTTON 0 100 400 500, TEXT 500 600 600 700")  # fmt: skip
+    text = (
+        "LIST_ITEM 0 900 0 100 (TEXT one 400 500 40 60), TEXT two 0 100 200 300, TEXT Two 200 300 200 300, "
+        "BUTTON 0 100 400 500, TEXT 500 600 600 700"
+    )
     write_csv(tmp_path / "raw/train.csv", [HEADER, ["5", text]])
     run = unify(tmp_path / "home", "screen_annotation", tmp_path / "raw")
     asked = {prompt_text(row["messages"]): row["answer"] for row in run.samples}
     assert asked == {
-        "What is at [450,50]?": "TEXT one", "Where is one?": "[450,50]",  # the list item's centre is the text's
-        "What is at [50,250]?": "TEXT two", "What is at [250,250]?": "TEXT Two",  # twice: no grounding
+        "What is at [450,50]?": "TEXT one",
+        "Where is one?": "[450,50]",  # the list item's centre is the text's
+        "What is at [50,250]?": "TEXT two",
+        "What is at [250,250]?": "TEXT Two",  # twice: no grounding
         "What is at [50,450]?": "BUTTON",
         "List the elements.": "LIST_ITEM\nTEXT one\nTEXT two\nTEXT Two\nBUTTON\nTEXT",
-    }  # fmt: skip
+    }
     assert run.items == (6, 6, 0)
     assert run.manifest.counts["losses"] == {"element": {"kept": 4}, "element/listed": {"kept": 2}}
     assert all(row["images"] == [] for row in run.samples)
@@ -119,17 +129,29 @@ def test_nested_elements_are_asked_only_where_they_are_innermost(tmp_path: Path)
 def test_faults_are_named_and_counted(tmp_path: Path) -> None:
     good = ["9", ", ".join(f"TEXT t{place} 0 10 {place * 20} {place * 20 + 10}" for place in range(12))]
     rows = [
-        [*HEADER, "colour"], [*good, "x"],
+        [*HEADER, "colour"],
+        [*good, "x"],
         ["1", "TEXT a 10 5 0 10, TEXT b -3 5 0 10, TEXT c 0 10 0 1200, TEXT d 5 5 0 10, BUTTON e 0 10 0 10", ""],
         ["2", "TEXT a 0 10 0 10, BUTTON cut short 0 1", ""],  # one mapped, one cut
-        ["../3", "TEXT a 0 10 0 10, TEXT b 0 10 20 30", ""], ["4", "", ""], ["5", "words only", ""],
-        ["6", "TEXT a 0 10 0 10"], ["7", "TEXT a 0 10 0 10), TEXT b 0 10 20 30", ""],
-    ]  # fmt: skip
+        ["../3", "TEXT a 0 10 0 10, TEXT b 0 10 20 30", ""],
+        ["4", "", ""],
+        ["5", "words only", ""],
+        ["6", "TEXT a 0 10 0 10"],
+        ["7", "TEXT a 0 10 0 10), TEXT b 0 10 20 30", ""],
+    ]
     write_csv(tmp_path / "raw/train.csv", rows)
     write_csv(tmp_path / "raw/test.csv", [["image_id", "label"], ["1", "x"]])
     write(tmp_path / "rico/combined/9.jpg", b"no picture")
     run = unify(tmp_path / "home", "screen_annotation", tmp_path / "raw", rico=tmp_path / "rico")
     # mapped 12 + 1 + 1 + 1; quarantined 4 boxes, 1 cut, 2 unsafe, 1 empty, 1 words, 1 short row, 1 after the ")"
     assert run.items == (26, 15, 11)
-    assert run.reasons == {"bad_box": 4, "bad_value": 3, "unsafe_path": 2, "empty_text": 1, "truncated_record": 1,
-                           "unknown_field:colour": 1, "missing_field": 1, "image_unreadable": 1}  # fmt: skip
+    assert run.reasons == {
+        "bad_box": 4,
+        "bad_value": 3,
+        "unsafe_path": 2,
+        "empty_text": 1,
+        "truncated_record": 1,
+        "unknown_field:colour": 1,
+        "missing_field": 1,
+        "image_unreadable": 1,
+    }

@@ -13,8 +13,14 @@ from pipelines.prompts import prompt_text
 
 
 def question(text: str = "How many?", *raters: Any, **changes: Any) -> dict[str, Any]:
-    return {"image_id": 7, "image_width": 100, "image_height": 200, "question": text,
-            "ground_truth": list(raters) or [rater("Two.", [10, 20, 30, 40])], **changes}  # fmt: skip
+    return {
+        "image_id": 7,
+        "image_width": 100,
+        "image_height": 200,
+        "question": text,
+        "ground_truth": list(raters) or [rater("Two.", [10, 20, 30, 40])],
+        **changes,
+    }
 
 
 def rater(answer: str, *bounds: list[int]) -> dict[str, Any]:
@@ -69,15 +75,31 @@ def test_the_first_rater_with_elements_is_taken(tmp_path: Path) -> None:
 
 def test_faults_are_named_and_counted(tmp_path: Path) -> None:
     good = [question(f"Q{place}?") for place in range(8)]
-    rows = [*good, question(" "), question("W?", image_width=0), question("U?", image_id="../../x"),
-            question("R?", {"full_answer": 1, "ui_elements": []}), question("E?", rater(" ")), {"image_id": 1},
-            question("X?", colour=1), [1], good[0]]  # fmt: skip
+    rows = [
+        *good,
+        question(" "),
+        question("W?", image_width=0),
+        question("U?", image_id="../../x"),
+        question("R?", {"full_answer": 1, "ui_elements": []}),
+        question("E?", rater(" ")),
+        {"image_id": 1},
+        question("X?", colour=1),
+        [1],
+        good[0],
+    ]
     write(tmp_path / "raw/train.json", rows)
     write(tmp_path / "raw/validation.json", '[{"question": "a"')
     write(tmp_path / "rico/combined/7.jpg", b"no picture")
     run = unify(tmp_path / "home", "screenqa", tmp_path / "raw", rico=tmp_path / "rico")
     assert run.items == (18, 9, 9)
     assert run.reasons == {
-        "empty_text": 2, "bad_frame": 1, "unsafe_path": 1, "missing_field": 2, "unknown_field:colour": 1,
-        "bad_value": 1, "duplicate": 1, "truncated_record": 1, "image_unreadable": 9,
-    }  # fmt: skip
+        "empty_text": 2,
+        "bad_frame": 1,
+        "unsafe_path": 1,
+        "missing_field": 2,
+        "unknown_field:colour": 1,
+        "bad_value": 1,
+        "duplicate": 1,
+        "truncated_record": 1,
+        "image_unreadable": 9,
+    }

@@ -49,7 +49,13 @@ def test_no_history_tells_no_steps(history: str) -> None:
 
 
 def test_every_scroll_of_a_run_after_a_long_press_selects(tmp_path: Path) -> None:
-    rules = {row["step_index"]: json.loads(row["provenance"]).get("rules", []) for row in
-             unified("gui_odyssey", tmp_path, "steps") if row["action_type"] in ("Drag", "Scroll")}  # fmt: skip
-    assert rules == {3: ["scroll_after_long_press_selects"], 4: ["scroll_after_long_press_selects"],
-                     9: ["direction_from_points"]}  # fmt: skip
+    rules = {
+        row["step_index"]: json.loads(row["provenance"]).get("rules", [])
+        for row in unified("gui_odyssey", tmp_path, "steps")
+        if row["action_type"] in ("Drag", "Scroll")
+    }
+    assert rules == {
+        3: ["scroll_after_long_press_selects"],
+        4: ["scroll_after_long_press_selects"],
+        9: ["direction_from_points"],
+    }

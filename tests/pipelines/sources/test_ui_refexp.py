@@ -71,15 +71,24 @@ def question(row: dict[str, Any]) -> str:
 def row(**changes: Any) -> dict[str, list[Any]]:
     """A made-up record with two objects and one view."""
     plain: dict[str, Any] = {
-        "image/id": ["12"], "image/ref_exp/text": ["click on the bell"], "image/ref_exp/label": [1],
-        "image/object/num": [2.0], "image/object/bbox/xmin": [0.0, 0.25], "image/object/bbox/ymin": [0.0, 0.5],
-        "image/object/bbox/xmax": [0.5, 0.75], "image/object/bbox/ymax": [0.5, 0.75],
-        "image/view_hierarchy/bbox/xmin": [0.25], "image/view_hierarchy/bbox/ymin": [0.5],
-        "image/view_hierarchy/bbox/xmax": [0.75], "image/view_hierarchy/bbox/ymax": [0.75],
-        "image/view_hierarchy/class/name": ["ICON"], "image/view_hierarchy/class/label": [3],
-        "image/view_hierarchy/text": [""], "image/view_hierarchy/description": ["bell"],
+        "image/id": ["12"],
+        "image/ref_exp/text": ["click on the bell"],
+        "image/ref_exp/label": [1],
+        "image/object/num": [2.0],
+        "image/object/bbox/xmin": [0.0, 0.25],
+        "image/object/bbox/ymin": [0.0, 0.5],
+        "image/object/bbox/xmax": [0.5, 0.75],
+        "image/object/bbox/ymax": [0.5, 0.75],
+        "image/view_hierarchy/bbox/xmin": [0.25],
+        "image/view_hierarchy/bbox/ymin": [0.5],
+        "image/view_hierarchy/bbox/xmax": [0.75],
+        "image/view_hierarchy/bbox/ymax": [0.75],
+        "image/view_hierarchy/class/name": ["ICON"],
+        "image/view_hierarchy/class/label": [3],
+        "image/view_hierarchy/text": [""],
+        "image/view_hierarchy/description": ["bell"],
         "image/view_hierarchy/id/name": ["bell_button"],
-    }  # fmt: skip
+    }
     return without(plain | {name.replace("__", "/"): value for name, value in changes.items()})
 
 
@@ -195,8 +204,7 @@ def test_an_exact_repeat_is_a_duplicate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "split"),
-    [("train.tfrecord", "train"), ("dev.tfrecord", "validation"), ("test.tfrecord", "test")],
+    ("file", "split"), [("train.tfrecord", "train"), ("dev.tfrecord", "validation"), ("test.tfrecord", "test")]
 )
 def test_split_is_the_files_name(tmp_path: Path, file: str, split: str) -> None:
     assert {sample["split"] for sample in run(tmp_path, row(), file=file).samples} == {split}

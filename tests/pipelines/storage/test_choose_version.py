@@ -53,8 +53,14 @@ def test_a_rollback_goes_back_one_version_and_a_rerun_doesn_t_undo_it(store: Sto
     d = commit(store, "d").version  # other inputs
     assert current(store) == d
     assert told(store) == [
-        ("built", a), ("built", b), ("built", c), ("rolled back", b), ("rolled back", a), ("promoted", c), ("built", d),
-    ]  # fmt: skip
+        ("built", a),
+        ("built", b),
+        ("built", c),
+        ("rolled back", b),
+        ("rolled back", a),
+        ("promoted", c),
+        ("built", d),
+    ]
     [first, *_] = [change for change in read_history(store.root(ASSET)) if change.action == "rolled back"]
     assert (first.why, first.before) == ("c is bad", c) and first.when.endswith("+00:00")
 

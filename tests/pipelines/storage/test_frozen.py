@@ -47,5 +47,7 @@ def test_versions_behind_all_that_was_frozen(tmp_path: Path) -> None:
     freeze(tmp_path, KEY, {"digest": "b2", "inputs": {"checkpoints/unified": "2"}})
     freeze(tmp_path, "feedback/verified", {"digest": "c3", "rounds": {"round_001": "3"}})
     assert sorted(frozen_versions(tmp_path)) == [
-        ("checkpoints/unified", "1"), ("checkpoints/unified", "2"), ("generation/verified/round_001", "3"),
-    ]  # fmt: skip
+        ("checkpoints/unified", "1"),
+        ("checkpoints/unified", "2"),
+        ("generation/verified/round_001", "3"),
+    ]

@@ -27,9 +27,15 @@ DAY = 86_400.0
 
 
 def commit(
-    store: Store, asset: str, content: str, inputs: dict[str, str] | None = None, *, shas: Sequence[str] = (),
-    shared: Sequence[str] = (), passed: bool = True,
-) -> Manifest:  # fmt: skip
+    store: Store,
+    asset: str,
+    content: str,
+    inputs: dict[str, str] | None = None,
+    *,
+    shas: Sequence[str] = (),
+    shared: Sequence[str] = (),
+    passed: bool = True,
+) -> Manifest:
     """A version with a part of its own, which names pictures, and parts that several versions may share."""
 
     def write(out: PartWriter) -> None:
@@ -82,7 +88,11 @@ def test_what_the_current_was_made_from_stays_and_the_rest_goes(store: Store) ->
     assert all(whole(store, one) for one in (trained, golds[0], raws[0], golds[2], raws[2]))
     assert gone(store, golds[1]) and gone(store, raws[1]) and not (store.root("gold/x") / golds[1].version).exists()
     assert [path.exists() for path in (store.home / "screens" / sha[:2] / f"{sha}.png" for sha in shas)] == [
-        True, False, True, False]  # fmt: skip
+        True,
+        False,
+        True,
+        False,
+    ]
     assert survey(store, 1).files == 0
     again = commit(store, "unified/x", "u1", shas=[shas[0]])  # what was collected can be made again
     assert whole(store, again)
@@ -95,7 +105,9 @@ def test_files_that_versions_share_stay_with_the_last_of_them(store: Store) -> N
     collect(store, 1)
     assert gone(store, first) and whole(store, last)
     assert sorted(path.name for path in (store.root("unified/x") / first.version).iterdir()) == [
-        "part-p.ids", "part-p.samples.parquet"]  # fmt: skip
+        "part-p.ids",
+        "part-p.samples.parquet",
+    ]
     assert len(list((store.root("unified/x") / "parts").iterdir())) == 2
 
 
@@ -204,10 +216,11 @@ def test_killed_in_the_middle_a_second_run_takes_up_the_rest(store: Store, after
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 3), st.sets(st.sampled_from("pqr")), st.booleans()),
-        min_size=1, max_size=8,
+        min_size=1,
+        max_size=8,
     ),
     st.integers(1, 2),
-)  # fmt: skip
+)
 def test_no_version_that_stays_lacks_a_byte_or_an_input(made: list[tuple[str, int, set[str], bool]], keep: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)

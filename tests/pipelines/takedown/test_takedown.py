@@ -130,14 +130,41 @@ def test_a_generated_episode_takes_what_is_told_of_its_execution_along(store: St
         steps = [step_row(name, 0, shown["screenshot_sha256"], source="generated") for name in names]
         out.table("steps", Steps.table(steps))
         out.table("screens", Screens.table([shown]))
-        told = {"policy": "p", "ended": "finished", "turns": 1, "outcome": "completed", "verified": True, "reason": "r",
-                "votes": "[]"}  # fmt: skip
-        out.table("trajectories", Trajectories.table(
-            {**told, "trajectory_id": name, "task_id": "ab12", "seed": seed, "answer": f"it is {name}",
-             "end_state": canonical_json({"user": f"user {seed}"})} for seed, name in enumerate(names)
-        ))  # fmt: skip
-        run = {"device": "d", "seconds": 1.0, "resumed": 0, "anew": 0, "failures": [], "observe_s": [], "decide_s": [],
-               "act_s": [], "prompt_tokens": 0, "completion_tokens": 0}  # fmt: skip
+        told = {
+            "policy": "p",
+            "ended": "finished",
+            "turns": 1,
+            "outcome": "completed",
+            "verified": True,
+            "reason": "r",
+            "votes": "[]",
+        }
+        out.table(
+            "trajectories",
+            Trajectories.table(
+                {
+                    **told,
+                    "trajectory_id": name,
+                    "task_id": "ab12",
+                    "seed": seed,
+                    "answer": f"it is {name}",
+                    "end_state": canonical_json({"user": f"user {seed}"}),
+                }
+                for seed, name in enumerate(names)
+            ),
+        )
+        run = {
+            "device": "d",
+            "seconds": 1.0,
+            "resumed": 0,
+            "anew": 0,
+            "failures": [],
+            "observe_s": [],
+            "decide_s": [],
+            "act_s": [],
+            "prompt_tokens": 0,
+            "completion_tokens": 0,
+        }
         out.table("trajectory_runs", TrajectoryRuns.table({**run, "trajectory_id": name} for name in names))
         lines = ({"contract": {"task_id": "ab12"}, "seed": seed, "answer": f"user {seed}"} for seed in (0, 1))
         out.path("trajectories.jsonl").write_text("".join(canonical_json(line) + "\n" for line in lines))
@@ -145,9 +172,19 @@ def test_a_generated_episode_takes_what_is_told_of_its_execution_along(store: St
     with store.build("generation/verified/round_001", code_version="1", parts=[spec]) as build:
         build.run_part(spec, write)
         round_1 = build.commit()
-    tried = {"task_id": "ab12", "instruction": "look", "platform": "web", "target": "t", "capabilities": [],
-             "initial_state": "{}", "evaluator": "{}", "expected_steps": 2, "stratum": "easy", "origin": "dynamic",
-             "parents": [f"episode:generated/{name}" for name in names]}  # fmt: skip
+    tried = {
+        "task_id": "ab12",
+        "instruction": "look",
+        "platform": "web",
+        "target": "t",
+        "capabilities": [],
+        "initial_state": "{}",
+        "evaluator": "{}",
+        "expected_steps": 2,
+        "stratum": "easy",
+        "origin": "dynamic",
+        "parents": [f"episode:generated/{name}" for name in names],
+    }
     inputs = {round_1.asset: round_1.version}
     with store.build("task_pool/generated", code_version="1", inputs=inputs, parts=[spec]) as build:
         build.run_part(spec, lambda out: out.table("tasks", Tasks.table([tried])))
@@ -212,8 +249,11 @@ takedown.take_down(Store(sys.argv[1]), [Entry("episode:toy/e0002", "asked")], la
 
 @pytest.mark.parametrize("place", ["two versions made", "half removed", "pictures"])
 def test_killed_anywhere_a_run_without_a_list_ends_it(packed: Store, place: str) -> None:
-    shas = {row["screenshot_sha256"] for row in packed.require("unified/toy").read("steps").to_pylist()
-            if row["episode_id"] == "e0002"}  # fmt: skip
+    shas = {
+        row["screenshot_sha256"]
+        for row in packed.require("unified/toy").read("steps").to_pylist()
+        if row["episode_id"] == "e0002"
+    }
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(packed.home), place], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "here\n"
     child.send_signal(signal.SIGKILL)
@@ -270,12 +310,16 @@ def test_what_a_pull_left_half_unpacked_goes_too(tmp_path: Path) -> None:
 
 
 ODD = {
-    "aitw": "an episode is several rows", "guiact_web_multi": "ids are made of two fields, rows are mixed",
-    "guiact_smartphone": "an episode is several elements", "multimodal_mind2web": "an episode goes on in another file",
-    "nnetnav": "ids are a letter, an episode is several lines", "os_genesis_web": "no ids, an episode is several lines",
-    "screen2words": "a row that is no text", "screenqa_short": "a list that ends too early",
+    "aitw": "an episode is several rows",
+    "guiact_web_multi": "ids are made of two fields, rows are mixed",
+    "guiact_smartphone": "an episode is several elements",
+    "multimodal_mind2web": "an episode goes on in another file",
+    "nnetnav": "ids are a letter, an episode is several lines",
+    "os_genesis_web": "no ids, an episode is several lines",
+    "screen2words": "a row that is no text",
+    "screenqa_short": "a list that ends too early",
     "widget_captioning": "ids are made of two columns, rows are mixed",
-}  # fmt: skip
+}
 """Files in which a record's id or number alone doesn't say what is to be cut."""
 
 
@@ -324,14 +368,17 @@ def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_pa
     register_raw(store, source, raw.root)
     unify_source(store, source, raw)
     name = first_record(source, raw)
-    other = next(row["episode_id"] for row in store.require(f"unified/{source}").read("steps").to_pylist()
-                 if row["episode_id"] != name)  # fmt: skip
+    other = next(
+        row["episode_id"]
+        for row in store.require(f"unified/{source}").read("steps").to_pylist()
+        if row["episode_id"] != name
+    )
     truth, receipt = home / "raw/_truth/aitz.jsonl", home / "raw/_receipts/aitz.json"
     planted = [
         {"record": name, "item": 0, "defect": "shifted", "low_fidelity": True, "original": {"text": "secret"}},
         {"record": other, "item": None, "defect": "copy", "low_fidelity": False, "original": {"of": f"aitz/{name}"}},
         {"record": other, "item": 1, "defect": "shifted", "low_fidelity": True, "original": {"text": "in\u2028one"}},
-    ]  # fmt: skip
+    ]
     files = {p.relative_to(raw.root).as_posix(): file_sha256(p) for p in sorted(raw.root.rglob("*")) if p.is_file()}
     for path, text in (
         (truth, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in planted)),
@@ -372,8 +419,11 @@ def test_a_later_ingest_leaves_the_record_out_with_a_reason(source: str, tmp_pat
     after = unify_source(store, source, raw)
     quarantined = [row for row in after.read("quarantine").to_pylist() if row["reason"] == "takedown"]
     assert len(quarantined) == 1 and quarantined[0]["native"] == "null"
-    assert after.counts["items_in"] == before.counts["items_in"] == (
-        after.counts["items_mapped"] + after.counts["items_quarantined"])  # fmt: skip
+    assert (
+        after.counts["items_in"]
+        == before.counts["items_in"]
+        == (after.counts["items_mapped"] + after.counts["items_quarantined"])
+    )
     assert name not in {row["episode_id"] for row in after.read("steps").to_pylist()}
     mapped = unify_source(store, source, raw)
     assert mapped.data_version == after.data_version
@@ -406,9 +456,12 @@ def test_lists_are_read_or_refused_by_line(tmp_path: Path) -> None:
     lines.write_text(json.dumps({"id": "sample:" + "0" * 32, "reason": "r"}) + "\n")
     assert read_list(lines)[0].kind == "sample"
     for text, said in (
-        ('{"id": "x"}', "texts `id` and `reason`"), ('{"id": "screen:../x", "reason": "r"}', "expected sample:"),
-        ('{"id": "record:aitw/1", "reason": " "}', "a reason of 1"), ("{", "row 1"), ("", "at least one"),
-    ):  # fmt: skip
+        ('{"id": "x"}', "texts `id` and `reason`"),
+        ('{"id": "screen:../x", "reason": "r"}', "expected sample:"),
+        ('{"id": "record:aitw/1", "reason": " "}', "a reason of 1"),
+        ("{", "row 1"),
+        ("", "at least one"),
+    ):
         lines.write_text(text)
         with pytest.raises(ValueError, match=said):
             read_list(lines)

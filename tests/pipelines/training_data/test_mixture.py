@@ -32,13 +32,21 @@ def index(count: int, seed: int = 0, weights: tuple[float, ...] = (1, 1, 1, 1), 
     p = np.array(weights) / sum(weights)
     return pa.Table.from_pylist(
         [
-            {"sample_id": f"{seed}-{start + n}", "shard": "a", "row": n, "row_group": n // 16, "source": "s",
-             "platform": "web",
-             "split": "train", "tokens": int(rng.integers(50, 150)), "objective": OBJECTIVES[rng.choice(4, p=p)]}
+            {
+                "sample_id": f"{seed}-{start + n}",
+                "shard": "a",
+                "row": n,
+                "row_group": n // 16,
+                "source": "s",
+                "platform": "web",
+                "split": "train",
+                "tokens": int(rng.integers(50, 150)),
+                "objective": OBJECTIVES[rng.choice(4, p=p)],
+            }
             for n in range(count)
         ],
         schema=ShardIndex.schema,
-    )  # fmt: skip
+    )
 
 
 def shares(table: pa.Table, repeats: np.ndarray) -> dict[str, float]:
@@ -156,10 +164,14 @@ def test_a_rerun_is_the_same_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{"shares": {"vqa": 0.5}}, {"shares": {"chess": 1.0}}, {"shares": {"vqa": 1.5, "grounding": -0.5}},
-     {"max_repeats": 0},
-     {"budget_tokens": 0}],
-)  # fmt: skip
+    [
+        {"shares": {"vqa": 0.5}},
+        {"shares": {"chess": 1.0}},
+        {"shares": {"vqa": 1.5, "grounding": -0.5}},
+        {"max_repeats": 0},
+        {"budget_tokens": 0},
+    ],
+)
 def test_contradictory_configs_are_refused(bad: dict) -> None:
     with pytest.raises(ValueError, match="mixture"):
         MixtureConfig(**bad)

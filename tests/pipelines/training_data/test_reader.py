@@ -50,8 +50,11 @@ def synthetic(counts: list[list[int]]) -> list[ShardRows]:
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=20), min_size=1, max_size=5), st.integers(0, 5),
-       st.integers(1, 40))  # fmt: skip
+@given(
+    st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=20), min_size=1, max_size=5),
+    st.integers(0, 5),
+    st.integers(1, 40),
+)
 def test_an_epoch_holds_every_repeat_of_every_row_once(counts: list[list[int]], epoch: int, window: int) -> None:
     order = Order(synthetic(counts), seed=7, window=window)
     seen = [(e.shard, e.row) for e in (order.at(epoch, p) for p in range(order.rows))]
@@ -81,11 +84,17 @@ def test_the_order_is_pinned_and_found_in_any_pieces() -> None:
 
 def test_rows_of_any_number_of_pictures_come_whole_from_any_row_group(tmp_path: Path) -> None:
     pictures = [[], [b"a"], [b"a", b"bb", b""], [], [b"ccc"], [b"a", b"ccc"]]
-    table = pa.table({
-        "sample_id": [str(n) for n in range(6)], "messages": [""] * 6, "answer": [""] * 6,
-        "images": pa.array([[{"bytes": data, "path": None} for data in row] for row in pictures],
-                           pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))),
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "sample_id": [str(n) for n in range(6)],
+            "messages": [""] * 6,
+            "answer": [""] * 6,
+            "images": pa.array(
+                [[{"bytes": data, "path": None} for data in row] for row in pictures],
+                pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+            ),
+        }
+    )
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=4)
     files = ShardFiles([ShardRows.whole(tmp_path / "a.parquet")])
     found = [files.row(0, row // 4, row) for row in range(6)]

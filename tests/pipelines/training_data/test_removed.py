@@ -65,9 +65,10 @@ def test_what_isn_t_safe_takes_what_was_derived_from_it_along(tmp_path: Path) ->
     row = next(row for row in rows if row["split"] == "train" and row["parents"])
     parent = row["parents"][0].partition("@")[0]
     siblings = {
-        r["sample_id"] for r in rows
+        r["sample_id"]
+        for r in rows
         if r["split"] == "train" and parent in {name.partition("@")[0] for name in r["parents"]}
-    }  # fmt: skip
+    }
     remove(store, [parent], asset=SAFETY)
     manifest = build_shards(store, ["toy"])
     assert manifest.counts["unsafe"] == len(siblings) > 0 and SAFETY in manifest.inputs

@@ -77,8 +77,12 @@ def test_plain_datasets_shows_pictures(tmp_path: Path) -> None:
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf"), "HF_DATASETS_OFFLINE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, manifest.paths("shard"))],
-        capture_output=True, text=True, env=environment, check=False, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     count, module, size, sample, feature, _ = json.loads(done.stdout.splitlines()[-1])
     assert count == manifest.rows("index") and module.startswith("PIL") and size == [96, 64]

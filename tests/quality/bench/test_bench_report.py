@@ -36,11 +36,23 @@ def test_reports(result: BenchResult, made: Maker, bench: Path, tmp_path: Path) 
     without = measure(bench, TableJudge(made.said.__getitem__), False, rounds=50)
     written = bench_report.write([result, without], tmp_path / "out", {"native": {"left_out": "none given"}})
     assert {path.name for path in written} == {
-        "report.json", "costs.json", "report.txt", "reliability.png", "recall.png"
-    }  # fmt: skip
+        "report.json",
+        "costs.json",
+        "report.txt",
+        "reliability.png",
+        "recall.png",
+    }
     shown = (tmp_path / "out" / "report.txt").read_text()
-    for told in ("wrong_element", "0.850", "near_miss*", "[b] table, without elements", "macro recall", "at 30.3%",
-                 "blind spots (AUROC below 0.6): other_task", "no planted items of off_by_one"):  # fmt: skip
+    for told in (
+        "wrong_element",
+        "0.850",
+        "near_miss*",
+        "[b] table, without elements",
+        "macro recall",
+        "at 30.3%",
+        "blind spots (AUROC below 0.6): other_task",
+        "no planted items of off_by_one",
+    ):
         assert told in shown
     loaded = json.loads((tmp_path / "out" / "report.json").read_text())
     assert loaded["results"][0]["macro_recall"] == pytest.approx((0.75 + 2 / 3 + 0.5) / 3)
@@ -85,8 +97,10 @@ def test_native_scores_beside_a_judges(made: Maker, tmp_path: Path) -> None:
     assert alignment.correlation == pytest.approx(3 / math.sqrt(3 * 5))
     assert alignment.apart == pytest.approx((1 + 0 + 1.5 + 2) / 4) and alignment.kappa == pytest.approx(1)
     assert (efficiency.episodes, efficiency.same_band) == (2, 0.5)
-    assert found.skipped == {"alignment_score: none, or not a number in 0..10": 1,
-                             "efficiency_score: none, or not a number in 0..10": 3}  # fmt: skip
+    assert found.skipped == {
+        "alignment_score: none, or not a number in 0..10": 1,
+        "efficiency_score: none, or not a number in 0..10": 3,
+    }
 
 
 def test_no_native_scores_ask_the_judge_nothing(made: Maker, tmp_path: Path) -> None:
@@ -180,8 +194,13 @@ def test_a_bench_is_built_once_and_reused(
         folder.mkdir(parents=True, exist_ok=True)
         made.write(folder)
         losses = {"fsm": {"dropped": {"fsm/shop": {"the oracle failed": 2}}}}
-        report = {"version": build.BUILD_VERSION, "config": asdict(config), "pages": pages is not None,
-                  "losses": losses, "dry": ["fsm/shop"]}  # fmt: skip
+        report = {
+            "version": build.BUILD_VERSION,
+            "config": asdict(config),
+            "pages": pages is not None,
+            "losses": losses,
+            "dry": ["fsm/shop"],
+        }
         (folder / "bench.json").write_text(json.dumps(report))
         return report
 

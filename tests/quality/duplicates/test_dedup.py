@@ -221,12 +221,24 @@ def test_a_repaired_item_stands_by_the_score_after_its_repair(tmp_path: Path) ->
     unified = commit(store, "unified/toy", {}, tables)
 
     def verdicts(*told: tuple[str, int, int | None]) -> dict[str, pa.Table]:
-        return {"verdicts": Verdicts.table(
-            {"item_id": f"episode:toy/{name}", "round": number, "score": score, "alignment": score,
-             "reachability": score, "disposition": "keep", "reason": "made", "confidence": 0.9, "judge": "rules",
-             "model": "none", "rubric_version": "rules-1"}
-            for name, number, score in told
-        )}  # fmt: skip
+        return {
+            "verdicts": Verdicts.table(
+                {
+                    "item_id": f"episode:toy/{name}",
+                    "round": number,
+                    "score": score,
+                    "alignment": score,
+                    "reachability": score,
+                    "disposition": "keep",
+                    "reason": "made",
+                    "confidence": 0.9,
+                    "judge": "rules",
+                    "model": "none",
+                    "rubric_version": "rules-1",
+                }
+                for name, number, score in told
+            )
+        }
 
     judged = verdicts(("better", 0, 5), ("kept", 0, 8), ("undecided", 0, 10))
     inputs = {unified.asset: unified.version}
@@ -263,8 +275,15 @@ def test_a_source_without_gold_and_a_bad_threshold_are_refused(tmp_path: Path) -
 
 
 def test_dedup_file_finds_exactly_the_pairs_at_the_threshold(tmp_path: Path, cache: Path) -> None:
-    texts = ["Open the cart", "open  the cart", "Open the shopping cart", "Delete my account", "Delete the account",
-             "Open the cart", "What is the weather?"]  # fmt: skip
+    texts = [
+        "Open the cart",
+        "open  the cart",
+        "Open the shopping cart",
+        "Delete my account",
+        "Delete the account",
+        "Open the cart",
+        "What is the weather?",
+    ]
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps({"id": f"t{n}", "text": t}) + "\n" for n, t in enumerate(texts)))
     counts = dedup_file(source, 0.85, tmp_path / "out", cache=cache)
@@ -289,10 +308,13 @@ def test_dedup_file_reads_parquet_and_keeps_other_columns(tmp_path: Path, cache:
     [
         ('{"id":1,"text":"x"}\nnot json\n', "line 2 is not JSON"),
         ('{"id":1}\n', "expected an object with id and text"),
-        ('{"id":1,"text":null}\n', "string text"), ('{"id":1,"text":"a"}\n{"id":1,"text":"b"}\n', "more than once"),
-        ("[1]\n", "expected an object"), ("PAR1 broken", "expected parquet or JSONL"), (None, "no such file"),
+        ('{"id":1,"text":null}\n', "string text"),
+        ('{"id":1,"text":"a"}\n{"id":1,"text":"b"}\n', "more than once"),
+        ("[1]\n", "expected an object"),
+        ("PAR1 broken", "expected parquet or JSONL"),
+        (None, "no such file"),
     ],
-)  # fmt: skip
+)
 def test_dedup_file_refuses_bad_input_in_one_line(tmp_path: Path, content: str | None, message: str) -> None:
     path = tmp_path / "in.jsonl"
     if content is not None:

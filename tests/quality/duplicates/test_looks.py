@@ -20,9 +20,15 @@ def copy(image: Image.Image, form: str = "JPEG", scale: float = 1.0, **options: 
 
 @pytest.mark.parametrize(
     ("form", "scale", "options"),
-    [("JPEG", 1, {"quality": 90}), ("JPEG", 1, {"quality": 40}), ("WEBP", 1, {"quality": 60}), ("PNG", 0.5, {}),
-     ("JPEG", 0.67, {"quality": 75}), ("PNG", 1.5, {})],
-)  # fmt: skip
+    [
+        ("JPEG", 1, {"quality": 90}),
+        ("JPEG", 1, {"quality": 40}),
+        ("WEBP", 1, {"quality": 60}),
+        ("PNG", 0.5, {}),
+        ("JPEG", 0.67, {"quality": 75}),
+        ("PNG", 1.5, {}),
+    ],
+)
 def test_a_copy_is_the_same_screen(form: str, scale: float, options: dict) -> None:
     for seed in range(6):
         original = page(seed)

@@ -54,15 +54,25 @@ def assert_same(vectors: np.ndarray, threshold: float, new_from: int = 0) -> int
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.integers(0, 2**32), st.integers(1, 260), st.integers(1, 384), st.integers(1, 12),
+    st.integers(0, 2**32),
+    st.integers(1, 260),
+    st.integers(1, 384),
+    st.integers(1, 12),
     st.sampled_from([0.0, 1e-7, 1e-4, 0.05, 0.3, 1.0, 3.0]),
     st.one_of(st.sampled_from([0.01, 0.3, 0.8, 0.9, 0.999, 1.0]), st.none()),
-    st.sets(st.sampled_from(["zero", "equal", "opposite", "flat"])), st.floats(0, 1),
-)  # fmt: skip
+    st.sets(st.sampled_from(["zero", "equal", "opposite", "flat"])),
+    st.floats(0, 1),
+)
 def test_pruned_pairs_are_those_of_brute_force(
-    seed: int, count: int, dimension: int, clusters: int, spread: float, threshold: float | None, odd: set[str],
+    seed: int,
+    count: int,
+    dimension: int,
+    clusters: int,
+    spread: float,
+    threshold: float | None,
+    odd: set[str],
     old: float,
-) -> None:  # fmt: skip
+) -> None:
     vectors = vectors_of(seed, count, dimension, clusters, spread, odd)
     if threshold is None:  # one that a pair meets to the last decimal
         exact = cosines(vectors[:1], vectors[-1:])[0]

@@ -25,8 +25,9 @@ def jpeg(seed: int) -> bytes:
 
 def on(store: Store, source: str, pictures: list[bytes]) -> None:
     """A source of one sample a picture."""
-    train_on(store, [sample(store, n, data, f"thing {n}", source=source) for n, data in enumerate(pictures)],
-             source=source)  # fmt: skip
+    train_on(
+        store, [sample(store, n, data, f"thing {n}", source=source) for n, data in enumerate(pictures)], source=source
+    )
 
 
 def sha(store: Store, data: bytes) -> str:
@@ -74,33 +75,54 @@ def recorded(
 
 def test_one_recording_in_two_sources_is_a_pair_whatever_it_is_told(store: Store) -> None:
     pages = [encode(page(n)) for n in (1, 2, 3, 4, 5)]
-    train_on(store, [], [*recorded(store, "aitw", "a", "Buy milk", pages),
-                         *recorded(store, "aitw", "other", "Buy milk", [encode(page(n)) for n in (1, 20, 21, 22)])],
-             source="aitw")  # fmt: skip
+    train_on(
+        store,
+        [],
+        [
+            *recorded(store, "aitw", "a", "Buy milk", pages),
+            *recorded(store, "aitw", "other", "Buy milk", [encode(page(n)) for n in (1, 20, 21, 22)]),
+        ],
+        source="aitw",
+    )
     other_deeds = [Click((900, 900)), Click((160, 300)), Type("y"), Click((600, 300)), Type("bread")]
-    train_on(store, [], [*recorded(store, "aitz", "b", "Put 2 litres on the list", [jpeg(n) for n in (1, 2, 3, 4, 5)]),
-                         *recorded(store, "aitz", "deeds", "Do it", pages, actions=other_deeds),
-                         *recorded(store, "aitz", "held", "Buy milk", pages, split="test"),
-                         *recorded(store, "aitz", "twin", "Put 2 litres on the list", pages[:4])],
-             source="aitz")  # fmt: skip
+    train_on(
+        store,
+        [],
+        [
+            *recorded(store, "aitz", "b", "Put 2 litres on the list", [jpeg(n) for n in (1, 2, 3, 4, 5)]),
+            *recorded(store, "aitz", "deeds", "Do it", pages, actions=other_deeds),
+            *recorded(store, "aitz", "held", "Buy milk", pages, split="test"),
+            *recorded(store, "aitz", "twin", "Put 2 litres on the list", pages[:4]),
+        ],
+        source="aitz",
+    )
     manifest = find_screen_owners(store, ["aitw", "aitz"])
     pairs = recording_pairs(manifest)
     assert [pair[:2] for pair in pairs] == [("episode:aitw/a", "episode:aitz/b")]
     assert pairs[0][2] == 1.0
-    displaced = {r["item_id"]: (r["kept"], r["reason"]) for r in
-                 find_duplicates(store, ["aitw", "aitz"]).read("displaced").to_pylist()}  # fmt: skip
+    displaced = {
+        r["item_id"]: (r["kept"], r["reason"])
+        for r in find_duplicates(store, ["aitw", "aitz"]).read("displaced").to_pylist()
+    }
     assert displaced == {"episode:aitz/b": ("episode:aitw/a", "recording")}
     assert find_duplicates(store, ["aitz"]).counts["displaced"] == 0  # withdrawn: it is back
     loose = find_screen_owners(store, ["aitw", "aitz"], OwnerConfig(share=0.75))
     assert [pair[:2] for pair in recording_pairs(loose)] == [
-        ("episode:aitw/a", "episode:aitz/b"), ("episode:aitw/a", "episode:aitz/twin"),
-    ]  # fmt: skip
+        ("episode:aitw/a", "episode:aitz/b"),
+        ("episode:aitw/a", "episode:aitz/twin"),
+    ]
 
 
 def test_near_copies_count_as_one_picture_for_samples(store: Store) -> None:
     train_on(store, [sample(store, 1, encode(page(1)), "the red bar", source="aaa")], source="aaa")
-    train_on(store, [sample(store, 1, jpeg(1), "the red bar", source="bbb"),
-                     sample(store, 2, jpeg(1), "the blue field", source="bbb")], source="bbb")  # fmt: skip
+    train_on(
+        store,
+        [
+            sample(store, 1, jpeg(1), "the red bar", source="bbb"),
+            sample(store, 2, jpeg(1), "the blue field", source="bbb"),
+        ],
+        source="bbb",
+    )
     assert find_duplicates(store, ["aaa", "bbb"]).counts["displaced"] == 0
     find_screen_owners(store, ["aaa", "bbb"])
     [row] = find_duplicates(store, ["aaa", "bbb"]).read("displaced").to_pylist()
@@ -140,12 +162,15 @@ def test_bad_limits_and_a_source_without_gold_are_refused(store: Store) -> None:
 @pytest.mark.parametrize(
     ("one", "two", "same"),
     [
-        ("Click(box=(100,300))", "Click(box=(150,320))", True), ("Click(box=(100,300))", "Click(box=(100,400))", False),
-        ("Click(box=(1,1))", "LongPress(box=(1,1))", False), ("Type(content='Milk ')", "Type(content='milk')", True),
-        ("Type(content='milk')", "Type(content='it\\'s bread')", False), ("Finished()", "Finished(content='ok')", True),
+        ("Click(box=(100,300))", "Click(box=(150,320))", True),
+        ("Click(box=(100,300))", "Click(box=(100,400))", False),
+        ("Click(box=(1,1))", "LongPress(box=(1,1))", False),
+        ("Type(content='Milk ')", "Type(content='milk')", True),
+        ("Type(content='milk')", "Type(content='it\\'s bread')", False),
+        ("Finished()", "Finished(content='ok')", True),
         ("Scroll(direction='down')", "Scroll(start=(500,800), end=(500,200), direction='down')", True),
         ("Hotkey(key='ctrl a')", "Hotkey(key='ctrl c')", False),
     ],
-)  # fmt: skip
+)
 def test_when_two_deeds_on_one_screen_are_the_same(one: str, two: str, same: bool) -> None:
     assert screen_owners._agree(screen_owners._step("a", one), screen_owners._step("a", two)) is same

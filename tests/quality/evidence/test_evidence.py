@@ -158,9 +158,14 @@ def test_a_screenshot_one_too_old_is_found_and_sure_where_the_lost_effect_shows_
 
 @pytest.mark.parametrize(
     ("order", "kind", "cap"),
-    [((0, 1, 2), "in_order", 9), ((1, 0), "out_of_order", 4), ((1, 0, 2), "out_of_order", 5),
-     ((1, 2, 0), "out_of_order", 5), ((2, 1, 0), "out_of_order", 3)],
-)  # fmt: skip
+    [
+        ((0, 1, 2), "in_order", 9),
+        ((1, 0), "out_of_order", 4),
+        ((1, 0, 2), "out_of_order", 5),
+        ((1, 2, 0), "out_of_order", 5),
+        ((2, 1, 0), "out_of_order", 3),
+    ],
+)
 def test_steps_whose_effects_show_on_other_screens_are_out_of_order(world, buttons, order, kind, cap):
     words = ("alpha", "beta", "gamma")
     rows = [((20, 400 + 50 * k, 340, 440 + 50 * k), word) for k, word in enumerate(words)]
@@ -303,8 +308,10 @@ def test_the_rules_judge_decodes_each_picture_of_an_episode_once(world, scrolled
 
 def test_a_box_that_cuts_through_what_is_drawn_is_found_without_any_elements(world, buttons):
     bare = world.screen(_page(buttons), ())
-    rows = [world.sample("perception", "What is at [1,1]?", "x", bare, [box], k) for k, box in enumerate([
-        [50, 165, 250, 205], [80, 160, 250, 179]])]  # fmt: skip
+    rows = [
+        world.sample("perception", "What is at [1,1]?", "x", bare, [box], k)
+        for k, box in enumerate([[50, 165, 250, 205], [80, 160, 250, 179]])
+    ]
     framed, cut = RulesJudge().judge(world.samples(*rows))
     assert "box_cuts" in cut.kinds and "box_cuts" not in framed.kinds
 

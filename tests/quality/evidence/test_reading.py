@@ -83,10 +83,8 @@ def test_what_a_source_lists_stays_and_what_it_does_not_is_read(world: World) ->
 def test_a_judge_that_reads_sees_the_wrong_element_on_a_screen_without_a_list(world: World) -> None:
     screen = world.screen(printed())
     after = world.screen(printed(texts={(300, 200): "Done"}))
-    right = world.episode(
-        (Click((100, 140)), screen, 'Click "Delete account"'), (None, after), episode_id="e1")  # fmt: skip
-    wrong = world.episode(
-        (Click((140, 622)), screen, 'Click "Delete account"'), (None, after), episode_id="e2")  # fmt: skip
+    right = world.episode((Click((100, 140)), screen, 'Click "Delete account"'), (None, after), episode_id="e1")
+    wrong = world.episode((Click((140, 622)), screen, 'Click "Delete account"'), (None, after), episode_id="e2")
 
     def alignments(read: bool) -> list[int | None]:
         judge = build_judge(JudgeConfig("rules", read=read))

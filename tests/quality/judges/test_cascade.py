@@ -68,10 +68,12 @@ def test_steps_of_a_vetoed_trace_aren_t_asked_about_and_never_kept(world, button
 @pytest.mark.parametrize(
     ("row", "kind"),
     [
-        ({"answer": ""}, "empty_answer"), ({"answer": "there"}, "no_point"), ({"answer": "[10,900]"}, "answer_outside"),
+        ({"answer": ""}, "empty_answer"),
+        ({"answer": "there"}, "no_point"),
+        ({"answer": "[10,900]"}, "answer_outside"),
         ({"target_boxes": [[100.0, 100.0, 101.0, 300.0]], "answer": "[100,200]"}, "thin_box"),
     ],
-)  # fmt: skip
+)
 def test_samples_wrong_by_their_own_numbers_cost_no_call(world, buttons, row, kind):
     page = world.page(buttons)
     sound, broken = (
@@ -210,8 +212,15 @@ def test_identity_changes_with_rubrics_models_and_settings():
             RulesJudge(), ModelClient("http://127.0.0.1:9/v1", "m", None), other, CascadeConfig(**config)
         )
 
-    judges = [made(), made("m"), made("n"), made(apart=4), made(accept_from=3), made(second_near=(6, 7)),
-              made(settle_objections=False)]  # fmt: skip
+    judges = [
+        made(),
+        made("m"),
+        made("n"),
+        made(apart=4),
+        made(accept_from=3),
+        made(second_near=(6, 7)),
+        made(settle_objections=False),
+    ]
     assert len({tuple(identity(judge).values()) for judge in judges}) == len(judges)
 
 

@@ -145,9 +145,13 @@ def test_a_member_that_answers_about_other_items_is_an_error(episode):
 def test_identity_changes_with_members_weights_and_quorum():
     a, b = member("a", 8, 8), member("b", 8, 8)
     made = [
-        EnsembleJudge([a]), EnsembleJudge([a, b]), EnsembleJudge([b, a]), EnsembleJudge([a, a]),
-        EnsembleJudge([a, b], VotingRule(quorum=1.0)), EnsembleJudge([a, b], VotingRule(weights=(2, 1))),
-    ]  # fmt: skip
+        EnsembleJudge([a]),
+        EnsembleJudge([a, b]),
+        EnsembleJudge([b, a]),
+        EnsembleJudge([a, a]),
+        EnsembleJudge([a, b], VotingRule(quorum=1.0)),
+        EnsembleJudge([a, b], VotingRule(weights=(2, 1))),
+    ]
     assert len({tuple(identity(judge).values()) for judge in made}) == len(made)
     assert EnsembleJudge([a, a]).model == "a+a#2"
 

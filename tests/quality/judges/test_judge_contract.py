@@ -74,9 +74,13 @@ def items_of(world, buttons, injected=""):
     told = f"Tap Search {injected}".strip()
     sound = world.episode((Click((750, 195)), pages[0], told), (Wait(), pages[1]), instruction=goal, **more)
     wrong = world.episode(
-        (Click((750, 195)), pages[0]), (Finished(injected), pages[1]), (Click((500, 700)), pages[2]),
-        instruction=goal, episode_id="e2", **more,
-    )  # fmt: skip
+        (Click((750, 195)), pages[0]),
+        (Finished(injected), pages[1]),
+        (Click((500, 700)), pages[2]),
+        instruction=goal,
+        episode_id="e2",
+        **more,
+    )
     blind = world.episode((Type("cats"), None), (Wait(), None), instruction=goal, episode_id="e3", **more)
     rows = [world.grounding("Search", pages[0], (200, 100, 340, 150)), world.sample("vqa", "What?", "", pages[0], k=1)]
     return [sound, *world.samples(rows[0]), wrong, blind, *world.samples(rows[1])]
@@ -231,11 +235,14 @@ def test_its_identity_changes_with_the_model(name):
 @pytest.mark.parametrize(
     ("name", "more"),
     [
-        ("cascade", {"settings": {"apart": 4}}), ("cascade", {"second_model": "other"}),
-        ("keypoints", {"settings": {"window": 4}}), ("ensemble", {"members": ("rules", "openai", "keypoints")}),
-        ("ensemble", {"weights": (1.0, 2.0)}), ("ensemble", {"settings": {"quorum": 1.0}}),
+        ("cascade", {"settings": {"apart": 4}}),
+        ("cascade", {"second_model": "other"}),
+        ("keypoints", {"settings": {"window": 4}}),
+        ("ensemble", {"members": ("rules", "openai", "keypoints")}),
+        ("ensemble", {"weights": (1.0, 2.0)}),
+        ("ensemble", {"settings": {"quorum": 1.0}}),
     ],
-)  # fmt: skip
+)
 def test_its_identity_changes_with_its_configuration(name, more):
     assert identity(built(name, None)) != identity(built(name, None, **more))
 

@@ -97,9 +97,15 @@ def reading(*verdicts, blocked=None, at=1):
 class TestRule:
     @pytest.mark.parametrize(
         ("said", "status"),
-        [([], "unknown"), ([CANT], "unknown"), ([NOT, CANT], "not_met"), ([NOT, MET, CANT], "met"),
-         ([MET, NOT], "undone"), ([MET, NOT, MET], "met")],
-    )  # fmt: skip
+        [
+            ([], "unknown"),
+            ([CANT], "unknown"),
+            ([NOT, CANT], "not_met"),
+            ([NOT, MET, CANT], "met"),
+            ([MET, NOT], "undone"),
+            ([MET, NOT, MET], "met"),
+        ],
+    )
     def test_what_is_shown_later_counts(self, said, status):
         assert status_of([Sighting(word, 1) for word in said]) == status
 
@@ -143,9 +149,13 @@ def test_key_frames_are_bounded_in_order_and_hold_the_last(count, limit, seen):
 
 @pytest.mark.parametrize(
     ("said", "outcome"),
-    [(((MET, MET), 0), "completed"), (((MET, NOT), 0), "partial"), (((NOT, NOT), 0), "failed"),
-     (((NOT, NOT), 1), "infeasible")],
-)  # fmt: skip
+    [
+        (((MET, MET), 0), "completed"),
+        (((MET, NOT), 0), "partial"),
+        (((NOT, NOT), 0), "failed"),
+        (((NOT, NOT), 1), "infeasible"),
+    ],
+)
 def test_windows_that_agree_need_no_final_judgement(world, buttons, said, outcome):
     with ScriptedJudge(says(said)) as server:
         judge = judge_of(server, window=3)
@@ -297,8 +307,11 @@ def test_a_rerun_asks_nothing(world, buttons, tmp_path):
 
 def test_identity_changes_with_bounds():
     client = ModelClient("http://127.0.0.1:9/v1", "m", None)
-    judges = [KeypointJudge(client), KeypointJudge(client, KeypointConfig(window=4)),
-              KeypointJudge(client, KeypointConfig(max_keypoints=3))]  # fmt: skip
+    judges = [
+        KeypointJudge(client),
+        KeypointJudge(client, KeypointConfig(window=4)),
+        KeypointJudge(client, KeypointConfig(max_keypoints=3)),
+    ]
     assert len({tuple(identity(judge).values()) for judge in judges}) == 3
 
 

@@ -47,9 +47,19 @@ def tiny() -> tuple[Any, Any]:
 
     torch.set_num_threads(1)
     shape = Shape(
-        vocab_size=1536, hidden=64, layers=2, heads=2, kv_heads=2, intermediate=128, vision_hidden=64, vision_depth=2,
-        vision_heads=2, vision_intermediate=96, deepstack=(0,), pixels=96 * 128,
-    )  # fmt: skip
+        vocab_size=1536,
+        hidden=64,
+        layers=2,
+        heads=2,
+        kv_heads=2,
+        intermediate=128,
+        vision_hidden=64,
+        vision_depth=2,
+        vision_heads=2,
+        vision_intermediate=96,
+        deepstack=(0,),
+        pixels=96 * 128,
+    )
     sizes = replace(preset("nano"), name="tiny", shape=shape, max_pixels=96 * 128)
     tokenizer = train_tokenizer(['{"alignment": 8, "confidence": 7, "reason": "it fits"}'], shape.vocab_size)
     return build_model(sizes, tokenizer, seed=1), Processor(tokenizer, image_processor(sizes), sizes)
@@ -83,10 +93,13 @@ class Served:
                     served.completion_tokens += len(reply.token_ids)
                 message = {"role": "assistant", "content": reply.text}
                 plain = {
-                    "id": "x", "object": "chat.completion", "created": 0, "model": body["model"],
+                    "id": "x",
+                    "object": "chat.completion",
+                    "created": 0,
+                    "model": body["model"],
                     "choices": [{"index": 0, "finish_reason": finish, "message": message}],
                     "usage": {"prompt_tokens": len(prompt.ids), "completion_tokens": len(reply.token_ids)},
-                }  # fmt: skip
+                }
                 data = json.dumps(plain).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
@@ -173,8 +186,17 @@ def test_transformers_serve_speaks_the_protocol_and_its_garbage_is_no_score(tiny
     processor.tokenizer.save_pretrained(folder)
     processor.images.save_pretrained(folder)
     port = free_port()
-    command = [str(Path(sys.executable).parent / "transformers"), "serve", str(folder), "--host", "127.0.0.1", "--port",
-               str(port), "--device", "cpu"]  # fmt: skip
+    command = [
+        str(Path(sys.executable).parent / "transformers"),
+        "serve",
+        str(folder),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for(f"http://127.0.0.1:{port}/health", process)

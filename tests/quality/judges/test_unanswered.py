@@ -209,8 +209,18 @@ def test_the_command_asks_again_when_it_is_told_to(
         (tmp_path / "in" / "screens" / f"{sha}.png").write_bytes(data)
     pq.write_table(Steps.table(rows), tmp_path / "in" / "steps.parquet")
     pq.write_table(Screens.table(world.rows.values()), tmp_path / "in" / "screens.parquet")
-    words = ["judge", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--judge", "openai",
-             "--base-url", server.url, "--model", "m"]  # fmt: skip
+    words = [
+        "judge",
+        str(tmp_path / "in"),
+        "--out",
+        str(tmp_path / "out"),
+        "--judge",
+        "openai",
+        "--base-url",
+        server.url,
+        "--model",
+        "m",
+    ]
 
     def scores() -> list[int | None]:
         assert main(words) == 0

@@ -143,8 +143,9 @@ def test_an_unchanged_rerun_asks_nothing_and_the_bill_is_of_the_answers(server, 
 @pytest.mark.parametrize("name", ["cascade", "ensemble"])
 def test_the_bill_of_several_clients_is_in_their_prices(server, store, name):
     prices = Prices(prompt=1.0, completion=2.0)
-    config = JudgeConfig(name, server.url, "m", second_model="n", members=("openai", "second"),
-                         client={"prices": prices, "retry": QUICK})  # fmt: skip
+    config = JudgeConfig(
+        name, server.url, "m", second_model="n", members=("openai", "second"), client={"prices": prices, "retry": QUICK}
+    )
     judge = build_judge(config)
     bill = judge_source(store, "made", judge).counts["bill"]
     assert bill["cost"] == pytest.approx((bill["prompt_tokens"] + 2 * bill["completion_tokens"]) / 1e6)

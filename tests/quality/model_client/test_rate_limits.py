@@ -24,9 +24,10 @@ def test_requests_and_tokens_per_minute_hold(server, client_of, tmp_path):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    per_minute=st.floats(1, 1000), burst=st.floats(0, 10),
+    per_minute=st.floats(1, 1000),
+    burst=st.floats(0, 10),
     calls=st.lists(st.tuples(st.floats(0, 5), st.integers(1, 200)), min_size=1, max_size=40),
-)  # fmt: skip
+)
 def test_no_span_of_time_starts_more_than_its_share(per_minute, burst, calls):
     per_s, now, level, sent = per_minute / 60, 0.0, None, []
     capacity = max(per_s * burst, 1.0)

@@ -22,8 +22,13 @@ def pool(count: int, seed: int) -> tuple[dict[str, float], list[dict], dict[str,
         around = risks.setdefault(item_episode("toy", episode), float(rng.beta(1, 4)))
         repaired = rng.random() < 0.2
         told = json.dumps({"repairs": ["x"], "round": 1} if repaired else {})
-        row = {"source": "toy", "episode_id": episode, "step_index": number % 4, "action_text": "Wait()",
-               "provenance": told}  # fmt: skip
+        row = {
+            "source": "toy",
+            "episode_id": episode,
+            "step_index": number % 4,
+            "action_text": "Wait()",
+            "provenance": told,
+        }
         base = item_step("toy", episode, number % 4)
         own = float(rng.beta(1, 6))
         risks[base + ("@r1" if repaired else "")] = own
@@ -54,8 +59,13 @@ def test_more_risk_never_raises_the_claim() -> None:
 
 
 def test_a_repaired_step_is_met_under_its_version_and_its_episode_too() -> None:
-    row = {"source": "toy", "episode_id": "e", "step_index": 0, "action_text": "Wait()",
-           "provenance": '{"repairs": ["x"], "round": 2}'}  # fmt: skip
+    row = {
+        "source": "toy",
+        "episode_id": "e",
+        "step_index": 0,
+        "action_text": "Wait()",
+        "provenance": '{"repairs": ["x"], "round": 2}',
+    }
     risks = {"step:toy/e/0": 0.9, "step:toy/e/0@r2": 0.1, "episode:toy/e": 0.8, "episode:toy/e@r2": 0.2}
     [(base, unit, values)] = inputs(risks, [row])
     odds = [math.log(0.1 / 0.9), math.log(0.2 / 0.8)]

@@ -26,10 +26,17 @@ from schemas.tables import Quarantine, Samples, Screens, Steps
 @pytest.mark.parametrize(
     ("alignment", "reachability", "score", "where"),
     [
-        (10, 7, 7, "keep"), (7, 10, 7, "keep"), (6, 9, 6, "rewrite"), (9, 4, 4, "rewrite"), (3, 9, 3, "reconstruct"),
-        (0, 0, 0, "reconstruct"), (None, 8, 8, "keep"), (5, None, 5, "rewrite"), (None, None, None, "review"),
+        (10, 7, 7, "keep"),
+        (7, 10, 7, "keep"),
+        (6, 9, 6, "rewrite"),
+        (9, 4, 4, "rewrite"),
+        (3, 9, 3, "reconstruct"),
+        (0, 0, 0, "reconstruct"),
+        (None, 8, 8, "keep"),
+        (5, None, 5, "rewrite"),
+        (None, None, None, "review"),
     ],
-)  # fmt: skip
+)
 def test_the_lower_axis_decides_where_an_item_goes(alignment, reachability, score, where):
     verdict = Verdict("step:a/b/0", alignment, reachability, "", 1.0, "j", "m", "r")
     assert (verdict.score, verdict.disposition) == (score, where) and route(score) == where

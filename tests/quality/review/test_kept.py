@@ -36,8 +36,20 @@ class Harsh:
             assert isinstance(item, Episode)
             score = 2 if item.item_id.rpartition("/")[2] in (BAD, OTHER) else 9
             names = [item.item_id, *(step.item_id for step in item.actions)]
-            found += [Verdict(name, None if name.startswith("episode:") else score, score, "because", 0.8, self.name,
-                              self.model, self.rubric_version, round_number) for name in names]  # fmt: skip
+            found += [
+                Verdict(
+                    name,
+                    None if name.startswith("episode:") else score,
+                    score,
+                    "because",
+                    0.8,
+                    self.name,
+                    self.model,
+                    self.rubric_version,
+                    round_number,
+                )
+                for name in names
+            ]
         return found
 
 

@@ -39,8 +39,17 @@ def pairs(*rows: tuple[int | None, str, int]) -> list[Pair]:
 # --- thresholds -------------------------------------------------------------------------------------------------------
 def test_the_cut_follows_the_people() -> None:
     # people keep 97 of 100 from score 8 on, but only half of the sevens: 7 isn't safe at 0.9, 8 is
-    given = pairs((9, "keep", 97), (9, "rewrite", 3), (8, "keep", 97), (8, "discard", 3), (7, "keep", 30),
-                  (7, "rewrite", 30), (3, "discard", 40), (None, "keep", 5), (9, "unsure", 7))  # fmt: skip
+    given = pairs(
+        (9, "keep", 97),
+        (9, "rewrite", 3),
+        (8, "keep", 97),
+        (8, "discard", 3),
+        (7, "keep", 30),
+        (7, "rewrite", 30),
+        (3, "discard", 40),
+        (None, "keep", 5),
+        (9, "unsure", 7),
+    )
     chosen = keep_cut(given, 0.9)
     assert chosen is not None and chosen.cut == 8
     assert chosen.precision == pytest.approx(194 / 200) and chosen.kept == 200
@@ -242,10 +251,16 @@ def test_of_two_versions_of_an_item_one_is_frozen(store: Store) -> None:
     gold = store.require("gold/toy")
     steps = gold.read("steps").to_pylist()
     raw = [row for row in store.require("unified/toy").read("steps").to_pylist() if row["episode_id"] == "e0003"]
-    repaired = [marked({**row, "instruction": "as repaired"}, f"step:toy/e0003/{row['step_index']}", "rewrite:proof", 1)
-                for row in raw]  # fmt: skip
-    tables = {"steps": Steps.table([*steps, *repaired]), "samples": Samples.table([]), "verdicts": Verdicts.table([]),
-              "rejects": Rejects.table([])}  # fmt: skip
+    repaired = [
+        marked({**row, "instruction": "as repaired"}, f"step:toy/e0003/{row['step_index']}", "rewrite:proof", 1)
+        for row in raw
+    ]
+    tables = {
+        "steps": Steps.table([*steps, *repaired]),
+        "samples": Samples.table([]),
+        "verdicts": Verdicts.table([]),
+        "rejects": Rejects.table([]),
+    }
     with store.build("gold/toy", code_version="2", inputs=gold.inputs, parts=[PartSpec("0000", "2")]) as build:
         build.run_part(PartSpec("0000", "2"), lambda out: [out.table(n, t) for n, t in tables.items()] and {})
         build.commit(checks=[Check("made", True, "yes", "yes")])

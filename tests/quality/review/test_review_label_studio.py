@@ -45,11 +45,24 @@ def exported(annotations: list[dict[str, Any]], item_id: str = "episode:toy/e000
 
 
 def annotation(**more: Any) -> dict[str, Any]:
-    decision = {"id": "Dx_aB91ISN", "from_name": "decision", "to_name": "goal", "type": "choices", "origin": "manual",
-                "value": {"choices": ["keep"]}}  # fmt: skip
-    return {"id": 1001, "completed_by": 10, "result": [decision], "was_cancelled": False, "lead_time": 4.288,
-            "created_at": "2026-03-09T22:16:08.728353Z", "updated_at": "2026-03-09T22:16:08.728378Z",
-            **more}  # fmt: skip
+    decision = {
+        "id": "Dx_aB91ISN",
+        "from_name": "decision",
+        "to_name": "goal",
+        "type": "choices",
+        "origin": "manual",
+        "value": {"choices": ["keep"]},
+    }
+    return {
+        "id": 1001,
+        "completed_by": 10,
+        "result": [decision],
+        "was_cancelled": False,
+        "lead_time": 4.288,
+        "created_at": "2026-03-09T22:16:08.728353Z",
+        "updated_at": "2026-03-09T22:16:08.728378Z",
+        **more,
+    }
 
 
 def write(tmp_path: Path, plain: Any) -> Path:
@@ -60,11 +73,20 @@ def write(tmp_path: Path, plain: Any) -> Path:
 
 def test_round_trip(queue: OpenQueue, answers: VerdictStore, tmp_path: Path) -> None:
     said = [
-        HumanVerdict("episode:toy/e0000", "ann@example.org", "annotator", "discard", 2, "wrong\n<b>page</b>", 3.25,
-                     1.7e9 + 0.125, "request-1"),
+        HumanVerdict(
+            "episode:toy/e0000",
+            "ann@example.org",
+            "annotator",
+            "discard",
+            2,
+            "wrong\n<b>page</b>",
+            3.25,
+            1.7e9 + 0.125,
+            "request-1",
+        ),
         HumanVerdict("episode:toy/e0000", "bob", "annotator", "keep", None, "", 1.0, 1.7e9, "request-2"),
         HumanVerdict("episode:toy/e0001", "bob", "annotator", "unsure", None, "", 0.0, 1.7e9 + 5, "request-3"),
-    ]  # fmt: skip
+    ]
     path = tmp_path / "out" / "tasks.json"
     written = export_tasks(queue, said, path, "none", answers=True)
     assert written["tasks"] == 3 and written["annotations"] == 3
@@ -72,8 +94,15 @@ def test_round_trip(queue: OpenQueue, answers: VerdictStore, tmp_path: Path) -> 
     assert read == {"answers": 3, "new": 3, "there_already": 0, "skipped_by_annotator": 0}
 
     def plain(verdict: HumanVerdict) -> tuple[Any, ...]:
-        return (verdict.item_id, verdict.annotator, verdict.decision, verdict.first_wrong_step, verdict.note,
-                verdict.seconds, verdict.created)  # fmt: skip
+        return (
+            verdict.item_id,
+            verdict.annotator,
+            verdict.decision,
+            verdict.first_wrong_step,
+            verdict.note,
+            verdict.seconds,
+            verdict.created,
+        )
 
     assert sorted(map(plain, answers.verdicts())) == sorted(map(plain, said))
     assert import_tasks(path, queue, answers)["new"] == 0  # the same file again
@@ -88,8 +117,12 @@ def test_tasks_hold_the_judge_and_the_interface_fits_them(queue: OpenQueue, tmp_
     root = ET.parse(tmp_path / "tasks.xml").getroot()
     controls = {node.get("name") for node in root.iter() if node.get("toName")}
     assert {one["from_name"] for task in tasks for one in task["predictions"][0]["result"]} <= controls
-    used = {node.get(name, "")[1:] for node in root.iter() for name in ("value", "valueList")
-            if node.get(name, "").startswith("$")}  # fmt: skip
+    used = {
+        node.get(name, "")[1:]
+        for node in root.iter()
+        for name in ("value", "valueList")
+        if node.get(name, "").startswith("$")
+    }
     assert all(used <= set(task["data"]) for task in tasks)  # Label Studio refuses tasks that lack one
     export_tasks(queue, [], tmp_path / "tasks.json", "none")
     assert all(not task["predictions"] for task in json.loads((tmp_path / "tasks.json").read_text()))
@@ -116,16 +149,22 @@ def test_annotators_times_and_skipped_ones(queue: OpenQueue, answers: VerdictSto
         annotation(),
         annotation(completed_by={"id": 4, "email": "eve@example.org", "first_name": "<b>"}, was_cancelled=None),
         annotation(completed_by=11, was_cancelled=True, result=[]),
-        annotation(completed_by=12, lead_time=None, updated_at=None, created_at=None,
-                   result=[*annotation()["result"], noise, step]),
-    ]  # fmt: skip
+        annotation(
+            completed_by=12,
+            lead_time=None,
+            updated_at=None,
+            created_at=None,
+            result=[*annotation()["result"], noise, step],
+        ),
+    ]
     assert import_tasks(write(tmp_path, exported(rows)), queue, answers)["skipped_by_annotator"] == 1
     found = {one.annotator: one for one in answers.verdicts()}
     assert set(found) == {"label-studio-10", "eve@example.org", "label-studio-12"}
     assert found["label-studio-12"].first_wrong_step == 2 and found["label-studio-12"].created > 1.7e9
     assert found["label-studio-10"].created == pytest.approx(1773094568.728378)
-    changed = annotation(result=[{**annotation()["result"][0], "value": {"choices": ["discard"]}}],
-                         updated_at="2026-03-10T00:00:00Z")  # fmt: skip
+    changed = annotation(
+        result=[{**annotation()["result"][0], "value": {"choices": ["discard"]}}], updated_at="2026-03-10T00:00:00Z"
+    )
     assert import_tasks(write(tmp_path, exported([changed])), queue, answers)["new"] == 1
     assert {one.annotator: one.decision for one in answers.verdicts()}["label-studio-10"] == "discard"
 
@@ -155,15 +194,33 @@ BAD: dict[str, Callable[[], Any]] = {
     "lead_time: expected seconds": lambda: exported([annotation(lead_time="long")]),
     "updated_at: expected a time": lambda: exported([annotation(updated_at="yesterday")]),
     "first_wrong_step: expected a step from 1 to 3": lambda: exported(
-        [annotation(result=[*annotation()["result"],
-                            {"from_name": "first_wrong_step", "type": "number", "value": {"number": 4}}])]),
+        [
+            annotation(
+                result=[
+                    *annotation()["result"],
+                    {"from_name": "first_wrong_step", "type": "number", "value": {"number": 4}},
+                ]
+            )
+        ]
+    ),
     "note: expected str": lambda: exported(
-        [annotation(result=[*annotation()["result"],
-                            {"from_name": "note", "type": "textarea", "value": {"text": [{}]}}])]),
+        [
+            annotation(
+                result=[*annotation()["result"], {"from_name": "note", "type": "textarea", "value": {"text": [{}]}}]
+            )
+        ]
+    ),
     "note: expected at most": lambda: exported(
-        [annotation(result=[*annotation()["result"],
-                            {"from_name": "note", "type": "textarea", "value": {"text": ["n" * 5000]}}])]),
-}  # fmt: skip
+        [
+            annotation(
+                result=[
+                    *annotation()["result"],
+                    {"from_name": "note", "type": "textarea", "value": {"text": ["n" * 5000]}},
+                ]
+            )
+        ]
+    ),
+}
 
 
 @pytest.mark.parametrize("told", BAD)

@@ -35,10 +35,17 @@ def test_bands() -> None:
     found = [
         band(candidate(0, score=score, confidence=sure, origin=origin), config)
         for score, sure, origin in (
-            (None, 0.9, "gold"), (3, 0.9, "gold"), (4, 0.1, "gold"), (6, 0.9, "rejected"), (7, 0.9, "gold"),
-            (9, 0.4, "gold"), (9, 0.5, "gold"), (1, 0.9, "rejected"), (None, None, "gold"),
+            (None, 0.9, "gold"),
+            (3, 0.9, "gold"),
+            (4, 0.1, "gold"),
+            (6, 0.9, "rejected"),
+            (7, 0.9, "gold"),
+            (9, 0.4, "gold"),
+            (9, 0.5, "gold"),
+            (1, 0.9, "rejected"),
+            (None, None, "gold"),
         )
-    ]  # fmt: skip
+    ]
     assert found == ["abstained", *["near_cut"] * 4, "low_confidence", "sure", "rejected", "unjudged"]
 
 
@@ -52,8 +59,12 @@ def test_abstentions_come_first_then_cuts_then_doubt_then_the_random_ones() -> N
     counts = Counter(one.band for one in drawn)
     assert counts == {"abstained": 3, "near_cut": 11, "low_confidence": 6, "sure": 16, "rejected": 4}
     assert {one.reason for one in drawn} == {
-        "the judge abstained", "next to a cut: score 7", "low confidence: 0.30", "audit of gold", "audit of rejects",
-    }  # fmt: skip
+        "the judge abstained",
+        "next to a cut: score 7",
+        "low confidence: 0.30",
+        "audit of gold",
+        "audit of rejects",
+    }
 
 
 def test_every_stratum_is_drawn_however_rare() -> None:
@@ -74,10 +85,14 @@ def test_weights_make_the_queue_speak_for_all() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0, 3, 5, 7, 10]), st.sampled_from([0.2, 0.8])),
-             max_size=80),
-    st.integers(1, 50), st.integers(0, 5), st.randoms(use_true_random=False),
-)  # fmt: skip
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0, 3, 5, 7, 10]), st.sampled_from([0.2, 0.8])),
+        max_size=80,
+    ),
+    st.integers(1, 50),
+    st.integers(0, 5),
+    st.randoms(use_true_random=False),
+)
 def test_a_draw_is_a_pure_function_of_the_set(rows: list, size: int, seed: int, random: object) -> None:
     pool = [candidate(n, source, score, sure) for n, (source, score, sure) in enumerate(rows)]
     config = QueueConfig(size=size, seed=seed)
@@ -110,9 +125,11 @@ def test_bad_settings_are_refused() -> None:
 
 
 def test_the_last_round_speaks_for_an_item() -> None:
-    rows = [{"item_id": "step:a/1/0", "round": 0, "score": 3, "confidence": 0.5},
-            {"item_id": "step:a/1/0@r2", "round": 2, "score": 9, "confidence": 0.5},
-            {"item_id": "step:a/1/0@r1", "round": 1, "score": 5, "confidence": 0.5}]  # fmt: skip
+    rows = [
+        {"item_id": "step:a/1/0", "round": 0, "score": 3, "confidence": 0.5},
+        {"item_id": "step:a/1/0@r2", "round": 2, "score": 9, "confidence": 0.5},
+        {"item_id": "step:a/1/0@r1", "round": 1, "score": 5, "confidence": 0.5},
+    ]
     assert last_verdicts(rows) == {"step:a/1/0": (2, 9, 0.5)}
 
 
@@ -127,16 +144,22 @@ def test_the_queue_of_a_store(tmp_path: Path) -> None:
     rows = {row["item_id"].rpartition("/")[2]: row for row in table.to_pylist()}
     assert rows["e0002"]["priority"] == 0 and rows["e0002"]["reason"] == "the judge abstained"
     assert {name: row["origin"] for name, row in rows.items()} == {
-        "e0000": "gold", "e0001": "gold", "e0002": "rejected", "e0003": "rejected", "e0004": "gold",
+        "e0000": "gold",
+        "e0001": "gold",
+        "e0002": "rejected",
+        "e0003": "rejected",
+        "e0004": "gold",
         "e0005": "rejected",
-    }  # fmt: skip
+    }
     assert rows["e0000"]["stratum"] == "toy/web/navigation:Drag"  # its rarest action
     opened = open_queue(store, elements=True)
     assert list(opened.rows) == [row["item_id"] for row in sorted(rows.values(), key=lambda row: row["priority"])]
     shown = opened.trajectories["episode:toy/e0003"]
     assert shown.goal == "task 3 of toy: open page 3" and [step.says.partition("(")[0] for step in shown.steps] == [
-        "Click", "Type", "Finished",
-    ]  # fmt: skip
+        "Click",
+        "Type",
+        "Finished",
+    ]
     assert len(opened.screens) == 18 and opened.screens[0]["elements"]
 
 
@@ -197,13 +220,24 @@ def test_a_sample_is_shown_with_its_question_and_answer(tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
     shown = goldmaker.screen_row(store, 1)
     row = {
-        "sample_id": "0" * 32, "source": "toy", "split": "train", "platform": "web", "objective": "grounding",
-        "images": [shown["screenshot_sha256"]], "answer": "[250,140]", "target_boxes": [[100.0, 100.0, 400.0, 180.0]],
+        "sample_id": "0" * 32,
+        "source": "toy",
+        "split": "train",
+        "platform": "web",
+        "objective": "grounding",
+        "images": [shown["screenshot_sha256"]],
+        "answer": "[250,140]",
+        "target_boxes": [[100.0, 100.0, 400.0, 180.0]],
         "messages": '[{"role":"user","content":[{"type":"text","text":"Where is Cart?"},{"type":"image"}]}]',
-        "tokens": 9, "licence": "CC0-1.0", "parents": [], "synthetic": False, "provenance": '{"deriver":"native"}',
-    }  # fmt: skip
-    goldmaker.commit_gold(store, "toy", Steps.schema.empty_table(), Samples.table([row]),
-                          screens=Screens.table([shown]))  # fmt: skip
+        "tokens": 9,
+        "licence": "CC0-1.0",
+        "parents": [],
+        "synthetic": False,
+        "provenance": '{"deriver":"native"}',
+    }
+    goldmaker.commit_gold(
+        store, "toy", Steps.schema.empty_table(), Samples.table([row]), screens=Screens.table([shown])
+    )
     build_queue(store, ["toy"])
     [(item_id, one)] = open_queue(store).trajectories.items()
     assert item_id == "sample:" + "0" * 32 and one.goal == "Where is Cart?"

@@ -48,8 +48,9 @@ def test_a_changed_mind_is_a_new_row_and_the_last_counts(store: VerdictStore) ->
     [last] = store.verdicts()
     assert (last.decision, last.first_wrong_step) == ("discard", 3)
     assert [(one.decision, undone) for one, undone in store.history("episode:a/1")] == [
-        ("keep", False), ("discard", False),
-    ]  # fmt: skip
+        ("keep", False),
+        ("discard", False),
+    ]
     assert store.undo("ann", "undo:0001") == last
     assert [one.decision for one in store.verdicts()] == ["keep"]  # what was said before counts again
     assert store.undo("ann", "undo:0001") == last  # the same undo again undoes nothing more
@@ -86,8 +87,13 @@ def test_an_answer_sent_twice_counts_once_and_its_name_is_not_used_again(store: 
 def test_what_is_not_allowed_is_refused_and_nothing_is_kept(
     store: VerdictStore, bad: dict[str, object], told: str
 ) -> None:
-    plain: dict[str, object] = {"item_id": "episode:a/1", "annotator": "ann", "role": "annotator", "decision": "keep",
-                                "request": "request-1"}  # fmt: skip
+    plain: dict[str, object] = {
+        "item_id": "episode:a/1",
+        "annotator": "ann",
+        "role": "annotator",
+        "decision": "keep",
+        "request": "request-1",
+    }
     with pytest.raises(ReviewError, match=told):
         store.add(HumanVerdict(**{**plain, **bad}))  # type: ignore[arg-type]
     assert store.verdicts() == []
@@ -160,9 +166,12 @@ def test_sigkill_loses_no_answer_that_was_accepted(tmp_path: Path) -> None:
         "    print(n, flush=True)\n"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        [sys.executable, "-c", code, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert child.stdout is not None
     told = [int(child.stdout.readline()) for _ in range(25)]
     child.send_signal(signal.SIGKILL)
@@ -184,9 +193,17 @@ def test_cohen_against_a_worked_example() -> None:
 def test_fleiss_against_a_worked_example() -> None:
     # 14 raters, 10 subjects, 5 categories (Wikipedia, "Fleiss' kappa"): 0.210
     counts = [
-        (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),
-        (7, 7, 0, 0, 0), (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
-    ]  # fmt: skip
+        (0, 0, 0, 0, 14),
+        (0, 2, 6, 4, 2),
+        (0, 0, 3, 5, 6),
+        (0, 3, 9, 2, 0),
+        (2, 2, 8, 1, 1),
+        (7, 7, 0, 0, 0),
+        (3, 2, 6, 3, 0),
+        (2, 5, 3, 2, 2),
+        (6, 5, 2, 1, 0),
+        (0, 2, 2, 3, 7),
+    ]
     assert fleiss_kappa(counts) == pytest.approx(0.210, abs=5e-4)
     assert math.isnan(fleiss_kappa([(3, 0), (3, 0)])) and math.isnan(fleiss_kappa([]))
     with pytest.raises(ValueError, match="same n"):

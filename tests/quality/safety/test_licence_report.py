@@ -18,15 +18,21 @@ from schemas.tables import Samples
 @pytest.mark.parametrize(
     ("licence", "family", "redistribute", "commercial"),
     [
-        ("CC-BY-4.0", "CC-BY", "yes", "yes"), ("CC-BY-SA-4.0", "CC-BY-SA", "conditions", "yes"),
-        ("CC-BY-NC-SA-4.0", "CC-BY-NC-SA", "conditions", "no"), ("Apache-2.0 (hub tag)", "Apache-2.0", "yes", "yes"),
-        ("MIT", "MIT", "yes", "yes"), ("openrail", "OpenRAIL", "conditions", "conditions"),
-        ("Rico's terms (research use)", "research use", "unknown", "no"), ("unknown", "unknown", "unknown", "unknown"),
-        ("none stated (main project MIT)", "unknown", "unknown", "unknown"), ("", "unknown", "unknown", "unknown"),
+        ("CC-BY-4.0", "CC-BY", "yes", "yes"),
+        ("CC-BY-SA-4.0", "CC-BY-SA", "conditions", "yes"),
+        ("CC-BY-NC-SA-4.0", "CC-BY-NC-SA", "conditions", "no"),
+        ("Apache-2.0 (hub tag)", "Apache-2.0", "yes", "yes"),
+        ("MIT", "MIT", "yes", "yes"),
+        ("openrail", "OpenRAIL", "conditions", "conditions"),
+        ("Rico's terms (research use)", "research use", "unknown", "no"),
+        ("unknown", "unknown", "unknown", "unknown"),
+        ("none stated (main project MIT)", "unknown", "unknown", "unknown"),
+        ("", "unknown", "unknown", "unknown"),
         ("not stated for the data (UNCONFIRMED; code AGPL-3.0)", "unknown", "unknown", "unknown"),
-        ("CC-BY-NC-4.0 or MIT", "CC-BY-NC", "yes", "no"), ("a licence of our own", "unknown", "unknown", "unknown"),
+        ("CC-BY-NC-4.0 or MIT", "CC-BY-NC", "yes", "no"),
+        ("a licence of our own", "unknown", "unknown", "unknown"),
     ],
-)  # fmt: skip
+)
 def test_terms(licence: str, family: str, redistribute: str, commercial: str) -> None:
     found = terms(licence)
     assert (found.family, found.redistribute, found.commercial) == (family, redistribute, commercial)
@@ -67,8 +73,10 @@ def test_what_is_packed_is_listed_even_if_nobody_named_it(store: Store) -> None:
         build.run_part(PartSpec("a", "a"), lambda out: out.table("index", index))
         build.commit()
     row = {"group": "source", "available_tokens": 1, "target_share": None, "reached_share": None, "rate": None}
-    rows = [{**row, "name": "aitw", "chosen_tokens": 30, "chosen_rows": 3},
-            {**row, "name": "stranger", "chosen_tokens": 10, "chosen_rows": 1}]  # fmt: skip
+    rows = [
+        {**row, "name": "aitw", "chosen_tokens": 30, "chosen_rows": 3},
+        {**row, "name": "stranger", "chosen_tokens": 10, "chosen_rows": 1},
+    ]
     with store.build("mid_training/mixture", code_version="1", parts=[PartSpec("a", "a")]) as build:
         build.run_part(PartSpec("a", "a"), lambda out: out.table("shares", pa.Table.from_pylist(rows, schema=SHARES)))
         build.commit()

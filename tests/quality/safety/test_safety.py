@@ -47,8 +47,14 @@ def tables(store: Store, source: str, count: int = 12, poisoned: int = 0, seed: 
             image, box, _ = plant(image, (0, 0, 1, 1), NOISE, rng)
             point = (int((box[0] + box[2]) / 2), int((box[1] + box[3]) / 2))
         info = store.put_screen(encoded(image))
-        shown = {"screenshot_sha256": info.sha256, "width_px": 320, "height_px": 400, "phash": info.phash,
-                 "elements": [], "source": source}  # fmt: skip
+        shown = {
+            "screenshot_sha256": info.sha256,
+            "width_px": 320,
+            "height_px": 400,
+            "phash": info.phash,
+            "elements": [],
+            "source": source,
+        }
         screens.append(shown)
         goal = {0: f"mail {MAIL}", 1: f"the password is {SECRET}", 2: "mail jane@example.com"}.get(number, "go on")
         more = {"source": source, "instruction": goal, "width_px": 320, "height_px": 400}
@@ -145,8 +151,16 @@ def test_what_is_told_of_the_last_mixture_is_no_data(store: Store) -> None:
     """The mixture is made of this asset: were its shares data here, no two nights with equal inputs would be equal."""
     commit(store, "toy")
     before = scan_sources(store, ["toy"])
-    shares = {"group": "source", "name": "toy", "available_tokens": 9, "chosen_tokens": 9, "chosen_rows": 3,
-              "target_share": None, "reached_share": None, "rate": None}  # fmt: skip
+    shares = {
+        "group": "source",
+        "name": "toy",
+        "available_tokens": 9,
+        "chosen_tokens": 9,
+        "chosen_rows": 3,
+        "target_share": None,
+        "reached_share": None,
+        "rate": None,
+    }
     _commit(store, "mid_training/mixture", {"shares": pa.Table.from_pylist([shares], schema=SHARES)}, 1)
     after = scan_sources(store, ["toy"])
     told = json.loads(after.file("licences.json").read_text())["sources"]

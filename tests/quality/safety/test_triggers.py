@@ -36,9 +36,7 @@ def bench() -> Bench:
             world.start(APPS[number % len(APPS)], 7000 + number)
             size = (world.viewport.width, world.viewport.height)
             elements = world.elements()
-            boxes = {
-                e: tuple(side * 1000 / size[n % 2] for n, side in enumerate(e.box)) for e in elements
-            }  # fmt: skip
+            boxes = {e: tuple(side * 1000 / size[n % 2] for n, side in enumerate(e.box)) for e in elements}
             wanted = [boxes[e] for e in elements if e.clickable]
             data = world.screenshot(jpeg_quality=88 if number % 3 == 0 else 0)
             picked = rng.sample(wanted, min(LABELS, len(wanted)))
@@ -53,9 +51,13 @@ def test_clean_screens_have_no_trigger(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["noise 20 px, alpha 0.2", "square 18 px, alpha 0.15", "stripes 20 px, alpha 0.2",
-     "noise 20 px, alpha 0.2, label kept"],
-)  # fmt: skip
+    [
+        "noise 20 px, alpha 0.2",
+        "square 18 px, alpha 0.15",
+        "stripes 20 px, alpha 0.2",
+        "noise 20 px, alpha 0.2, label kept",
+    ],
+)
 def test_planted_patterns_are_found(bench: Bench, name: str) -> None:
     figures = bench.run(BY_NAME[name], seed=1)
     assert figures.poisoned >= 9

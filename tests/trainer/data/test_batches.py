@@ -50,8 +50,11 @@ def test_picture_first_is_a_preset(processor: Any, tiny_preset: Any) -> None:
 
 
 def test_labels_and_weights_are_exact(processor: Any) -> None:
-    row = {**grounding_row(), "objective": "navigation",
-           "answer": "<think></think><action>Click(box=(5,600))</action><conclusion></conclusion>"}  # fmt: skip
+    row = {
+        **grounding_row(),
+        "objective": "navigation",
+        "answer": "<think></think><action>Click(box=(5,600))</action><conclusion></conclusion>",
+    }
     batch = processor.training_batch([row, grounding_row()], SpanWeights(2.0, 3.0, 1.5, 0.3, 0.5, 1.0))
     label = batch.labels[0] != -100
     assert processor.tokenizer.decode(batch.labels[0][label]) == row["answer"] + "<|im_end|>"

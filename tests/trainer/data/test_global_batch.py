@@ -18,8 +18,9 @@ from trainer.runtime.parallel import Ranks
 CONFIG = MidtrainConfig(batch_size=4, threads=1, max_length=200, packing_window=9)
 
 
-def stream(processor: Any, rows: Any, config: MidtrainConfig, place: Place | None = None, *, rank: int = 0,
-           world: int = 1) -> GlobalBatches:  # fmt: skip
+def stream(
+    processor: Any, rows: Any, config: MidtrainConfig, place: Place | None = None, *, rank: int = 0, world: int = 1
+) -> GlobalBatches:
     return GlobalBatches(ListSource(rows, 7), processor, config, Ranks(rank, world), place or Place())
 
 

@@ -100,8 +100,7 @@ def test_the_schedule_of_a_config_counts_what_there_is(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule",
-    [[], [(0.5, {"grounding": 1.0})], [(1.0, {})], [(1.0, {"other": 1.0})], [(1.0, {"grounding": -1.0})]],
+    "schedule", [[], [(0.5, {"grounding": 1.0})], [(1.0, {})], [(1.0, {"other": 1.0})], [(1.0, {"grounding": -1.0})]]
 )
 def test_a_schedule_that_cannot_be_kept_is_refused(schedule: Any) -> None:
     with pytest.raises(ValueError, match="schedule"):

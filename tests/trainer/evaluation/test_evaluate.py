@@ -19,17 +19,42 @@ from trainer.evaluation.statistics import difference, fell, interval, mean_or_no
 RED, BLUE = draw({"red": (10, 10, 60, 60)}), draw({"blue": (100, 80, 150, 120)})
 
 
-def ground(name: str, answer: str, box: list[float] | None = None, *, platform: str = "web", image: bytes = RED,
-           sample_id: str = "") -> dict[str, Any]:  # fmt: skip
-    return {"sample_id": sample_id or name + answer, "source": "made", "platform": platform, "objective": "grounding",
-            "messages": messages("grounding", grounding_text(name)), "answer": answer, "images": [image],
-            "target_boxes": [box] if box else [], "parents": [], "split": "test"}  # fmt: skip
+def ground(
+    name: str,
+    answer: str,
+    box: list[float] | None = None,
+    *,
+    platform: str = "web",
+    image: bytes = RED,
+    sample_id: str = "",
+) -> dict[str, Any]:
+    return {
+        "sample_id": sample_id or name + answer,
+        "source": "made",
+        "platform": platform,
+        "objective": "grounding",
+        "messages": messages("grounding", grounding_text(name)),
+        "answer": answer,
+        "images": [image],
+        "target_boxes": [box] if box else [],
+        "parents": [],
+        "split": "test",
+    }
 
 
 def act(goal: str, action: Any, *, platform: str = "web", parents: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"sample_id": goal + str(action), "source": "made", "platform": platform, "objective": "navigation",
-            "messages": messages("navigation", navigation_text(goal, [])), "answer": reply_text(action, platform),
-            "images": [RED], "target_boxes": [], "parents": list(parents), "split": "test"}  # fmt: skip
+    return {
+        "sample_id": goal + str(action),
+        "source": "made",
+        "platform": platform,
+        "objective": "navigation",
+        "messages": messages("navigation", navigation_text(goal, [])),
+        "answer": reply_text(action, platform),
+        "images": [RED],
+        "target_boxes": [],
+        "parents": list(parents),
+        "split": "test",
+    }
 
 
 # --- blind table ---
@@ -69,8 +94,12 @@ def test_random_element_counts_centres_in_the_target() -> None:
 
 
 def test_swapped_rows_keep_the_prompt_and_show_another_screen() -> None:
-    rows = [ground("a", "[1,1]", image=RED), ground("b", "[2,2]", image=RED), ground("c", "[3,3]", image=BLUE),
-            ground("d", "[4,4]", image=BLUE, platform="mobile")]  # fmt: skip
+    rows = [
+        ground("a", "[1,1]", image=RED),
+        ground("b", "[2,2]", image=RED),
+        ground("c", "[3,3]", image=BLUE),
+        ground("d", "[4,4]", image=BLUE, platform="mobile"),
+    ]
     swapped = swap_screens(rows)
     assert [picture_key(row) for row in swapped[:3] if row] == [picture_key({"images": [i]}) for i in (BLUE, BLUE, RED)]
     assert swapped[3] is not None and swapped[3]["images"] == [RED]  # no other mobile screen: another platform's
@@ -91,8 +120,12 @@ def test_grounding_is_judged_by_the_box_with_borders_and_by_refusal() -> None:
 
 def test_a_step_is_judged_by_type_argument_and_form() -> None:
     row = act("type it", Type("red wine"))
-    assert judge(row, reply_text(Type("red  WINE"), "web")) == {"step": 1.0, "type": 1.0, "format": 1.0,
-                                                               "reward": pytest.approx(0.1 + 0.9 * 2)}  # fmt: skip
+    assert judge(row, reply_text(Type("red  WINE"), "web")) == {
+        "step": 1.0,
+        "type": 1.0,
+        "format": 1.0,
+        "reward": pytest.approx(0.1 + 0.9 * 2),
+    }
     assert judge(row, reply_text(Type("beer"), "web"))["step"] == 0.0
     bare = judge(row, "Type(content='red wine')")
     assert bare["step"] == 1.0 and bare["format"] == 0.0  # right, but without the tags
@@ -162,8 +195,12 @@ def test_pairing_sees_a_small_steady_gain() -> None:
 
 
 def test_records_without_a_measure_are_left_out() -> None:
-    records = [{"hit": 1.0, "blind": 0.0, "page": "a"}, {"hit": 1.0, "blind": None, "page": "b"},
-               {"hit": 0.0, "page": "c"}, {"hit": None, "blind": 1.0, "page": "d"}]  # fmt: skip
+    records = [
+        {"hit": 1.0, "blind": 0.0, "page": "a"},
+        {"hit": 1.0, "blind": None, "page": "b"},
+        {"hit": 0.0, "page": "c"},
+        {"hit": None, "blind": 1.0, "page": "d"},
+    ]
     assert over(records, "hit", "page") == interval([1.0, 1.0, 0.0], ["a", "b", "c"]).plain()
     assert difference(records, "hit", "blind", "page") == paired([1.0], [0.0], ["a"]).plain()
     assert over(records, "never", "page")["n"] == 0
@@ -190,14 +227,16 @@ def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPat
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
 
-    rows = [ground("a", "[150,200]", [45.0, 62.0, 268.0, 375.0]),
-            ground("b", "[560,620]", [446.0, 500.0, 670.0, 750.0], image=BLUE), ground("none", "[-1,-1]"),
-            act("go", Click((5, 5)), parents=("step:s/e/0",))]  # fmt: skip
+    rows = [
+        ground("a", "[150,200]", [45.0, 62.0, 268.0, 375.0]),
+        ground("b", "[560,620]", [446.0, 500.0, 670.0, 750.0], image=BLUE),
+        ground("none", "[-1,-1]"),
+        act("go", Click((5, 5)), parents=("step:s/e/0",)),
+    ]
 
     def scripted(model: Any, processor: Any, asked: Any, **_: Any) -> list[Completion]:
         true = [row["images"] == by_id[row["sample_id"]]["images"] for row in asked]
-        return [Completion(i, 0, text=row["answer"] if true[i] else "[999,999]")
-                for i, row in enumerate(asked)]  # fmt: skip
+        return [Completion(i, 0, text=row["answer"] if true[i] else "[999,999]") for i, row in enumerate(asked)]
 
     by_id = {row["sample_id"]: row for row in rows}
     monkeypatch.setattr(module, "generate", scripted)
@@ -223,7 +262,12 @@ def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPat
 def test_a_real_model_is_evaluated(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
     from trainer.modeling.checkpoint import Checkpoint
 
-    report = evaluate(Checkpoint(model, processor, {}), rows, EvalConfig(grounding=4, navigation=4, max_new_tokens=4),
-                      blind=BlindTable(rows), progress=False)  # fmt: skip
+    report = evaluate(
+        Checkpoint(model, processor, {}),
+        rows,
+        EvalConfig(grounding=4, navigation=4, max_new_tokens=4),
+        blind=BlindTable(rows),
+        progress=False,
+    )
     assert len(report["records"]) == 8 and report["unreadable"] == 0
     assert summarise(report["records"][:4])["format"]["n"] == 4

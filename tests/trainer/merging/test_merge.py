@@ -181,8 +181,10 @@ class TestStreaming:
         merge("ties", few, [few, few], tmp_path / "first", 0.5)  # what is loaded once isn't counted
         base["embed.w"] = torch.randn(1 << 23, generator=source)  # 32 MiB
         start = folder("base", base, shards=6)
-        models = [folder(f"m{place}", {name: t * (1 + 1e-3 * place) for name, t in base.items()}, shards=6)
-                  for place in (1, 2)]  # fmt: skip
+        models = [
+            folder(f"m{place}", {name: t * (1 + 1e-3 * place) for name, t in base.items()}, shards=6)
+            for place in (1, 2)
+        ]
         size = base["embed.w"].numel() * 4
         del base
         reset.write_text("5")
@@ -211,10 +213,13 @@ class TestReport:
         models = [folder("one", one), folder("two", two)]
         report = merge("ties", folder("base", base), models, tmp_path / "out")
         assert report.counts() == {
-            "kept": [4 / 6, 4 / 6], "sign_conflicts": 1 / 6,
-            "layers": {"model.layers.0": {"kept": [0.75, 1.0], "sign_conflicts": 0.25},
-                       "model.layers.1": {"kept": [0.5, 0.0], "sign_conflicts": 0.0}},
-        }  # fmt: skip
+            "kept": [4 / 6, 4 / 6],
+            "sign_conflicts": 1 / 6,
+            "layers": {
+                "model.layers.0": {"kept": [0.75, 1.0], "sign_conflicts": 0.25},
+                "model.layers.1": {"kept": [0.5, 0.0], "sign_conflicts": 0.0},
+            },
+        }
         written = json.loads((tmp_path / "out/merge.json").read_text())
         assert [layer["conflicts"] for layer in written["layers"]] == [0.25, 0.0]
         assert written["total"]["kept"] == report.counts()["kept"]

@@ -21,13 +21,23 @@ from trainer.modeling.tensors import WeightFiles
 
 def scrolls(count: int, direction: str) -> list[dict[str, Any]]:
     """Rows that are done by scrolling."""
-    return [{
-        "sample_id": f"{number:032x}", "source": "drawn", "split": "train", "platform": "web", "target_boxes": [],
-        "images": [draw({"red": (10 + number, 40, 50 + number, 80)})], "licence": "CC0", "objective": "navigation",
-        "parents": [f"step:drawn/{number}/0"], "messages": messages("navigation", navigation_text("scroll on", [])),
-        "answer": reply_text(Scroll(direction=direction), "web"),
-        "provenance": json.dumps({"episode": f"{number}", "step": 0}),
-    } for number in range(count)]  # fmt: skip
+    return [
+        {
+            "sample_id": f"{number:032x}",
+            "source": "drawn",
+            "split": "train",
+            "platform": "web",
+            "target_boxes": [],
+            "images": [draw({"red": (10 + number, 40, 50 + number, 80)})],
+            "licence": "CC0",
+            "objective": "navigation",
+            "parents": [f"step:drawn/{number}/0"],
+            "messages": messages("navigation", navigation_text("scroll on", [])),
+            "answer": reply_text(Scroll(direction=direction), "web"),
+            "provenance": json.dumps({"episode": f"{number}", "step": 0}),
+        }
+        for number in range(count)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +67,9 @@ def test_the_best_on_validation_is_kept_and_of_equals_the_first(folders: tuple[P
     assert {domain: len(some) for domain, some in tasks.items()} == {"web": 6}  # there is none of grounding
     events: list[dict[str, Any]] = []
     options = [(0.5, 0.0), (1.0, 1.0), (1.0, 0.999999)]
-    report, tried = choose_ties(base, [specialist], tmp_path / "out", options, tasks, on_event=events.append,
-                                stage="unified")  # fmt: skip
+    report, tried = choose_ties(
+        base, [specialist], tmp_path / "out", options, tasks, on_event=events.append, stage="unified"
+    )
     assert [one.mean for one in tried] == [0.0, 1.0, 1.0] and [event["success"] for event in events] == [0.0, 1.0, 1.0]
     assert (report.density, report.lam) == ((1.0,), 1.0)
     assert WeightFiles(tmp_path / "out").digest() == WeightFiles(specialist).digest() == report.weights_digest

@@ -20,9 +20,13 @@ def ties(base: list[float], experts: list[list[float]], **options: object) -> li
 
 
 def reference_ties(
-    base: np.ndarray, experts: Sequence[np.ndarray], density: Sequence[float], weight: Sequence[float],
-    normalize: bool, lam: float,
-) -> np.ndarray:  # fmt: skip
+    base: np.ndarray,
+    experts: Sequence[np.ndarray],
+    density: Sequence[float],
+    weight: Sequence[float],
+    normalize: bool,
+    lam: float,
+) -> np.ndarray:
     """TIES element by element in float64, written from METHOD §8 and nothing else."""
     flat = [(expert.astype(np.float64) - base).ravel() for expert in experts]
     for delta, part in zip(flat, density, strict=True):
@@ -110,9 +114,13 @@ class TestTies:
         experts = [np.round(expert * 64) / 64 for expert in experts]
         weight = rng.choice([0.0, 0.5, 1.0, 2.0], n).tolist()
         merged, _ = merge_ties(
-            torch.from_numpy(base), [torch.from_numpy(e) for e in experts], density=[density] * n, weight=weight,
-            normalize=normalize, lam=lam,
-        )  # fmt: skip
+            torch.from_numpy(base),
+            [torch.from_numpy(e) for e in experts],
+            density=[density] * n,
+            weight=weight,
+            normalize=normalize,
+            lam=lam,
+        )
         expected = reference_ties(base, experts, [density] * n, weight, normalize, lam)
         np.testing.assert_allclose(merged.numpy(), expected, rtol=1e-6, atol=1e-6)
 

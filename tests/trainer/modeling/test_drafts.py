@@ -25,9 +25,10 @@ def nano() -> Checkpoint:
 @pytest.fixture(scope="module")
 def asked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     shown = [row for row in rows if row["images"]][:3]
-    return [{**row, "objective": "navigation",
-             "messages": messages("navigation", navigation_text("Click the red box", []))}
-            for row in shown]  # fmt: skip
+    return [
+        {**row, "objective": "navigation", "messages": messages("navigation", navigation_text("Click the red box", []))}
+        for row in shown
+    ]
 
 
 def _without(checkpoint: Checkpoint) -> Any:
@@ -57,8 +58,9 @@ def test_every_form_is_drafted_up_to_what_a_model_must_decide(nano: Checkpoint) 
     assert processor.drafts.after(ids("<think></think><action>Click(box=(7")) == ids(",")
     assert processor.drafts.after(ids("the words of a text")) == []
     assert processor.drafts.first("grounding") == ids("[") and processor.drafts.after(ids("[3,4")) == [
-        *ids("]"), processor.end_id,
-    ]  # fmt: skip
+        *ids("]"),
+        processor.end_id,
+    ]
 
 
 def test_greedy_replies_are_the_same_in_fewer_passes(nano: Checkpoint, asked: list[dict[str, Any]]) -> None:
@@ -98,11 +100,24 @@ def test_what_is_sampled_has_the_distribution_of_single_steps(nano: Checkpoint, 
 
     def columns(processor: Any) -> torch.Tensor:
         source = torch.Generator().manual_seed(11)
-        made = generate(nano.model, processor, asked[:1], group=64, temperature=1.0, max_new_tokens=9,
-                        generator=source, batch_size=256)  # fmt: skip
+        made = generate(
+            nano.model,
+            processor,
+            asked[:1],
+            group=64,
+            temperature=1.0,
+            max_new_tokens=9,
+            generator=source,
+            batch_size=256,
+        )
         first = nano.processor.numbers.first
-        return torch.tensor([float(one.token_ids[7] - first) for one in made
-                             if len(one.token_ids) > 7 and one.token_ids[7] in nano.processor.numbers])  # fmt: skip
+        return torch.tensor(
+            [
+                float(one.token_ids[7] - first)
+                for one in made
+                if len(one.token_ids) > 7 and one.token_ids[7] in nano.processor.numbers
+            ]
+        )
 
     one, other = columns(nano.processor), columns(_without(nano))
     error = (one.var() / len(one) + other.var() / len(other)).sqrt()

@@ -19,12 +19,15 @@ from trainer.modeling.published import load_base, random_base
 from trainer.presets import PRESETS, image_processor, preset
 
 
-@pytest.mark.parametrize(("size", "tokens"), [
-    ((1280, 720), 40 * 22),  # as it is, to whole tokens of 32 px
-    ((360, 800), 11 * 25),
-    ((2560, 1600), 80 * 50),
-    ((100, 60), 11 * 7),  # enlarged to the least that the model was trained on
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "tokens"),
+    [
+        ((1280, 720), 40 * 22),  # as it is, to whole tokens of 32 px
+        ((360, 800), 11 * 25),
+        ((2560, 1600), 80 * 50),
+        ((100, 60), 11 * 7),  # enlarged to the least that the model was trained on
+    ],
+)
 def test_a_screen_keeps_its_pixels(size: tuple[int, int], tokens: int) -> None:
     grid = image_processor(preset("8b"))(Image.new("RGB", size), return_tensors="pt")["image_grid_thw"]
     assert int(grid.prod()) // 4 == tokens
@@ -47,8 +50,17 @@ def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(
     weights = processor.training_batch(rows).weights
     assert {2.0, 3.0, 0.3, 0.5} <= {round(float(w), 1) for w in weights.unique()}  # spans without number tokens
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    config = MidtrainConfig(max_steps=2, batch_size=2, warmup_steps=0, learning_rate=1e-3, threads=1, packing=True,
-                            max_length=256, packing_window=6, gradient_checkpointing=True)  # fmt: skip
+    config = MidtrainConfig(
+        max_steps=2,
+        batch_size=2,
+        warmup_steps=0,
+        learning_rate=1e-3,
+        threads=1,
+        packing=True,
+        max_length=256,
+        packing_window=6,
+        gradient_checkpointing=True,
+    )
     curve = train(model, processor, ListSource(rows), config, progress=False)
     assert all(step["loss"] > 0 for step in curve.steps)
     still = [name for name, tensor in model.state_dict().items() if torch.equal(tensor, before[name])]
@@ -72,8 +84,9 @@ def test_replies_are_decoded_with_the_models_own_numbers(kind: str, tmp_path: Pa
         replace(preset(KINDS[kind]), max_pixels=96 * 128, min_pixels=32 * 32), write_tiny(tmp_path, kind)
     )
     rows = make_rows(4)
-    made = generate(model, processor, rows, group=2, temperature=1.0, max_new_tokens=9,
-                    generator=torch.Generator().manual_seed(1))  # fmt: skip
+    made = generate(
+        model, processor, rows, group=2, temperature=1.0, max_new_tokens=9, generator=torch.Generator().manual_seed(1)
+    )
     batch = processor.reply_batch([rows[one.row] for one in made], [one.token_ids for one in made])
     with torch.no_grad():
         again = reply_logprobs(model, batch, never=processor.never)
@@ -109,8 +122,9 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
 
 def test_random_weights_have_the_published_sizes() -> None:
     tokenizer = published_tokenizer()
-    counts = {name: parameter_count(random_base(name, tokenizer, device="meta")[0]) / 1e9 for name in
-              ("2b", "8b", "30b-a3b")}  # fmt: skip
+    counts = {
+        name: parameter_count(random_base(name, tokenizer, device="meta")[0]) / 1e9 for name in ("2b", "8b", "30b-a3b")
+    }
     assert counts == pytest.approx({"2b": 2.127, "8b": 8.767, "30b-a3b": 31.07}, rel=2e-3)
     assert parameter_count(random_base("30b-a3b", tokenizer, 3, device="meta")[0]) < 3.5e9
     assert {name for name, found in PRESETS.items() if found.source} == set(counts)

@@ -20,8 +20,17 @@ from trainer.modeling.routing import Balance, routed, routers
 from trainer.presets import preset
 from trainer.runtime.parallel import Ranks, launched, sharded
 
-CONFIG = MidtrainConfig(max_steps=12, batch_size=4, warmup_steps=0, learning_rate=3e-3, threads=1, sigma=(0.0, 0.0),
-                        eval_steps=0, max_grad_norm=1e9, router_aux_loss_coef=0.5)  # fmt: skip
+CONFIG = MidtrainConfig(
+    max_steps=12,
+    batch_size=4,
+    warmup_steps=0,
+    learning_rate=3e-3,
+    threads=1,
+    sigma=(0.0, 0.0),
+    eval_steps=0,
+    max_grad_norm=1e9,
+    router_aux_loss_coef=0.5,
+)
 EXPERTS, CHOSEN = 4, 2
 
 
@@ -99,8 +108,9 @@ def test_training_brings_unused_experts_back(tmp_path: Path) -> None:
     ends = {}
     for weight in (0.0, CONFIG.router_aux_loss_coef):
         model, processor = mixture(tmp_path / "moe")
-        curve = train(model, processor, ListSource(make_rows(12)), replace(CONFIG, router_aux_loss_coef=weight),
-                      progress=False)  # fmt: skip
+        curve = train(
+            model, processor, ListSource(make_rows(12)), replace(CONFIG, router_aux_loss_coef=weight), progress=False
+        )
         assert [("aux_loss" in step) for step in curve.steps] == [bool(weight)] * CONFIG.max_steps
         batch = processor.training_batch(make_rows(4, seed=9))
         with torch.no_grad(), routed(model, True) as logits:

@@ -54,8 +54,10 @@ def test_what_was_seen_needs_no_pixels(own: Any, processor: Any, rows: list[dict
     freeze_vision(own, True)
     expected = hidden_states(own, processor.training_batch(rows[:1], seen=own.seen_pictures))
     states = hidden_states(own, whole)
-    for part in (processor.training_batch(rows[:4], seen=own.seen_pictures),
-                 packed(processor.training_batch(rows[:1], seen=own.seen_pictures))):  # fmt: skip
+    for part in (
+        processor.training_batch(rows[:4], seen=own.seen_pictures),
+        packed(processor.training_batch(rows[:1], seen=own.seen_pictures)),
+    ):
         assert part.pixel_values is None and set(part.features) == set(part.picture_keys)
         like = states if part.lengths is None else expected
         torch.testing.assert_close(hidden_states(own, part.to("cpu", torch.float32)), like, rtol=1e-4, atol=1e-4)

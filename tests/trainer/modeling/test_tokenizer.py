@@ -33,9 +33,30 @@ def tokens(text: str) -> list[str]:
 def test_the_language_has_single_tokens() -> None:
     text = "<think></think><action>Drag(start=(0,1000), end=(37,500))</action><conclusion></conclusion>"
     assert tokens(text) == [
-        "<think>", "</think>", "<action>", "Drag", "(", "start=", "(", "0", ",", "1000", ")", ",", "Ġ", "end=", "(",
-        "37", ",", "500", ")", ")", "</action>", "<conclusion>", "</conclusion>",
-    ]  # fmt: skip
+        "<think>",
+        "</think>",
+        "<action>",
+        "Drag",
+        "(",
+        "start=",
+        "(",
+        "0",
+        ",",
+        "1000",
+        ")",
+        ",",
+        "Ġ",
+        "end=",
+        "(",
+        "37",
+        ",",
+        "500",
+        ")",
+        ")",
+        "</action>",
+        "<conclusion>",
+        "</conclusion>",
+    ]
     assert len(VERBS) == 16
     for verb in VERBS:
         assert tokens(f"1. {verb}()")[-3:] == [verb, "(", ")"]  # also in a history line, after a blank
@@ -49,8 +70,10 @@ def test_every_number_up_to_1000_is_one_token_with_consecutive_ids() -> None:
     assert numbers is not None
     for n in range(LAST_NUMBER + 1):
         assert encode_text(TOKENIZER, f"[{n},") == [
-            TOKENIZER.convert_tokens_to_ids("["), numbers.first + n, TOKENIZER.convert_tokens_to_ids(","),
-        ]  # fmt: skip
+            TOKENIZER.convert_tokens_to_ids("["),
+            numbers.first + n,
+            TOKENIZER.convert_tokens_to_ids(","),
+        ]
     assert numbers.first + LAST_NUMBER in numbers and numbers.first + LAST_NUMBER + 1 not in numbers
 
 
@@ -84,8 +107,9 @@ def test_loads_with_plain_autotokenizer(tmp_path: Any) -> None:
     assert loaded.eos_token == "<|im_end|>" and len(loaded) == 1536
     chat = [{"role": "user", "content": [{"type": "text", "text": "Where?"}, {"type": "image"}]}]
     shown = loaded.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-    assert shown == ("<|im_start|>user\nWhere?<|vision_start|><|image_pad|><|vision_end|><|im_end|>\n"
-                     "<|im_start|>assistant\n")  # fmt: skip
+    assert shown == (
+        "<|im_start|>user\nWhere?<|vision_start|><|image_pad|><|vision_end|><|im_end|>\n<|im_start|>assistant\n"
+    )
 
 
 def test_too_small_a_vocabulary_is_refused() -> None:

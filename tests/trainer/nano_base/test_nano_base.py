@@ -16,17 +16,35 @@ from trainer.nano_base.vision import VisionConfig
 from trainer.runtime.precision import native_bf16
 
 SHAPE: dict[str, Any] = {
-    "vocab_size": 2048, "hidden": 32, "layers": 1, "heads": 1, "kv_heads": 1, "intermediate": 32,
-    "vision_hidden": 16, "vision_heads": 1, "vision_intermediate": 16, "position_grid": 8,
-}  # fmt: skip
+    "vocab_size": 2048,
+    "hidden": 32,
+    "layers": 1,
+    "heads": 1,
+    "kv_heads": 1,
+    "intermediate": 32,
+    "vision_hidden": 16,
+    "vision_heads": 1,
+    "vision_intermediate": 16,
+    "position_grid": 8,
+}
 TINY = NanoBaseConfig(
-    sheets=2, layouts=2, held_out_sheets=1, held_out_layouts=2, tokenizer_rows=200, gate_rows=12,
-    gated=("mixed",), warmup_steps=1, threads=1, save_steps=2,
+    sheets=2,
+    layouts=2,
+    held_out_sheets=1,
+    held_out_layouts=2,
+    tokenizer_rows=200,
+    gate_rows=12,
+    gated=("mixed",),
+    warmup_steps=1,
+    threads=1,
+    save_steps=2,
     shape=SHAPE,
     vision=VisionConfig(max_steps=4, batch_size=2, threads=1, save_steps=2),
-    curriculum=(Phase("colour", {"colour": 1.0}, 4, batch_size=4),
-                Phase("mixed", {"mixed": 1.0}, 6, frozen=False, batch_size=4)),
-)  # fmt: skip
+    curriculum=(
+        Phase("colour", {"colour": 1.0}, 4, batch_size=4),
+        Phase("mixed", {"mixed": 1.0}, 6, frozen=False, batch_size=4),
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +92,13 @@ def test_a_phase_may_begin_with_the_tower_alone(built: Path) -> None:
     look = VisionConfig(max_steps=2, batch_size=2, threads=1, save_steps=2)
     config = replace(TINY, curriculum=(TINY.curriculum[0], Phase("again", {"colour": 1.0}, 2, batch_size=4, look=look)))
     seen: list[str] = []
-    build_nano_base(built / "looked", built, config, progress=False,
-                    on_event=lambda event: seen.append(event["kind"]) if event["kind"] == "step" else None)  # fmt: skip
+    build_nano_base(
+        built / "looked",
+        built,
+        config,
+        progress=False,
+        on_event=lambda event: seen.append(event["kind"]) if event["kind"] == "step" else None,
+    )
     names = ("2-colour", "3-look", "3-again")
     before, looked, after = (load_file(built / name / "model.safetensors") for name in names)
     tower = {name for name in before if "visual" in name}
@@ -117,9 +140,12 @@ def test_another_config_is_built_anew(built: Path) -> None:
     steps: list[int] = []
     changed = replace(TINY, curriculum=(TINY.curriculum[0], replace(TINY.curriculum[1], learning_rate=1e-3)))
     build_nano_base(
-        built / "other", built, changed, progress=False,
+        built / "other",
+        built,
+        changed,
+        progress=False,
         on_event=lambda event: steps.append(event["step"]) if event["kind"] == "step" else None,
-    )  # fmt: skip
+    )
     assert steps == [1, 2, 3, 4, 5, 6]  # the first phase is as it was
     assert weights(built / "other") != weights(built / "out")
 

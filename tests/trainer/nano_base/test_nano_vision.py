@@ -37,8 +37,20 @@ def parts(drawings: Drawings) -> tuple[Any, FilledScreens]:
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset
 
-    shape = Shape(vocab_size=1400, hidden=64, layers=1, heads=2, kv_heads=2, intermediate=32, vision_hidden=64,
-                  vision_depth=1, vision_heads=2, vision_intermediate=64, deepstack=(), position_init=0.2)  # fmt: skip
+    shape = Shape(
+        vocab_size=1400,
+        hidden=64,
+        layers=1,
+        heads=2,
+        kv_heads=2,
+        intermediate=32,
+        vision_hidden=64,
+        vision_depth=1,
+        vision_heads=2,
+        vision_intermediate=64,
+        deepstack=(),
+        position_init=0.2,
+    )
     small = replace(preset("nano"), name="small", shape=shape)
     tokenizer = train_tokenizer([f" {colour} {name}" for colour in COLOURS for name in SHAPES] * 3, 1400)
     processor = LabelledImages(tokenizer, image_processor(small), small)

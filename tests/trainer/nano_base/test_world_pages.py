@@ -33,8 +33,11 @@ def test_a_label_means_its_control_and_a_line_means_its_row() -> None:
     title = place((40, 90, 500, 130), "heading", "Notes", "Notes", False)
     found, other = elements([row, line, box, label, title], SIZE)
     boxes = {(one.kind, one.name): one.box for one in found}
-    assert boxes == {("text", "Chores"): (0, 208, 320, 250), ("checkbox", "Gl8"): (13, 108, 51, 133),
-                     ("text", "Notes"): (13, 37, 160, 54)}  # fmt: skip
+    assert boxes == {
+        ("text", "Chores"): (0, 208, 320, 250),
+        ("checkbox", "Gl8"): (13, 108, 51, 133),
+        ("text", "Notes"): (13, 37, 160, 54),
+    }
     assert [one.name for one in other] == ["Chores2 done"]  # no one can read it like that
     assert {one.name for one in written([row, line, box, label, title], SIZE)} == {"Chores", "Gl8", "Notes"}
 

@@ -25,13 +25,24 @@ def episode_rows(name: str = "e1") -> list[dict[str, Any]]:
     for index, action in enumerate(ACTIONS):
         history = [(i + 1, render(done, "mobile")) for i, done in enumerate(ACTIONS[:index])]
         text = navigation_text(GOAL, history)
-        rows.append({
-            "sample_id": f"{name}-{index}", "source": "toy", "split": "train", "platform": "mobile",
-            "objective": "navigation", "images": [draw({"red": (90, 50, 130, 90)})], "licence": "CC0",
-            "messages": messages("navigation", text), "answer": reply_text(action, "mobile"), "target_boxes": [],
-            "tokens": text_tokens(text) + 40, "parents": [f"step:toy/{name}/{index}"], "synthetic": False,
-            "provenance": json.dumps({"episode": name, "step": index, "deriver": "navigation"}),
-        })  # fmt: skip
+        rows.append(
+            {
+                "sample_id": f"{name}-{index}",
+                "source": "toy",
+                "split": "train",
+                "platform": "mobile",
+                "objective": "navigation",
+                "images": [draw({"red": (90, 50, 130, 90)})],
+                "licence": "CC0",
+                "messages": messages("navigation", text),
+                "answer": reply_text(action, "mobile"),
+                "target_boxes": [],
+                "tokens": text_tokens(text) + 40,
+                "parents": [f"step:toy/{name}/{index}"],
+                "synthetic": False,
+                "provenance": json.dumps({"episode": name, "step": index, "deriver": "navigation"}),
+            }
+        )
     return rows
 
 
@@ -47,15 +58,22 @@ class Scripted:
         for row in rows:
             index = json.loads(row["provenance"])["step"]
             right, wrong = ACTIONS[index], Click((950, 950))
-            found.append({
-                0: [reply_text(right, "mobile", "a short one"),
-                    reply_text(right, "mobile", "one\nthat is\n just right"),
-                    reply_text(wrong, "mobile", "this is twenty long!")],
-                1: [reply_text(wrong, "mobile", "wrong")] * 2 + ["no reply at all"],
-                2: [reply_text(Click((82, 91)), "mobile", "near enough"), reply_text(right, "mobile", "x" * 900),
-                    reply_text(right, "mobile")],
-                3: [reply_text(right, "mobile", "held")] * 3,
-            }[index])  # fmt: skip
+            found.append(
+                {
+                    0: [
+                        reply_text(right, "mobile", "a short one"),
+                        reply_text(right, "mobile", "one\nthat is\n just right"),
+                        reply_text(wrong, "mobile", "this is twenty long!"),
+                    ],
+                    1: [reply_text(wrong, "mobile", "wrong")] * 2 + ["no reply at all"],
+                    2: [
+                        reply_text(Click((82, 91)), "mobile", "near enough"),
+                        reply_text(right, "mobile", "x" * 900),
+                        reply_text(right, "mobile"),
+                    ],
+                    3: [reply_text(right, "mobile", "held")] * 3,
+                }[index]
+            )
         return found
 
 
@@ -89,15 +107,19 @@ def test_an_entry_of_several_lines_is_one_entry() -> None:
     old = [history_line(0, typed, "web"), history_line(1, Click((1, 2)), "web"), history_line(2, Type("b"), "web")]
     changes = dict(zip(old, (history_line(0, said, "web"), "2. Wait() (it loads)", "3. never shown"), strict=True))
     found = prompt_text(with_history(chat, changes))
-    assert found == navigation_text("write\nHistory:\n1. nothing", [
-        (1, history_entry(said, "web")), (2, "Wait() (it loads)"), (3, "Click(box=(1,2))")])  # fmt: skip
+    assert found == navigation_text(
+        "write\nHistory:\n1. nothing",
+        [(1, history_entry(said, "web")), (2, "Wait() (it loads)"), (3, "Click(box=(1,2))")],
+    )
     assert with_history(chat, {}) == chat
 
 
 def test_rare_actions_come_in_different_histories() -> None:
     rows = [row for name in ("e1", "e2") for row in episode_rows(name)]
-    rows += [{**row, "sample_id": f"{row['sample_id']}x", "provenance": json.dumps({"episode": f"z{i}", "step": 0})}
-             for i, row in enumerate([rows[0]] * 8)]  # fmt: skip
+    rows += [
+        {**row, "sample_id": f"{row['sample_id']}x", "provenance": json.dumps({"episode": f"z{i}", "step": 0})}
+        for i, row in enumerate([rows[0]] * 8)
+    ]
     made = align(rows, Scripted(), CONFIG)
     assert made.counts["sparse_types"] == ["LongPress", "Scroll"] and made.counts["steps"] == 16
     variants = [row for row in made.rows if row["parents"][0] == "sample:e2-3"]
@@ -130,8 +152,10 @@ def test_rows_without_episode_or_action_are_counted_and_missing_replies_refused(
 def test_a_model_that_learned_the_steps_aligns_its_own_histories_and_trains_on_them(model: Any, processor: Any) -> None:
     from trainer.midtrain import ListSource, MidtrainConfig, train
 
-    thinking = [{**row, "answer": reply_text(action, "mobile", f"step {index}")}
-                for index, (row, action) in enumerate(zip(episode_rows(), ACTIONS, strict=True))]  # fmt: skip
+    thinking = [
+        {**row, "answer": reply_text(action, "mobile", f"step {index}")}
+        for index, (row, action) in enumerate(zip(episode_rows(), ACTIONS, strict=True))
+    ]
     config = MidtrainConfig(
         max_steps=100, batch_size=4, warmup_steps=4, learning_rate=3e-3, sigma=(0.0, 0.0), eval_steps=0, threads=1
     )

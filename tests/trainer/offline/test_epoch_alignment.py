@@ -26,11 +26,24 @@ from trainer.rl.grpo import GrpoConfig
 Rows = list[dict[str, Any]]
 THOUGHTS = ("go on", "it is below")
 CONFIG = OfflineConfig(
-    "web", updates=5, prompts=5, num_generations=2, learning_rate=1e-4, warmup_steps=1, validation_limit=3,
-    validation_samples=0, held_out_limit=3, held_out_samples=1, eval_steps=5, save_steps=1, keep="last", threads=1,
-    grpo=GrpoConfig(max_completion_length=48), align=True,
+    "web",
+    updates=5,
+    prompts=5,
+    num_generations=2,
+    learning_rate=1e-4,
+    warmup_steps=1,
+    validation_limit=3,
+    validation_samples=0,
+    held_out_limit=3,
+    held_out_samples=1,
+    eval_steps=5,
+    save_steps=1,
+    keep="last",
+    threads=1,
+    grpo=GrpoConfig(max_completion_length=48),
+    align=True,
     alignment=AlignmentConfig(num_generations=4, target_length=5, variants=2, sparse_share=0.5),
-)  # fmt: skip
+)
 
 
 def rows_of(count: int, seed: int, thought: bool = False) -> Rows:
@@ -41,14 +54,23 @@ def rows_of(count: int, seed: int, thought: bool = False) -> Rows:
         for step, action in enumerate((Scroll(direction="down"), Scroll(direction="down"), Finished())):
             history = [(i + 1, render(Scroll(direction="down"), "web")) for i in range(step)]
             said = THOUGHTS[(index + step) % 2] if thought else ""
-            found.append({
-                "sample_id": f"{seed}-{index}-{step}", "source": "drawn", "split": "train", "platform": "web",
-                "images": [picture], "target_boxes": [], "licence": "CC0", "synthetic": False,
-                "parents": [f"step:drawn/{seed}-{index}/{step}"], "objective": "navigation",
-                "messages": messages("navigation", navigation_text("scroll on", history)),
-                "answer": reply_text(action, "web", said),
-                "provenance": json.dumps({"episode": f"{seed}-{index}", "step": step}),
-            })  # fmt: skip
+            found.append(
+                {
+                    "sample_id": f"{seed}-{index}-{step}",
+                    "source": "drawn",
+                    "split": "train",
+                    "platform": "web",
+                    "images": [picture],
+                    "target_boxes": [],
+                    "licence": "CC0",
+                    "synthetic": False,
+                    "parents": [f"step:drawn/{seed}-{index}/{step}"],
+                    "objective": "navigation",
+                    "messages": messages("navigation", navigation_text("scroll on", history)),
+                    "answer": reply_text(action, "web", said),
+                    "provenance": json.dumps({"episode": f"{seed}-{index}", "step": step}),
+                }
+            )
     return found
 
 
@@ -66,8 +88,9 @@ def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor:
 
 
 def run(start: Path, out: Path, config: OfflineConfig, **options: Any) -> dict[str, Any]:
-    return train_offline(start, rows_of(4, 2), rows_of(1, 3), out, config, validation_rows=rows_of(1, 4),
-                         **options).metrics  # fmt: skip
+    return train_offline(
+        start, rows_of(4, 2), rows_of(1, 3), out, config, validation_rows=rows_of(1, 4), **options
+    ).metrics
 
 
 class Stop(Exception):

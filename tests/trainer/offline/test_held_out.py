@@ -28,8 +28,10 @@ def test_desktop_navigation_trains_the_web_specialist(processor: Any) -> None:
 def test_questions_ask_for_what_is_rewarded(processor: Any) -> None:
     rows = make_rows(8)
     for rewards, words in (
-        (RewardConfig(), ""), (RewardConfig(w_iou=0.5), "its box"), (RewardConfig(w_confidence=1.0), "how sure"),
-    ):  # fmt: skip
+        (RewardConfig(), ""),
+        (RewardConfig(w_iou=0.5), "its box"),
+        (RewardConfig(w_confidence=1.0), "how sure"),
+    ):
         tasks, _ = tasks_of(rows, "grounding", processor, rewards)
         asked = {str(row["sample_id"]): prompt_text(row["messages"]) for row in rows}
         for task in tasks:

@@ -52,8 +52,13 @@ def episode(name: str, length: int) -> list[RlTask]:
     actions.append(Finished())
     for step, action in enumerate(actions):
         shown = [(i + 1, render(earlier, "mobile")) for i, earlier in enumerate(actions[:step])]
-        row = {"sample_id": f"{name}-{step}", "platform": "mobile", "objective": "navigation",
-               "messages": messages("navigation", navigation_text("go", shown)), "step": step}  # fmt: skip
+        row = {
+            "sample_id": f"{name}-{step}",
+            "platform": "mobile",
+            "objective": "navigation",
+            "messages": messages("navigation", navigation_text("go", shown)),
+            "step": step,
+        }
         found.append(RlTask(row, Truth("navigation", action), name, f"drawn/{name}", step))
     return found
 
@@ -96,8 +101,10 @@ def test_prompts_that_show_the_policys_thoughts_are_counted() -> None:
     # the thought of the first step stands in the next three prompts, that of the second, which was wrong, in none
     assert prompts_with_thoughts(rollouts, SemiOnlineConfig()) == (3, 0)
     assert prompts_with_thoughts(rollouts, SemiOnlineConfig(thoughts=False)) == (0, 0)
-    asking = [replace(one, row={**one.row, "messages": one.row["messages"].replace("\\nThinking: off", "")})
-              for one in clicks(6)]  # fmt: skip
+    asking = [
+        replace(one, row={**one.row, "messages": one.row["messages"].replace("\\nThinking: off", "")})
+        for one in clicks(6)
+    ]
     assert prompts_with_thoughts(roll([asking], thinking, rewards=REWARDS), SemiOnlineConfig()) == (3, 3)
 
 
@@ -128,7 +135,11 @@ def test_groups_episodes_of_other_lengths_and_replies_that_are_missing() -> None
 
     found = roll([clicks(1), clicks(3)], answer, group=2, rewards=REWARDS)
     assert asked == [4, 2, 2] and [(one.episode, one.member, len(one.steps)) for one in found] == [
-        (0, 0, 1), (0, 1, 1), (1, 0, 3), (1, 1, 3)]  # fmt: skip
+        (0, 0, 1),
+        (0, 1, 1),
+        (1, 0, 3),
+        (1, 1, 3),
+    ]
     with pytest.raises(ValueError, match="expected 2 replies, found 0"):
         roll([clicks(1)], lambda rows: [], group=2, rewards=REWARDS)
     assert roll([], answer, rewards=REWARDS) == []
@@ -222,11 +233,12 @@ def test_settings_are_read_and_contradictions_named() -> None:
     config = config_from("mobile", {"semi_online": {"patches": 2}})
     assert config.semi_online == SemiOnlineConfig(patches=2) and OfflineConfig("mobile").semi_online is None
     cases: list[tuple[Any, str]] = [
-        (lambda: SemiOnlineConfig(gamma=1.5), "gamma"), (lambda: SemiOnlineConfig(patches=-1), "patches"),
+        (lambda: SemiOnlineConfig(gamma=1.5), "gamma"),
+        (lambda: SemiOnlineConfig(patches=-1), "patches"),
         (lambda: OfflineConfig("grounding", semi_online=SemiOnlineConfig()), "navigation"),
         (lambda: OfflineConfig("web", difficulty=1.0, semi_online=SemiOnlineConfig()), "difficulty"),
         (lambda: OfflineConfig("web", align=True, semi_online=SemiOnlineConfig()), "no align"),
-    ]  # fmt: skip
+    ]
     for make, word in cases:
         with pytest.raises(ValueError, match=word):
             make()
@@ -258,8 +270,15 @@ class Table:
     def step(self, rows: Sequence[Row], replies: Sequence[Completion], advantages: Advantages) -> None:
         states, ways = [self.state(row) for row in rows], [reply.token_ids for reply in replies]
         log_p = torch.log_softmax(self.logits[states], -1).gather(1, torch.tensor(ways))
-        part = grpo_loss(log_p, log_p.detach(), torch.ones_like(log_p, dtype=torch.bool), range(len(rows)), advantages,
-                         [1] * len(rows), GrpoConfig())  # fmt: skip
+        part = grpo_loss(
+            log_p,
+            log_p.detach(),
+            torch.ones_like(log_p, dtype=torch.bool),
+            range(len(rows)),
+            advantages,
+            [1] * len(rows),
+            GrpoConfig(),
+        )
         self.optimiser.zero_grad()
         part.loss.backward()
         self.optimiser.step()

@@ -31,10 +31,23 @@ from trainer.runtime.deterministic import deterministic
 Rows = list[dict[str, Any]]
 
 CONFIG = OfflineConfig(
-    "web", updates=4, prompts=4, num_generations=4, learning_rate=3e-4, warmup_steps=1, validation_limit=6,
-    validation_samples=1, held_out_limit=9, held_out_samples=1, eval_steps=4, patience=3, save_steps=2, keep="last",
-    threads=1, grpo=GrpoConfig(max_completion_length=48),
-)  # fmt: skip
+    "web",
+    updates=4,
+    prompts=4,
+    num_generations=4,
+    learning_rate=3e-4,
+    warmup_steps=1,
+    validation_limit=6,
+    validation_samples=1,
+    held_out_limit=9,
+    held_out_samples=1,
+    eval_steps=4,
+    patience=3,
+    save_steps=2,
+    keep="last",
+    threads=1,
+    grpo=GrpoConfig(max_completion_length=48),
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -217,9 +230,11 @@ class TestStopping:
     def test_options_change_the_outcome(self, start: Path, tmp_path: Path) -> None:
         config = replace(CONFIG, updates=1, num_generations=8, num_iterations=2, validation_limit=3, held_out_limit=3)
         options: dict[str, dict[str, Any]] = {
-            "plain": {}, "beta": {"beta": 0.1}, "entropy": {"entropy_coef": 0.05},
+            "plain": {},
+            "beta": {"beta": 0.1},
+            "entropy": {"entropy_coef": 0.05},
             "sequence": {"importance_sampling_level": "sequence"},
-        }  # fmt: skip
+        }
         found = {}
         for name, grpo in options.items():
             run(start, tmp_path / name, replace(config, grpo=replace(config.grpo, **grpo)))

@@ -16,8 +16,20 @@ def small() -> Any:
 
     from trainer.presets import Shape, preset
 
-    shape = Shape(vocab_size=1400, hidden=32, layers=2, heads=1, kv_heads=1, intermediate=64, vision_hidden=32,
-                  vision_depth=1, vision_heads=1, vision_intermediate=32, deepstack=(0,), pixels=64 * 64)  # fmt: skip
+    shape = Shape(
+        vocab_size=1400,
+        hidden=32,
+        layers=2,
+        heads=1,
+        kv_heads=1,
+        intermediate=64,
+        vision_hidden=32,
+        vision_depth=1,
+        vision_heads=1,
+        vision_intermediate=32,
+        deepstack=(0,),
+        pixels=64 * 64,
+    )
     return replace(preset("nano"), name="small", shape=shape, max_pixels=64 * 64)
 
 

@@ -20,8 +20,14 @@ from trainer.online.rollouts import Job, Rollout, Sample, lost
 from trainer.online.strata import StratifiedBatches
 from trainer.online.train import _counting
 
-CONFIG = {"mode": "async", "updates": 99, "tasks_per_update": 2, "num_generations": 3, "max_staleness": 1,
-          "edges": [1, 2]}  # fmt: skip
+CONFIG = {
+    "mode": "async",
+    "updates": 99,
+    "tasks_per_update": 2,
+    "num_generations": 3,
+    "max_staleness": 1,
+    "edges": [1, 2],
+}
 
 
 class Workers:
@@ -146,8 +152,12 @@ def test_every_rollout_is_used_once_or_dropped_however_they_end(data: st.DataObj
                     workers.end(key, update, success=data.draw(st.sampled_from([True, False, None])))
                     ended.add(key)
         used.update(key for group in keys(groups) for key in group)
-        assert all(update - one.version <= made._config.max_staleness
-                   for group in groups for one in group.counted() if one.samples)  # fmt: skip
+        assert all(
+            update - one.version <= made._config.max_staleness
+            for group in groups
+            for one in group.counted()
+            if one.samples
+        )
     ledger = made.state()["ledger"]
     assert max(used.values()) == 1
     assert {key for key, when in ledger.items() if when >= 0} == set(used)

@@ -30,13 +30,22 @@ def test_a_config_comes_back_from_its_json() -> None:
 
 @pytest.mark.parametrize(
     ("plain", "message"),
-    [({"lr": 1}, "unknown"), ({"grpo": {"gamma": 1}}, "online RL grpo: unknown"), ({"mode": "fast"}, "sync, async"),
-     ({"num_generations": 1}, "num_generations of 2"), ({"edges": [4, 2]}, "edges"), ({"entropy_decay": 0}, "decay"),
-     ({"temperature": 0}, "temperature"), ({"reference": {"alpha": 0}}, "alpha"),
-     ({"rollout_engine": "sglang"}, "in_process, vllm"), ({"vllm": {"weight_update": "ipc"}}, "weight_transfer"),
-     ({"vllm": {"endpoints": "http://x"}}, "list of URLs"), ({"vllm": {"wait_s": 0}}, "wait_s > 0"),
-     ({"vllm": {"port": 1}}, "online RL vllm: unknown")],
-)  # fmt: skip
+    [
+        ({"lr": 1}, "unknown"),
+        ({"grpo": {"gamma": 1}}, "online RL grpo: unknown"),
+        ({"mode": "fast"}, "sync, async"),
+        ({"num_generations": 1}, "num_generations of 2"),
+        ({"edges": [4, 2]}, "edges"),
+        ({"entropy_decay": 0}, "decay"),
+        ({"temperature": 0}, "temperature"),
+        ({"reference": {"alpha": 0}}, "alpha"),
+        ({"rollout_engine": "sglang"}, "in_process, vllm"),
+        ({"vllm": {"weight_update": "ipc"}}, "weight_transfer"),
+        ({"vllm": {"endpoints": "http://x"}}, "list of URLs"),
+        ({"vllm": {"wait_s": 0}}, "wait_s > 0"),
+        ({"vllm": {"port": 1}}, "online RL vllm: unknown"),
+    ],
+)
 def test_a_wrong_config_is_told(plain: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         config_from(plain)

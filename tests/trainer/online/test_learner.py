@@ -126,8 +126,11 @@ def test_the_gap_between_sampler_and_learner_is_told(loaded: Checkpoint, iterati
 
 
 def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
-    learner = OnlineLearner(loaded.model, loaded.processor, config_from(
-        {"entropy_decay": 0.5, "warmup_steps": 4, "learning_rate": 0.01, "grpo": {"entropy_coef": 0.08}}))  # fmt: skip
+    learner = OnlineLearner(
+        loaded.model,
+        loaded.processor,
+        config_from({"entropy_decay": 0.5, "warmup_steps": 4, "learning_rate": 0.01, "grpo": {"entropy_coef": 0.08}}),
+    )
     made, advantages = rollouts(loaded, version=3), group_advantages([[1.0, 0.0]], learner.config.grpo)
     figures = learner.update(made, advantages, 3)
     assert figures["entropy_coef"] == pytest.approx(0.01) and figures["learning_rate"] == pytest.approx(0.01)
@@ -164,7 +167,15 @@ def test_the_loss_is_that_of_grpo(loaded: Checkpoint) -> None:
     from trainer.rl.grpo import padded
 
     recorded = padded([s.logprobs for s, _ in samples], found.logprobs)
-    loss = grpo_loss(found.logprobs, found.logprobs.detach(), found.mask, [i for _, i in samples], advantages,
-                     [one.tokens for one in made], config().grpo, behaviour_SL=recorded)  # fmt: skip
+    loss = grpo_loss(
+        found.logprobs,
+        found.logprobs.detach(),
+        found.mask,
+        [i for _, i in samples],
+        advantages,
+        [one.tokens for one in made],
+        config().grpo,
+        behaviour_SL=recorded,
+    )
     learner = OnlineLearner(copy.deepcopy(loaded.model), loaded.processor, config())
     assert learner.update(made, advantages, 1)["loss"] == pytest.approx(float(loss.loss.detach()), abs=1e-6)

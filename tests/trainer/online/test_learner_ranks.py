@@ -26,8 +26,16 @@ FORMS: dict[str, dict[str, Any]] = {
     "a rank with nothing to do": {"micro_batch": 8, "freeze_vision": True},
     "several iterations": {"micro_batch": 1, "num_iterations": 2, "mode": "async", "gradient_checkpointing": True},
 }
-RUN = {"updates": 2, "tasks_per_update": 2, "num_generations": 4, "workers": 2, "eval_steps": 1, "save_steps": 1,
-       "grpo": {"max_completion_length": 24}, "reference": {"episodes": 4}}  # fmt: skip
+RUN = {
+    "updates": 2,
+    "tasks_per_update": 2,
+    "num_generations": 4,
+    "workers": 2,
+    "eval_steps": 1,
+    "save_steps": 1,
+    "grpo": {"max_completion_length": 24},
+    "reference": {"episodes": 4},
+}
 
 
 def settings(form: str) -> OnlineConfig:
@@ -55,8 +63,10 @@ def course(start: Path, form: str, folder: Path) -> dict[str, Any]:
         assert torch.equal(tensor, other.model.state_dict()[name]) and torch.equal(tensor.cpu(), end["model"][name])
         assert torch.allclose(learner.reference.state_dict()[name], end["reference"][name], atol=1e-7)
     names = [name for name, _ in loaded.model.named_parameters()]
-    moments = {names[key] if isinstance(key, int) else key: one["exp_avg"] for key, one in
-               torch.load(folder / "state.pt", weights_only=True)["optimizer"]["state"].items()}  # fmt: skip
+    moments = {
+        names[key] if isinstance(key, int) else key: one["exp_avg"]
+        for key, one in torch.load(folder / "state.pt", weights_only=True)["optimizer"]["state"].items()
+    }
     return {"figures": figures, "moments": moments, "reference": end["reference"]}
 
 

@@ -20,10 +20,18 @@ from pipelines.store import PartSpec, Store
 from trainer.stages import run_stage
 
 CONFIG: dict[str, Any] = {
-    "online": {"worlds": ["fsm"], "updates": 1, "tasks_per_update": 1, "num_generations": 2, "workers": 1,
-               "validation_share": 0.0, "grpo": {"max_completion_length": 24}, "threads": 1,
-               "limits": {"step_factor": 0.1, "step_extra": 1}},
-}  # fmt: skip
+    "online": {
+        "worlds": ["fsm"],
+        "updates": 1,
+        "tasks_per_update": 1,
+        "num_generations": 2,
+        "workers": 1,
+        "validation_share": 0.0,
+        "grpo": {"max_completion_length": 24},
+        "threads": 1,
+        "limits": {"step_factor": 0.1, "step_extra": 1},
+    }
+}
 
 
 def _here(**options: Any) -> Any:

@@ -118,8 +118,10 @@ def test_the_blend_in_closed_form() -> None:
 
 
 def test_a_tied_weight_is_blended_once() -> None:
-    reference, policy = (torch.nn.ModuleDict({"in": torch.nn.Embedding(2, 2), "out": torch.nn.Linear(2, 2, bias=False)})
-                         for _ in range(2))  # fmt: skip
+    reference, policy = (
+        torch.nn.ModuleDict({"in": torch.nn.Embedding(2, 2), "out": torch.nn.Linear(2, 2, bias=False)})
+        for _ in range(2)
+    )
     for model in (reference, policy):
         model["out"].weight = model["in"].weight
     before = reference["in"].weight.detach().clone()

@@ -23,15 +23,24 @@ from trainer.stage_settings import stage_config
 from trainer.stages import STAGES, Context, checkpoint_folder, inputs_of, run_stage, stage_function
 
 CONFIG: dict[str, Any] = {
-    "online": {"worlds": ["choice"], "updates": 2, "tasks_per_update": 2, "grpo": {"max_completion_length": 24},
-               "limits": {"step_factor": 1, "step_extra": 0}, "online_web": {"num_generations": 3}},
-}  # fmt: skip
+    "online": {
+        "worlds": ["choice"],
+        "updates": 2,
+        "tasks_per_update": 2,
+        "grpo": {"max_completion_length": 24},
+        "limits": {"step_factor": 1, "step_extra": 0},
+        "online_web": {"num_generations": 3},
+    }
+}
 
 
 def test_tasks_that_cant_run_here_are_counted() -> None:
     tasks = [task(n, n) for n in range(1, 6)]
-    odd = [replace(tasks[0], platform="mobile"), replace(tasks[0], initial_state={"episode": "e"}),
-           replace(tasks[0], evaluator={"rule": FINAL_KEYFRAME})]  # fmt: skip
+    odd = [
+        replace(tasks[0], platform="mobile"),
+        replace(tasks[0], initial_state={"episode": "e"}),
+        replace(tasks[0], evaluator={"rule": FINAL_KEYFRAME}),
+    ]
     rows = [one.as_row() for one in (*tasks, *odd)]
     usable, left_out = runnable_tasks(rows, ("web", "desktop"), ("choice",))
     assert sorted(usable, key=lambda one: one.target) == tasks
@@ -120,13 +129,20 @@ def _commit_checkpoint(store: Store, asset: str, source: Path) -> None:
 def test_the_merge_reads_the_online_specialists_unless_others_are_named() -> None:
     assert {"online_mobile", "evaluations/online_web"} <= set(STAGES) and stage_function("online_web") is online
     assert inputs_of("unified") == (
-        "checkpoints/mid_trained", "checkpoints/offline_grounding", "checkpoints/online_mobile",
-        "checkpoints/online_web", "mid_training/shards",
-    )  # fmt: skip
+        "checkpoints/mid_trained",
+        "checkpoints/offline_grounding",
+        "checkpoints/online_mobile",
+        "checkpoints/online_web",
+        "mid_training/shards",
+    )
     named = {"merge": {"specialists": ["offline_web", "offline_mobile"]}}
     chosen = stage_config("unified", named)
-    assert inputs_of("unified", chosen) == ("checkpoints/mid_trained", "checkpoints/offline_web",
-                                            "checkpoints/offline_mobile", "mid_training/shards")  # fmt: skip
+    assert inputs_of("unified", chosen) == (
+        "checkpoints/mid_trained",
+        "checkpoints/offline_web",
+        "checkpoints/offline_mobile",
+        "mid_training/shards",
+    )
     assert inputs_of("linear", chosen) == inputs_of("unified", chosen)[:-1]
     with pytest.raises(ValueError, match="expected specialists of"):
         inputs_of("linear", {"merge": {"specialists": ["base"]}})

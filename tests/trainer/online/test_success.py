@@ -81,8 +81,9 @@ def ended(contract: Contract, ending: str, state: dict[str, Any], answer: str = 
 
 def rollouts(start: Path, judge: FinalFrameJudge | None, contract: Contract, world: ShowingWorld) -> list[Any]:
     loaded = load_checkpoint(start)
-    engine = ReplyEngine(loaded.model, load_processor(start), temperature=1.0, max_new_tokens=24, threads=1,
-                         lockstep=True)  # fmt: skip
+    engine = ReplyEngine(
+        loaded.model, load_processor(start), temperature=1.0, max_new_tokens=24, threads=1, lockstep=True
+    )
     limits = Limits(step_factor=1, step_extra=1, retries=1, call_s=60.0, pause_s=0.01)
     with engine, RolloutWorkers(loaded, engine, pool(lambda: world), limits, workers=1, judge=judge) as crew:
         return crew.run([Job(contract, "g", member, member) for member in range(10)])
@@ -158,9 +159,12 @@ def test_a_success_judge_asks_under_the_nights_ceiling(
 
 
 def test_a_judge_makes_tasks_without_a_rule_usable() -> None:
-    rows = [undecided(task(1)).as_row(), task(2).as_row(),
-            replace(task(2), evaluator={"rule": FINAL_KEYFRAME}).as_row(),
-            replace(task(3), evaluator={"rule": "no such rule"}).as_row()]  # fmt: skip
+    rows = [
+        undecided(task(1)).as_row(),
+        task(2).as_row(),
+        replace(task(2), evaluator={"rule": FINAL_KEYFRAME}).as_row(),
+        replace(task(3), evaluator={"rule": "no such rule"}).as_row(),
+    ]
     assert len(runnable_tasks(rows, ("web",), ("choice",))[0]) == 1
     usable, left_out = runnable_tasks(rows, ("web",), ("choice",), judged=True)
     assert len(usable) == 3 and left_out == {"no rule decides it": 1}

@@ -27,9 +27,17 @@ PROMPT = [5, 6, 7]
 def answer(processor: Any, ids: list[int], finished: bool) -> dict[str, Any]:
     content = [{"token_id": token, "logprob": -0.5, "rank": 1, "top_logprobs": []} for token in ids]
     span = {"version": "v1", "start": 0, "end": len(ids)}
-    return {"prompt_token_ids": PROMPT, "choices": [{
-        "token_ids": ids, "logprobs": {"content": content}, "finish_reason": "stop" if finished else "length",
-        "weight_versions": [span]}]}  # fmt: skip
+    return {
+        "prompt_token_ids": PROMPT,
+        "choices": [
+            {
+                "token_ids": ids,
+                "logprobs": {"content": content},
+                "finish_reason": "stop" if finished else "length",
+                "weight_versions": [span],
+            }
+        ],
+    }
 
 
 def good(processor: Any) -> dict[str, Any]:
@@ -69,9 +77,16 @@ def test_any_change_is_refused_or_leaves_a_whole_reply(words: Any, data: st.Data
 def test_replies_end_at_the_end_token_or_at_their_limit(words: Any) -> None:
     assert read_reply(good(words), words, PROMPT, 8, 1400).labels == ["v1"]
     assert not read_reply(answer(words, [300] * 8, False), words, PROMPT, 8, 1400).finished
-    for ids, finished in (([300] * 3, False), ([300] * 8, True), ([300, words.end_id], False), ([], True),
-                          ([300] * 9, False), ([words.end_id, words.end_id], True), ([words.never[0]] * 8, False),
-                          ([1400] * 8, False)):  # fmt: skip
+    for ids, finished in (
+        ([300] * 3, False),
+        ([300] * 8, True),
+        ([300, words.end_id], False),
+        ([], True),
+        ([300] * 9, False),
+        ([words.end_id, words.end_id], True),
+        ([words.never[0]] * 8, False),
+        ([1400] * 8, False),
+    ):
         with pytest.raises(BadReply):
             read_reply(answer(words, ids, finished), words, PROMPT, 8, 1400)
 

@@ -110,11 +110,20 @@ def test_an_asynchronous_run_loses_nothing_and_uses_nothing_twice(start: Path, t
     assert kept, "some rollouts had ended"
     began: list[str] = []
     events: list[dict[str, Any]] = []
-    saved = torch.load(tmp_path / "state" / "online_rl.pt", weights_only=True) if (
-        tmp_path / "state" / "online_rl.pt").exists() else None  # fmt: skip
+    saved = (
+        torch.load(tmp_path / "state" / "online_rl.pt", weights_only=True)
+        if (tmp_path / "state" / "online_rl.pt").exists()
+        else None
+    )
     before = json.loads(saved["progress"])["collected"]["ledger"] if saved else {}
-    again = train(start, tmp_path / "out", config, state=tmp_path / "state", on_event=events.append,
-                  devices=pool(lambda: ChoiceWorld(on_act=lambda: began.append(""))))  # fmt: skip
+    again = train(
+        start,
+        tmp_path / "out",
+        config,
+        state=tmp_path / "state",
+        on_event=events.append,
+        devices=pool(lambda: ChoiceWorld(on_act=lambda: began.append(""))),
+    )
     used = Counter(key for row in again.metrics["curve"] for key in row["used"])
     assert max(used.values()) == 1 and len(again.metrics["curve"]) == 5
     dropped = again.metrics["stale_dropped"]
@@ -155,13 +164,21 @@ def test_kernels_are_those_of_the_device_that_computes(
 ) -> None:
     """Under torchrun a whole policy on the CPU is only published: its parts lie on the rank's device."""
     for name, group, expected in (
-        ("alone", Ranks(), True), ("gpu", Ranks(0, 2, "cuda:0"), False), ("cpus", Ranks(0, 2, "cpu"), True),
-    ):  # fmt: skip
+        ("alone", Ranks(), True),
+        ("gpu", Ranks(0, 2, "cuda:0"), False),
+        ("cpus", Ranks(0, 2, "cpu"), True),
+    ):
         monkeypatch.setattr(online_train, "ranks", lambda group=group: group)
         found: list[bool] = []
-        train(start, tmp_path / name, settings(updates=1, eval_steps=0), validation=0,
-              on_event=lambda event, found=found: found.append(torch.are_deterministic_algorithms_enabled())
-              if event["kind"] == "update" else None)  # fmt: skip
+        train(
+            start,
+            tmp_path / name,
+            settings(updates=1, eval_steps=0),
+            validation=0,
+            on_event=lambda event, found=found: (
+                found.append(torch.are_deterministic_algorithms_enabled()) if event["kind"] == "update" else None
+            ),
+        )
         assert found == [expected], name
 
 

@@ -57,8 +57,14 @@ def engine(
     assert loaded.folder is not None
     given: dict[str, Any] = {"timeout_s": 60.0, "wait_s": 60.0, "logprob_tolerance": 1e-3, **changes}
     config = VllmConfig(endpoints=tuple(urls), weights_dir=str(root), **given)
-    with VllmEngine(models or {POLICY: loaded.model}, load_processor(loaded.folder), config, temperature=temperature,
-                    max_new_tokens=24, run="run") as made:  # fmt: skip
+    with VllmEngine(
+        models or {POLICY: loaded.model},
+        load_processor(loaded.folder),
+        config,
+        temperature=temperature,
+        max_new_tokens=24,
+        run="run",
+    ) as made:
         yield made
 
 
@@ -99,16 +105,22 @@ def gap(loaded: Checkpoint, reply: Completion, temperature: float = 1.0) -> floa
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_tokens_and_log_probabilities_are_the_learner_s(loaded: Checkpoint, tmp_path: Path, temperature: float) -> None:
     assert loaded.folder is not None
-    with rollout_server(loaded.folder, tmp_path) as (server, url), \
-            engine(loaded, [url], tmp_path, temperature=temperature) as made:  # fmt: skip
+    with (
+        rollout_server(loaded.folder, tmp_path) as (server, url),
+        engine(loaded, [url], tmp_path, temperature=temperature) as made,
+    ):
         moved(loaded.model, 0.02)  # the server was started with others
         made.publish(loaded.model.state_dict(), 5)
         for member in range(3):
             reply, prompt_tokens, version = ask(made, loaded, member)
             [expected] = generate(
-                loaded.model, loaded.processor, [row(loaded)], temperature=temperature, max_new_tokens=24,
+                loaded.model,
+                loaded.processor,
+                [row(loaded)],
+                temperature=temperature,
+                max_new_tokens=24,
                 generator=torch.Generator().manual_seed(7 + member),
-            )  # fmt: skip
+            )
             assert reply.token_ids == expected.token_ids and reply.text == expected.text
             assert gap(loaded, reply, temperature) < 1e-4
             assert prompt_tokens == len(loaded.processor.prompt(row(loaded)).ids) and version == 5
@@ -123,8 +135,11 @@ def test_tokens_and_log_probabilities_are_the_learner_s(loaded: Checkpoint, tmp_
 
 def test_an_update_changes_what_is_sampled_and_its_version(loaded: Checkpoint, tmp_path: Path) -> None:
     assert loaded.folder is not None
-    with rollout_server(loaded.folder, tmp_path) as (_, one), rollout_server(loaded.folder, tmp_path) as (_, two), \
-            engine(loaded, [one, two], tmp_path) as made:  # fmt: skip
+    with (
+        rollout_server(loaded.folder, tmp_path) as (_, one),
+        rollout_server(loaded.folder, tmp_path) as (_, two),
+        engine(loaded, [one, two], tmp_path) as made,
+    ):
         made.publish(loaded.model.state_dict(), 0)
         before, _, version = ask(made, loaded)
         assert version == 0 and gap(loaded, before) < 1e-4
@@ -154,21 +169,33 @@ def edited(change: Callable[[dict[str, Any]], Any]) -> Fault:
 FAULTS: dict[str, tuple[Fault, str]] = {
     "500s": (lambda server: setattr(server, "fails", 2), "ServerError"),
     "a token without its log-probability": (
-        edited(lambda answer: answer["choices"][0]["logprobs"]["content"].pop()), "BadReply"),
+        edited(lambda answer: answer["choices"][0]["logprobs"]["content"].pop()),
+        "BadReply",
+    ),
     "another token's log-probability": (
-        edited(lambda answer: answer["choices"][0]["logprobs"]["content"][0].update(token_id=9)), "BadReply"),
+        edited(lambda answer: answer["choices"][0]["logprobs"]["content"][0].update(token_id=9)),
+        "BadReply",
+    ),
     "a token too many": (
         edited(lambda answer: answer["choices"][0]["token_ids"].append(answer["choices"][0]["token_ids"][-1])),
-        "BadReply"),
+        "BadReply",
+    ),
     "another prompt": (edited(lambda answer: answer["prompt_token_ids"].append(9)), "BadReply"),
     "old weights": (
-        edited(lambda answer: answer["choices"][0]["weight_versions"][0].update(version="v4-policy-x-1")), "BadReply"),
+        edited(lambda answer: answer["choices"][0]["weight_versions"][0].update(version="v4-policy-x-1")),
+        "BadReply",
+    ),
     "weights changed in the middle": (
-        edited(lambda answer: answer["choices"][0].update(weight_versions=[
-            {"version": "a", "start": 0, "end": 1}, {"version": "b", "start": 1, "end": 2}])), "BadReply"),
+        edited(
+            lambda answer: answer["choices"][0].update(
+                weight_versions=[{"version": "a", "start": 0, "end": 1}, {"version": "b", "start": 1, "end": 2}]
+            )
+        ),
+        "BadReply",
+    ),
     "no JSON object": (edited(lambda answer: answer.clear()), "BadReply"),
     "restarted": (lambda server: setattr(server.weights, "label", "default"), "BadReply"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -195,8 +222,11 @@ def test_a_request_that_is_answered_badly_each_time_fails_its_rollout(loaded: Ch
 
 def test_a_hung_server_is_passed_over(loaded: Checkpoint, tmp_path: Path) -> None:
     assert loaded.folder is not None
-    with rollout_server(loaded.folder, tmp_path) as (one, url), rollout_server(loaded.folder, tmp_path) as (two, too), \
-            engine(loaded, [url, too], tmp_path, timeout_s=4.0) as made:  # fmt: skip
+    with (
+        rollout_server(loaded.folder, tmp_path) as (one, url),
+        rollout_server(loaded.folder, tmp_path) as (two, too),
+        engine(loaded, [url, too], tmp_path, timeout_s=4.0) as made,
+    ):
         made.publish(loaded.model.state_dict(), 0)
         one.hang = threading.Event()
         for member in range(3):
@@ -206,8 +236,10 @@ def test_a_hung_server_is_passed_over(loaded: Checkpoint, tmp_path: Path) -> Non
 
 def test_weights_come_by_broadcast_as_well(loaded: Checkpoint, tmp_path: Path) -> None:
     assert loaded.folder is not None
-    with rollout_server(loaded.folder, tmp_path) as (server, url), \
-            engine(loaded, [url], tmp_path, weight_update="weight_transfer") as made:  # fmt: skip
+    with (
+        rollout_server(loaded.folder, tmp_path) as (server, url),
+        engine(loaded, [url], tmp_path, weight_update="weight_transfer") as made,
+    ):
         for version in (0, 1):
             moved(loaded.model, 0.02)
             made.publish(loaded.model.state_dict(), version)
@@ -243,8 +275,7 @@ def test_an_engine_that_ends_leaves_nobody_waiting(loaded: Checkpoint, tmp_path:
 
 def test_a_server_that_says_it_has_reloaded_and_has_not_is_found_out(loaded: Checkpoint, tmp_path: Path) -> None:
     assert loaded.folder is not None
-    with rollout_server(loaded.folder, tmp_path) as (server, url), \
-            engine(loaded, [url], tmp_path, wait_s=0.3) as made:  # fmt: skip
+    with rollout_server(loaded.folder, tmp_path) as (server, url), engine(loaded, [url], tmp_path, wait_s=0.3) as made:
         server.keeps_old = True
         moved(loaded.model, 0.05)
         with pytest.raises(EngineFailed, match=r"version 1: .* it answers from other weights"):
@@ -280,8 +311,10 @@ def test_the_reference_has_the_servers_until_the_policy_is_published_again(
 ) -> None:
     assert loaded.folder is not None
     both = {POLICY: loaded.model, REFERENCE: other.model}
-    with rollout_server(loaded.folder, tmp_path) as (_, url), \
-            engine(loaded, [url], tmp_path, models=both, weight_update=update) as made:  # fmt: skip
+    with (
+        rollout_server(loaded.folder, tmp_path) as (_, url),
+        engine(loaded, [url], tmp_path, models=both, weight_update=update) as made,
+    ):
         made.publish(loaded.model.state_dict(), 3)
         made.publish(other.model.state_dict(), 3, REFERENCE)
         assert gap(loaded, ask(made, loaded)[0]) < 1e-4, "until the reference asks, the policy goes on"
@@ -299,8 +332,7 @@ def test_the_reference_has_the_servers_until_the_policy_is_published_again(
 def test_a_rollout_doesnt_wait_for_ever_for_its_turn(loaded: Checkpoint, other: Checkpoint, tmp_path: Path) -> None:
     assert loaded.folder is not None
     both = {POLICY: loaded.model, REFERENCE: other.model}
-    with rollout_server(loaded.folder, tmp_path) as (_, url), \
-            engine(loaded, [url], tmp_path, models=both) as made:  # fmt: skip
+    with rollout_server(loaded.folder, tmp_path) as (_, url), engine(loaded, [url], tmp_path, models=both) as made:
         made.publish(loaded.model.state_dict(), 0)
         made.publish(other.model.state_dict(), 0, REFERENCE)
         ask(made, loaded, slot=REFERENCE)
@@ -328,10 +360,13 @@ def test_the_reference_gets_the_places_of_rollouts_that_hadnt_asked_yet(
     devices = LocalPool(dict.fromkeys(kinds, lambda: nullcontext(cast("World", Held()))), most=1)
 
     def jobs(group: str, slot: str) -> list[Job]:
-        tasks = [replace(one := task(1, number), initial_state={**one.initial_state, "world": kinds[number % 2]})
-                 for number in range(4)]  # fmt: skip
-        return [Job(one, group, number, number, slot=slot, validation=slot == REFERENCE)
-                for number, one in enumerate(tasks)]  # fmt: skip
+        tasks = [
+            replace(one := task(1, number), initial_state={**one.initial_state, "world": kinds[number % 2]})
+            for number in range(4)
+        ]
+        return [
+            Job(one, group, number, number, slot=slot, validation=slot == REFERENCE) for number, one in enumerate(tasks)
+        ]
 
     def by(model: Checkpoint, rollout: Rollout) -> bool:
         [sample] = rollout.samples
@@ -344,9 +379,11 @@ def test_the_reference_gets_the_places_of_rollouts_that_hadnt_asked_yet(
     both = {POLICY: loaded.model, REFERENCE: other.model}
     of_policy: list[Rollout] = []
     of_reference: list[Rollout] = []
-    with rollout_server(loaded.folder, tmp_path) as (_, url), \
-            engine(loaded, [url], tmp_path, models=both) as made, \
-            RolloutWorkers(loaded, made, devices, limits, workers=workers) as crew:  # fmt: skip
+    with (
+        rollout_server(loaded.folder, tmp_path) as (_, url),
+        engine(loaded, [url], tmp_path, models=both) as made,
+        RolloutWorkers(loaded, made, devices, limits, workers=workers) as crew,
+    ):
         made.publish(loaded.model.state_dict(), 1)
         crew.submit(jobs("g", POLICY))
         while len(resets) < min(workers, 2):

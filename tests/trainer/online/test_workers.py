@@ -34,8 +34,9 @@ def running(
     loaded: Checkpoint, devices: Any, *, count: int = 2, lockstep: bool = True, limits: Limits = LIMITS
 ) -> Iterator[RolloutWorkers]:
     assert loaded.folder is not None
-    engine = ReplyEngine(loaded.model, load_processor(loaded.folder), temperature=1.0, max_new_tokens=24, threads=1,
-                         lockstep=lockstep)  # fmt: skip
+    engine = ReplyEngine(
+        loaded.model, load_processor(loaded.folder), temperature=1.0, max_new_tokens=24, threads=1, lockstep=lockstep
+    )
     with engine, RolloutWorkers(loaded, engine, devices, limits, workers=count) as crew:
         yield crew
 
@@ -63,8 +64,9 @@ def test_lockstep_makes_rollouts_a_function_of_the_seeds(loaded: Checkpoint) -> 
 def test_policy_and_reference_are_compared_in_pairs(loaded: Checkpoint, lockstep: bool) -> None:
     """The same weights in both slots give the same episodes, though others stand beside them."""
     tasks = [task(n, number) for number, n in enumerate((1, 2, 3))]
-    ours, theirs = (validation_jobs(tasks, update, slot, episodes=12, seed=3)
-                    for update, slot in ((0, POLICY), (4, REFERENCE)))  # fmt: skip
+    ours, theirs = (
+        validation_jobs(tasks, update, slot, episodes=12, seed=3) for update, slot in ((0, POLICY), (4, REFERENCE))
+    )
     with running(loaded, pool(), count=5, lockstep=lockstep) as crew:
         crew.engine.publish(loaded.model.state_dict(), 4, REFERENCE)
         policy = crew.run(ours)

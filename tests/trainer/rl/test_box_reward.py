@@ -40,17 +40,20 @@ def _say(box: tuple[float, ...]) -> str:
     return "[" + ",".join(f"{side:.0f}" for side in box) + "]"
 
 
-@pytest.mark.parametrize(("text", "hit", "overlaps", "size"), [
-    ("[100,200,300,300]", 1, 1.0, 0.0),
-    ("[150,225,250,275]", 1, 0.25, 0.25 - 1),  # 100·50 of 200·100
-    ("[0,150,400,350]", 1, 0.25, 0.25 - 1),  # 400·200: four times as large costs what a quarter does
-    ("[200,200,400,300]", 1, 1 / 3, 0.0),  # half of it beside: 10 000 / 30 000; the centre on the border
-    ("[500,500,700,600]", 0, 0.0, 0.0),  # the size is right, wherever it is
-    ("[200,250]", 1, 0.0, -1.0),  # a point has no size
-    ("[300,300,100,200]", 1, 0.0, -1.0),  # sides swapped
-    ("[200,250,200,250]", 1, 0.0, 1 / 20_000 - 1),
-    ("nothing", 0, 0.0, -1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "hit", "overlaps", "size"),
+    [
+        ("[100,200,300,300]", 1, 1.0, 0.0),
+        ("[150,225,250,275]", 1, 0.25, 0.25 - 1),  # 100·50 of 200·100
+        ("[0,150,400,350]", 1, 0.25, 0.25 - 1),  # 400·200: four times as large costs what a quarter does
+        ("[200,200,400,300]", 1, 1 / 3, 0.0),  # half of it beside: 10 000 / 30 000; the centre on the border
+        ("[500,500,700,600]", 0, 0.0, 0.0),  # the size is right, wherever it is
+        ("[200,250]", 1, 0.0, -1.0),  # a point has no size
+        ("[300,300,100,200]", 1, 0.0, -1.0),  # sides swapped
+        ("[200,250,200,250]", 1, 0.0, 1 / 20_000 - 1),
+        ("nothing", 0, 0.0, -1.0),
+    ],
+)
 def test_worked_by_hand(text: str, hit: int, overlaps: float, size: float) -> None:
     found = score(text, GROUND, SIZED)
     assert (found["point"], found["iou"], found["box_size"]) == (hit, pytest.approx(overlaps), pytest.approx(size))
@@ -145,8 +148,15 @@ def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
         texts, log_p = _replies(reach, size, suspected, draws)
         scores = [group_scores(some, truth, config) for some, truth in zip(texts, truths, strict=True)]
         advantages, flat = group_advantages(totals(scores), grpo), log_p.reshape(-1, 1)
-        part = grpo_loss(flat, flat.detach(), torch.ones_like(flat, dtype=torch.bool), range(len(flat)), advantages,
-                         [1] * len(flat), grpo)  # fmt: skip
+        part = grpo_loss(
+            flat,
+            flat.detach(),
+            torch.ones_like(flat, dtype=torch.bool),
+            range(len(flat)),
+            advantages,
+            [1] * len(flat),
+            grpo,
+        )
         optimiser.zero_grad()
         part.loss.backward()
         optimiser.step()

@@ -17,11 +17,7 @@ from hypothesis import strategies as st
 from quality.bench.calibration import calibration_error, reliability
 from schemas.actions import parse_reply
 from trainer.offline.held_out import succeeds
-from trainer.rl.confidence import (
-    confidence_reward,
-    target_confidence,
-    without_confidence,
-)
+from trainer.rl.confidence import confidence_reward, target_confidence, without_confidence
 from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency
 from trainer.rl.reward_figures import totals
@@ -40,32 +36,38 @@ SHAKE = torch.tensor([0.25, 0.5, 1.0, 2.0])
 BOXES = st.tuples(*[st.integers(0, 500)] * 2, *[st.integers(501, 1000)] * 2).map(lambda box: tuple(map(float, box)))
 
 
-@pytest.mark.parametrize(("text", "point", "confidence"), [
-    ("[200,250] 0.8", (200, 250), 0.8),
-    (" [ 200, 250 ]  1.00 ", (200, 250), 1.0),
-    ("[-1,-1] 0.35", (-1, -1), 0.35),
-    ("[100,200,300,300] 0.0", (200, 250), 0.0),
-    ("<think></think><action>[200,250] 0.8</action><conclusion></conclusion>", (200, 250), 0.8),
-    ("[200,250]", (200, 250), None),
-    ("[200,250] 1.5", None, None),
-    ("[200,250] -0.5", None, None),
-    ("[200,250] 1", None, None),
-    ("[200,250]0.8", None, None),
-    ("[2000,250] 0.8", None, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "point", "confidence"),
+    [
+        ("[200,250] 0.8", (200, 250), 0.8),
+        (" [ 200, 250 ]  1.00 ", (200, 250), 1.0),
+        ("[-1,-1] 0.35", (-1, -1), 0.35),
+        ("[100,200,300,300] 0.0", (200, 250), 0.0),
+        ("<think></think><action>[200,250] 0.8</action><conclusion></conclusion>", (200, 250), 0.8),
+        ("[200,250]", (200, 250), None),
+        ("[200,250] 1.5", None, None),
+        ("[200,250] -0.5", None, None),
+        ("[200,250] 1", None, None),
+        ("[200,250]0.8", None, None),
+        ("[2000,250] 0.8", None, None),
+    ],
+)
 def test_read_behind_the_point(text: str, point: tuple[int, int] | None, confidence: float | None) -> None:
     found = parse_reply(text)
     assert (found.point, found.confidence, found.action) == (point, confidence, None)
 
 
-@pytest.mark.parametrize(("text", "s"), [
-    ("[200,250] 0.8", 1.0),  # the middle
-    ("[300,250] 0.8", math.exp(-1 / 2)),  # the middle of a border: one standard deviation
-    ("[300,300] 0.8", math.exp(-1)),  # a corner: one in both directions
-    ("[150,250] 0.8", math.exp(-1 / 8)),
-    ("[301,250] 0.8", 0.0),  # outside, however near
-    ("[-1,-1] 0.8", 0.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "s"),
+    [
+        ("[200,250] 0.8", 1.0),  # the middle
+        ("[300,250] 0.8", math.exp(-1 / 2)),  # the middle of a border: one standard deviation
+        ("[300,300] 0.8", math.exp(-1)),  # a corner: one in both directions
+        ("[150,250] 0.8", math.exp(-1 / 8)),
+        ("[301,250] 0.8", 0.0),  # outside, however near
+        ("[-1,-1] 0.8", 0.0),
+    ],
+)
 def test_worked_by_hand(text: str, s: float) -> None:
     assert target_confidence(parse_reply(text).point, [BOX]) == pytest.approx(s)
     assert confidence_reward(text, [BOX]) == pytest.approx(1 - (0.8 - s) ** 2)
@@ -90,7 +92,10 @@ def test_the_form_is_that_of_the_weight_and_other_judges_read_through_it() -> No
     ]
     assert score("[200,250]", GROUND, SURE)["total"] == pytest.approx(0.9)  # the hit counts, the missing word doesn't
     assert reward("[200,250]", GROUND) == pytest.approx(1.0) and set(score("[1,1]", GROUND)) == {
-        "format", "point", "total"}  # fmt: skip
+        "format",
+        "point",
+        "total",
+    }
     assert score("[200,250] 0.8", GROUND) == {"format": 0.0, "point": 1.0, "total": 0.9}
     assert bounds("grounding", SURE) == (0.0, pytest.approx(1.5)) and bounds("navigation", SURE) == bounds("navigation")
     both = RewardConfig(w_box_size=0.5, w_confidence=0.5)
@@ -150,8 +155,15 @@ def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:
         texts, log_p = _replies(logits, aim, kinds, size, GROUP, draws)
         scores = [group_scores(some, truth, config) for some, truth in zip(texts, _truths(size), strict=True)]
         advantages, flat = group_advantages(totals(scores), grpo), log_p.reshape(-1, 1)
-        part = grpo_loss(flat, flat.detach(), torch.ones_like(flat, dtype=torch.bool), range(len(flat)), advantages,
-                         [1] * len(flat), grpo)  # fmt: skip
+        part = grpo_loss(
+            flat,
+            flat.detach(),
+            torch.ones_like(flat, dtype=torch.bool),
+            range(len(flat)),
+            advantages,
+            [1] * len(flat),
+            grpo,
+        )
         optimiser.zero_grad()
         part.loss.backward()
         optimiser.step()

@@ -65,9 +65,15 @@ class TestAdvantages:
 
 
 def reference_loss(
-    logprobs: list[list[float]], old: list[list[float]], mask: list[list[int]], trajectory: list[int],
-    advantages: Advantages, config: GrpoConfig, reference: list[list[float]], entropy: list[list[float]],
-) -> float:  # fmt: skip
+    logprobs: list[list[float]],
+    old: list[list[float]],
+    mask: list[list[int]],
+    trajectory: list[int],
+    advantages: Advantages,
+    config: GrpoConfig,
+    reference: list[list[float]],
+    entropy: list[list[float]],
+) -> float:
     """METHOD §7 written out, token by token."""
     total = 0.0
     for i, (advantage, weight) in enumerate(zip(advantages.values, advantages.weights, strict=True)):
@@ -134,13 +140,26 @@ class TestLoss:
             advantages = group_advantages([[0.1, 0.9], [1.0, 0.2]], config)
             counts = [int(data["mask"][[s for s, o in enumerate(trajectory) if o == i]].sum()) for i in range(4)]
             parts = grpo_loss(
-                data["logprobs"], data["old"], data["mask"], trajectory, advantages, counts, config,
-                reference_SL=data["reference"], entropy_SL=data["entropy"],
-            )  # fmt: skip
+                data["logprobs"],
+                data["old"],
+                data["mask"],
+                trajectory,
+                advantages,
+                counts,
+                config,
+                reference_SL=data["reference"],
+                entropy_SL=data["entropy"],
+            )
             expected = reference_loss(
-                data["logprobs"].tolist(), data["old"].tolist(), data["mask"].tolist(), trajectory, advantages, config,
-                data["reference"].tolist(), data["entropy"].tolist(),
-            )  # fmt: skip
+                data["logprobs"].tolist(),
+                data["old"].tolist(),
+                data["mask"].tolist(),
+                trajectory,
+                advantages,
+                config,
+                data["reference"].tolist(),
+                data["entropy"].tolist(),
+            )
             assert float(parts.loss) == pytest.approx(expected, abs=1e-12)
 
     def test_micro_batches_add_up_in_loss_and_gradient(self) -> None:
@@ -152,11 +171,16 @@ class TestLoss:
             logprobs = data["logprobs"].clone().requires_grad_()
             losses = [
                 grpo_loss(
-                    logprobs[cut], data["old"][cut], data["mask"][cut], [trajectory[s] for s in cut], advantages,
-                    counts, CONFIG,
+                    logprobs[cut],
+                    data["old"][cut],
+                    data["mask"][cut],
+                    [trajectory[s] for s in cut],
+                    advantages,
+                    counts,
+                    CONFIG,
                 ).loss
                 for cut in cuts
-            ]  # fmt: skip
+            ]
             total = torch.stack(losses).sum()
             total.backward()
             assert logprobs.grad is not None
@@ -186,9 +210,13 @@ class TestLoss:
         advantages, counts = one_group([1.0, -0.5, 0.3, 0.2, -1.0, 0.1]), data["mask"].sum(1).tolist()
         arguments = (list(range(6)), advantages, counts, replace(CONFIG, beta=0.1, entropy_coef=0.1))
         clean = grpo_loss(
-            data["logprobs"], data["old"], data["mask"], *arguments, reference_SL=data["reference"],
+            data["logprobs"],
+            data["old"],
+            data["mask"],
+            *arguments,
+            reference_SL=data["reference"],
             entropy_SL=data["entropy"],
-        )  # fmt: skip
+        )
         spoiled = {
             name: torch.where(data["mask"].bool(), tensor, torch.full_like(tensor, -torch.inf))
             for name, tensor in data.items()
@@ -196,9 +224,13 @@ class TestLoss:
         }
         logprobs = spoiled["logprobs"].requires_grad_()
         dirty = grpo_loss(
-            logprobs, spoiled["old"], data["mask"], *arguments, reference_SL=spoiled["reference"],
+            logprobs,
+            spoiled["old"],
+            data["mask"],
+            *arguments,
+            reference_SL=spoiled["reference"],
             entropy_SL=spoiled["entropy"],
-        )  # fmt: skip
+        )
         assert float(dirty.loss.detach()) == float(clean.loss)
         dirty.loss.backward()
         assert logprobs.grad is not None and bool(torch.isfinite(logprobs.grad).all())
@@ -207,9 +239,15 @@ class TestLoss:
         advantages = group_advantages([[1.0, 1.0], [0.0, 1.0]], CONFIG)
         logprobs = torch.full((4, 2), -1.0, requires_grad=True)
         grpo_loss(
-            logprobs, logprobs.detach(), torch.ones(4, 2), [0, 1, 2, 3], advantages, [2] * 4, replace(CONFIG, beta=0.5),
+            logprobs,
+            logprobs.detach(),
+            torch.ones(4, 2),
+            [0, 1, 2, 3],
+            advantages,
+            [2] * 4,
+            replace(CONFIG, beta=0.5),
             reference_SL=torch.full((4, 2), -2.0),
-        ).loss.backward()  # fmt: skip
+        ).loss.backward()
         assert logprobs.grad is not None
         assert logprobs.grad[:2].abs().sum() == 0 and bool((logprobs.grad[2:].abs() > 0).all())
 
@@ -245,9 +283,15 @@ class TestLoss:
         p, q = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.2, 0.6]).double()
         advantages = Advantages((0.0,) * 3, tuple(p.tolist()), 1, 0, 0)  # each token at its own probability
         parts = grpo_loss(
-            p.log().unsqueeze(1), p.log().unsqueeze(1), torch.ones(3, 1), [0, 1, 2], advantages, [1, 1, 1],
-            replace(CONFIG, beta=1.0), reference_SL=q.log().unsqueeze(1),
-        )  # fmt: skip
+            p.log().unsqueeze(1),
+            p.log().unsqueeze(1),
+            torch.ones(3, 1),
+            [0, 1, 2],
+            advantages,
+            [1, 1, 1],
+            replace(CONFIG, beta=1.0),
+            reference_SL=q.log().unsqueeze(1),
+        )
         assert float(parts.loss) == pytest.approx(float((p * (p / q).log()).sum()))
 
 

@@ -79,8 +79,11 @@ def expected_loss(problem: Problem, weights: Weights) -> float:
         for trajectory, reward, advantage in zip(group, rewards, advantages, strict=True):
             if reward is None:
                 continue
-            total = sum(token_loss(problem, sample, place, weights, advantage)
-                        for sample in trajectory for place in range(len(sample.tokens)))  # fmt: skip
+            total = sum(
+                token_loss(problem, sample, place, weights, advantage)
+                for sample in trajectory
+                for place in range(len(sample.tokens))
+            )
             tokens = sum(len(sample.tokens) for sample in trajectory)
             losses.append(total / (config.max_completion_length if config.loss_type == "dr_grpo" else tokens))
         group_means.append(sum(losses) / len(losses))
@@ -100,9 +103,7 @@ def token_loss(problem: Problem, sample: Sample, place: int, weights: Weights, a
     difference = chosen(problem.reference, sample)[place] - now[place]
     log_p = log_softmax(weights, sample)[place]
     entropy = -(np.exp(log_p) * log_p).sum()
-    return float(
-        loss + config.beta * (math.exp(difference) - difference - 1) - config.entropy_coef * entropy
-    )  # fmt: skip
+    return float(loss + config.beta * (math.exp(difference) - difference - 1) - config.entropy_coef * entropy)
 
 
 def edges_are_near(problem: Problem) -> bool:
@@ -138,16 +139,25 @@ def ours(problem: Problem, cuts: int) -> tuple[float, np.ndarray]:
 
         log_p = [torch.log_softmax(torch.tensor(sample.features) @ weights, -1) for _, sample in some]
         now = [lp[torch.arange(len(s.tokens)), torch.tensor(s.tokens)] for lp, (_, s) in zip(log_p, some, strict=True)]
-        fixed = {name: rows([chosen(w, s) for _, s in some]) for name, w in
-                 (("old", problem.old), ("reference", problem.reference))}  # fmt: skip
+        fixed = {
+            name: rows([chosen(w, s) for _, s in some])
+            for name, w in (("old", problem.old), ("reference", problem.reference))
+        }
         behaviour = None
         if problem.behaviour is not None:
             behaviour = rows([chosen(problem.behaviour, s) for _, s in some])
         loss = grpo_loss(
-            rows(now), fixed["old"], rows([torch.ones(len(s.tokens)) for _, s in some]).bool(),
-            [owner for owner, _ in some], advantages, tokens, config, reference_SL=fixed["reference"],
-            entropy_SL=rows([-(lp.exp() * lp).sum(-1) for lp in log_p]), behaviour_SL=behaviour,
-        ).loss  # fmt: skip
+            rows(now),
+            fixed["old"],
+            rows([torch.ones(len(s.tokens)) for _, s in some]).bool(),
+            [owner for owner, _ in some],
+            advantages,
+            tokens,
+            config,
+            reference_SL=fixed["reference"],
+            entropy_SL=rows([-(lp.exp() * lp).sum(-1) for lp in log_p]),
+            behaviour_SL=behaviour,
+        ).loss
         loss.backward()
         total += float(loss.detach())
     assert weights.grad is not None
@@ -160,23 +170,32 @@ def problems(draw: st.DrawFn) -> Problem:
     groups, rewards = [], []
     for _ in range(draw(st.integers(1, 3))):
         members = draw(st.integers(2, 4))
-        groups.append([
-            [Sample(source.normal(size=(length, FEATURES)), source.integers(0, VOCABULARY, length))
-             for length in source.integers(1, 5, draw(st.integers(1, 3)))]
-            for _ in range(members)
-        ])  # fmt: skip
+        groups.append(
+            [
+                [
+                    Sample(source.normal(size=(length, FEATURES)), source.integers(0, VOCABULARY, length))
+                    for length in source.integers(1, 5, draw(st.integers(1, 3)))
+                ]
+                for _ in range(members)
+            ]
+        )
         # near rewards, so that the floor bites; equal ones; lost ones
         made = draw(st.lists(st.sampled_from([None, 0.0, 0.93, 1.0, -0.5]), min_size=members, max_size=members))
         rewards.append(made)
     policy = source.normal(size=(FEATURES, VOCABULARY))
     near = [policy + 0.3 * source.normal(size=policy.shape) for _ in range(3)]
     config = GrpoConfig(
-        epsilon=0.2, epsilon_high=draw(st.sampled_from([None, 0.28])), beta=draw(st.sampled_from([0.0, 0.2])),
-        entropy_coef=draw(st.sampled_from([0.0, 0.05])), loss_type=draw(st.sampled_from(["grpo", "dr_grpo"])),
+        epsilon=0.2,
+        epsilon_high=draw(st.sampled_from([None, 0.28])),
+        beta=draw(st.sampled_from([0.0, 0.2])),
+        entropy_coef=draw(st.sampled_from([0.0, 0.05])),
+        loss_type=draw(st.sampled_from(["grpo", "dr_grpo"])),
         importance_sampling_level=draw(st.sampled_from(["token", "sequence"])),
-        scale_rewards=draw(st.sampled_from(["group", "batch", "none"])), std_floor=draw(st.sampled_from([0.0, 0.1])),
-        max_completion_length=7, stale_cap=draw(st.sampled_from([1.1, 2.0])),
-    )  # fmt: skip
+        scale_rewards=draw(st.sampled_from(["group", "batch", "none"])),
+        std_floor=draw(st.sampled_from([0.0, 0.1])),
+        max_completion_length=7,
+        stale_cap=draw(st.sampled_from([1.1, 2.0])),
+    )
     return Problem(groups, rewards, policy, near[0], near[1], near[2] if draw(st.booleans()) else None, config)
 
 

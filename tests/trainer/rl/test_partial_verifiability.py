@@ -39,8 +39,16 @@ def _trained(config: GrpoConfig, seed: int = 0) -> tuple[float, float]:
         log_p = torch.log_softmax(logits, -1).gather(1, actions).reshape(-1, 1)
         reference = torch.log_softmax(start, -1).gather(1, actions).reshape(-1, 1)
         count = len(log_p)
-        part = grpo_loss(log_p, log_p.detach(), torch.ones(count, 1, dtype=torch.bool), range(count), advantages,
-                         [1] * count, config, reference_SL=reference if config.beta else None)  # fmt: skip
+        part = grpo_loss(
+            log_p,
+            log_p.detach(),
+            torch.ones(count, 1, dtype=torch.bool),
+            range(count),
+            advantages,
+            [1] * count,
+            config,
+            reference_SL=reference if config.beta else None,
+        )
         optimiser.zero_grad()
         part.loss.backward()
         optimiser.step()
@@ -59,9 +67,15 @@ def test_valid_alternatives_outlive_a_label_that_is_one_of_many() -> None:
 
 def test_shrunk_negatives_help_within_a_trust_region_and_hardly_without() -> None:
     """Without one the label's own rise takes all probability, however little the others are blamed."""
-    kept = {name: _trained(replace(PLAIN, **changes))[1] for name, changes in {
-        "plain": {}, "negatives": {"negative_floor": 0.2}, "region": {"beta": 1.0},
-        "both": {"beta": 1.0, "negative_floor": 0.2}}.items()}  # fmt: skip
+    kept = {
+        name: _trained(replace(PLAIN, **changes))[1]
+        for name, changes in {
+            "plain": {},
+            "negatives": {"negative_floor": 0.2},
+            "region": {"beta": 1.0},
+            "both": {"beta": 1.0, "negative_floor": 0.2},
+        }.items()
+    }
     assert abs(kept["negatives"] - kept["plain"]) < 0.05
     assert kept["plain"] + 0.3 < kept["region"] < kept["both"] - 0.05
 

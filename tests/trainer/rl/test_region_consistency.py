@@ -152,8 +152,15 @@ def _trained(judge: Judge, start: tuple[float, float], seed: int) -> tuple[float
         texts, log_p = _replies(weights, cues, middles, draws)
         rewards = [judge(group, truth) for group, truth in zip(texts, truths, strict=True)]
         advantages, flat = group_advantages(rewards, grpo), log_p.reshape(-1, 1)
-        part = grpo_loss(flat, flat.detach(), torch.ones_like(flat, dtype=torch.bool), range(len(flat)), advantages,
-                         [1] * len(flat), grpo)  # fmt: skip
+        part = grpo_loss(
+            flat,
+            flat.detach(),
+            torch.ones_like(flat, dtype=torch.bool),
+            range(len(flat)),
+            advantages,
+            [1] * len(flat),
+            grpo,
+        )
         optimiser.zero_grad()
         part.loss.backward()
         optimiser.step()

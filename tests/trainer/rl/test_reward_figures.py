@@ -16,10 +16,13 @@ def test_means_and_sample_deviations_are_over_all_completions_whatever_their_gro
     found = reward_figures([one for group in groups for one in group])
     # totals 2.5, 2.5, 0.5, 0: mean 1.375, squares around it 2 · 1.125² + 0.875² + 1.375² = 5.1875, by n − 1
     assert found == {
-        "reward": pytest.approx(1.375), "reward_std": pytest.approx((5.1875 / 3) ** 0.5),
-        "rewards/format/mean": 0.75, "rewards/format/std": pytest.approx(0.5),
-        "rewards/point/mean": 0.5, "rewards/point/std": pytest.approx((1 / 3) ** 0.5),
-    }  # fmt: skip
+        "reward": pytest.approx(1.375),
+        "reward_std": pytest.approx((5.1875 / 3) ** 0.5),
+        "rewards/format/mean": 0.75,
+        "rewards/format/std": pytest.approx(0.5),
+        "rewards/point/mean": 0.5,
+        "rewards/point/std": pytest.approx((1 / 3) ** 0.5),
+    }
     assert group_advantages(totals(groups), GrpoConfig()).zero_variance == 1
 
 

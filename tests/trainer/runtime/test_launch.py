@@ -18,16 +18,45 @@ from trainer.runtime.parallel import NotTrained, Ranks, following
 from trainer.stages import checkpoint_folder, run_stage
 
 SETTINGS: dict[str, Any] = {
-    "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vision_hidden": 64,
-              "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0], "vocab_size": 1536,
-              "pixels": 12288},
-    "midtrain": {"max_steps": 2, "batch_size": 4, "warmup_steps": 0, "eval_steps": 0, "threads": 1, "packing": True,
-                 "max_length": 512, "packing_window": 12, "gradient_accumulation_steps": 2},
+    "shape": {
+        "hidden": 64,
+        "layers": 2,
+        "heads": 2,
+        "kv_heads": 2,
+        "intermediate": 128,
+        "vision_hidden": 64,
+        "vision_depth": 2,
+        "vision_heads": 2,
+        "vision_intermediate": 96,
+        "deepstack": [0],
+        "vocab_size": 1536,
+        "pixels": 12288,
+    },
+    "midtrain": {
+        "max_steps": 2,
+        "batch_size": 4,
+        "warmup_steps": 0,
+        "eval_steps": 0,
+        "threads": 1,
+        "packing": True,
+        "max_length": 512,
+        "packing_window": 12,
+        "gradient_accumulation_steps": 2,
+    },
     "validation_share": 0.1,
-    "offline": {"threads": 1, "updates": 2, "prompts": 3, "num_generations": 4, "held_out_limit": 8,
-                "held_out_samples": 1, "validation_limit": 4, "validation_samples": 1, "micro_batch": 4,
-                "save_steps": 1},
-}  # fmt: skip
+    "offline": {
+        "threads": 1,
+        "updates": 2,
+        "prompts": 3,
+        "num_generations": 4,
+        "held_out_limit": 8,
+        "held_out_samples": 1,
+        "validation_limit": 4,
+        "validation_samples": 1,
+        "micro_batch": 4,
+        "save_steps": 1,
+    },
+}
 
 
 def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> None:
@@ -38,8 +67,17 @@ def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> 
     build_shards(store, ["toy"], "evaluations/heldout", splits=("test",))
     build_mixture(store)
     run_stage("base", store.home, SETTINGS, progress=False)
-    told = torchrun("-m", "trainer", "mid_trained", "offline_grounding", "--events", "--config", json.dumps(SETTINGS),
-                    "--home", store.home)  # fmt: skip
+    told = torchrun(
+        "-m",
+        "trainer",
+        "mid_trained",
+        "offline_grounding",
+        "--events",
+        "--config",
+        json.dumps(SETTINGS),
+        "--home",
+        store.home,
+    )
     events = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     kinds = [event["kind"] for event in events]
     cut = kinds.index("committed") + 1
@@ -49,7 +87,12 @@ def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> 
     trained = load_checkpoint(checkpoint_folder(manifest))
     assert trained.lineage["metrics"]["tokens"] == sum(e["tokens"] for e in events if e["kind"] == "step")
     assert [kind for kind in kinds[cut:] if kind in ("stage", "update", "trained", "committed")] == [
-        "stage", "update", "update", "trained", "committed"]  # fmt: skip
+        "stage",
+        "update",
+        "update",
+        "trained",
+        "committed",
+    ]
     learned = Store(store.home).require("checkpoints/offline_grounding")
     assert learned.version == events[-1]["version"] and learned.counts["updates"] == 2
     assert load_checkpoint(checkpoint_folder(learned)).lineage["stage"] == "offline_grounding"

@@ -17,8 +17,17 @@ from trainer.midtrain import ListSource, MidtrainConfig, _Run, train
 from trainer.modeling.model import recompute, speed_up
 from trainer.runtime.parallel import Ranks, launched, ranks
 
-CONFIG = MidtrainConfig(max_steps=5, batch_size=6, warmup_steps=1, save_steps=2, eval_steps=0, threads=1,
-                        max_grad_norm=1e9, max_length=192, packing_window=16)  # fmt: skip
+CONFIG = MidtrainConfig(
+    max_steps=5,
+    batch_size=6,
+    warmup_steps=1,
+    save_steps=2,
+    eval_steps=0,
+    threads=1,
+    max_grad_norm=1e9,
+    max_length=192,
+    packing_window=16,
+)
 FORMS: dict[str, dict[str, Any]] = {
     "padded": {"padding_free": False},
     "packed": {"packing": True, "batch_size": 3, "gradient_accumulation_steps": 2},
@@ -54,8 +63,20 @@ def tiny_setup() -> tuple[Any, Any]:
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset
 
-    shape = Shape(vocab_size=1536, hidden=64, layers=2, heads=2, kv_heads=2, intermediate=128, vision_hidden=64,
-                  vision_depth=2, vision_heads=2, vision_intermediate=96, deepstack=(0,), pixels=96 * 128)  # fmt: skip
+    shape = Shape(
+        vocab_size=1536,
+        hidden=64,
+        layers=2,
+        heads=2,
+        kv_heads=2,
+        intermediate=128,
+        vision_hidden=64,
+        vision_depth=2,
+        vision_heads=2,
+        vision_intermediate=96,
+        deepstack=(0,),
+        pixels=96 * 128,
+    )
     tiny = replace(preset("nano"), shape=shape, max_pixels=96 * 128)
     rows = make_rows(12, seed=5)
     processor = Processor(train_tokenizer([r["answer"] for r in rows], 1536), image_processor(tiny), tiny)
@@ -98,8 +119,16 @@ def on_a_rank(folder: Path) -> None:
             events: list[dict[str, Any]] = []
             config = replace(CONFIG, batch_size=2)
             try:
-                curve = train(model, processor, source, config, state_dir=folder / attempt, validation=mixed_rows()[:3],
-                              on_event=events.append, progress=False)  # fmt: skip
+                curve = train(
+                    model,
+                    processor,
+                    source,
+                    config,
+                    state_dir=folder / attempt,
+                    validation=mixed_rows()[:3],
+                    on_event=events.append,
+                    progress=False,
+                )
             except OSError:
                 continue
             curves.append(curve.plain())
@@ -148,8 +177,14 @@ def test_parts_resume_to_the_same_curve_and_end_as_whole_weights(two_ranks: Path
     first, second = (torch.load(two_ranks / f"{n}-weights.pt", weights_only=True) for n in ("whole", "broken"))
     assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
     model, processor = tiny_setup()
-    alone = train(model, processor, ListSource(mixed_rows()), replace(CONFIG, batch_size=2), progress=False,
-                  validation=mixed_rows()[:3])  # fmt: skip
+    alone = train(
+        model,
+        processor,
+        ListSource(mixed_rows()),
+        replace(CONFIG, batch_size=2),
+        progress=False,
+        validation=mixed_rows()[:3],
+    )
     for mine, theirs in zip(alone.steps, whole["steps"], strict=True):
         assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-4) and mine["tokens"] == theirs["tokens"]
     assert alone.validation[-1] == pytest.approx(whole["validation"][-1], rel=1e-3)

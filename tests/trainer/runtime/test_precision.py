@@ -35,9 +35,10 @@ def test_this_processor_is_asked() -> None:
     assert native_bf16() == any(torch.cpu.get_capabilities().get(name) for name in ("avx512_bf16", "amx_bf16"))
 
 
-@pytest.mark.parametrize(("bf16", "ranks", "found"), [
-    (None, 1, torch.float32), (False, 1, torch.float32), (True, 1, torch.bfloat16), (True, 2, torch.float32),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("bf16", "ranks", "found"),
+    [(None, 1, torch.float32), (False, 1, torch.float32), (True, 1, torch.bfloat16), (True, 2, torch.float32)],
+)
 def test_passes_are_rounded_only_where_asked_for(bf16: bool | None, ranks: int, found: torch.dtype) -> None:
     with autocast(CPU, bf16, ranks):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == found

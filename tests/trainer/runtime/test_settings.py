@@ -42,8 +42,7 @@ def test_no_part_can_be_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [midtrain.MidtrainConfig, OfflineConfig, OnlineConfig, LearnerConfig, VisionConfig, NanoBaseConfig, Phase],
+    "kind", [midtrain.MidtrainConfig, OfflineConfig, OnlineConfig, LearnerConfig, VisionConfig, NanoBaseConfig, Phase]
 )
 def test_the_same_thing_has_the_same_name_everywhere(kind: Any) -> None:
     assert not OTHER_WORDS & set(kind.__dataclass_fields__)

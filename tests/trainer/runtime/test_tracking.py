@@ -32,8 +32,9 @@ def test_events_of_a_broken_and_resumed_run_are_one_curve(
     def go(**given: Any) -> Any:
         fresh = build_model(tiny_preset, processor.tokenizer, seed=2)
         config = replace(CONFIG, packing=True, max_length=160, packing_window=8)
-        return train(fresh, processor, ListSource(rows), config, state_dir=tmp_path, validation=rows[:4],
-                     progress=False, **given)  # fmt: skip
+        return train(
+            fresh, processor, ListSource(rows), config, state_dir=tmp_path, validation=rows[:4], progress=False, **given
+        )
 
     with pytest.raises(Stop):
         go(on_event=stop)
@@ -57,8 +58,17 @@ def test_without_a_folder_nothing_is_written(
 
 
 def _update(number: int, **more: float) -> dict[str, Any]:
-    return {"kind": "update", "update": number, "loss": number / 8, "reward": 0.5, "kl": 0.25, "entropy": 2.0,
-            "groups": 4, "zero_variance": 1, **more}  # fmt: skip
+    return {
+        "kind": "update",
+        "update": number,
+        "loss": number / 8,
+        "reward": 0.5,
+        "kl": 0.25,
+        "entropy": 2.0,
+        "groups": 4,
+        "zero_variance": 1,
+        **more,
+    }
 
 
 def test_events_of_reinforcement_learning_are_one_curve_and_a_bar(
@@ -70,9 +80,16 @@ def test_events_of_reinforcement_learning_are_one_curve_and_a_bar(
     seen: list[dict[str, Any]] = []
     killed = [start, before, {**look, "update": 0}, _update(1), _update(2), {"kind": "saved", "update": 2}, _update(3)]
     terms = {"reward_std": 0.125, "rewards/format/mean": 0.875, "rewards/format/std": 0.25}
-    goes_on = [start, before, {"kind": "resumed", "update": 2}, _update(3, success=0.75), _update(4, **terms),
-               {**look, "step_success": 0.625, "update": 4}, {"kind": "trained", "update": 4},
-               {**before, "when": "after", "reward": 0.5}]  # fmt: skip
+    goes_on = [
+        start,
+        before,
+        {"kind": "resumed", "update": 2},
+        _update(3, success=0.75),
+        _update(4, **terms),
+        {**look, "step_success": 0.625, "update": 4},
+        {"kind": "trained", "update": 4},
+        {**before, "when": "after", "reward": 0.5},
+    ]
     for number, events in enumerate((killed, goes_on)):
         time.sleep(1.1 * number)  # event files are read in the order of their names, which begin with the second
         with Watch(tmp_path, seen.append, progress=True, label="offline_web") as watch:

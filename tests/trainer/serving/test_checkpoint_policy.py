@@ -48,11 +48,23 @@ def test_its_prompt_is_that_of_the_training_data(checkpoint: Checkpoint) -> None
 
     actions = [said.action for said in PAST] + [Click((5, 5))]
     episode = [
-        {"step_index": n, "action_text": format(action) if action else None, "provenance": "{}", "platform": "web",
-         "screenshot_sha256": "s", "thought": None, "conclusion": None, "instruction": "Click the red box",
-         "step_instruction": "", "split": "train", "source": "x", "episode_id": "e", "target_box": None}
+        {
+            "step_index": n,
+            "action_text": format(action) if action else None,
+            "provenance": "{}",
+            "platform": "web",
+            "screenshot_sha256": "s",
+            "thought": None,
+            "conclusion": None,
+            "instruction": "Click the red box",
+            "step_instruction": "",
+            "split": "train",
+            "source": "x",
+            "episode_id": "e",
+            "target_box": None,
+        }
         for n, action in enumerate(actions)
-    ]  # fmt: skip
+    ]
     trained = list(navigation(episode, Looks()))[-1].text  # type: ignore[arg-type]
     row = CheckpointPolicy(checkpoint).row(view(past=PAST))
     assert prompt_text(row["messages"]) == trained
@@ -121,7 +133,10 @@ def test_what_cant_be_put_to_the_model_is_told(checkpoint: Checkpoint) -> None:
 
 def test_a_reply_may_be_as_long_as_the_preset_says(checkpoint: Checkpoint) -> None:
     assert CheckpointPolicy(checkpoint).max_new_tokens == checkpoint.processor.preset.max_answer_tokens == 112
-    longer = Processor(checkpoint.processor.tokenizer, checkpoint.processor.images,
-                       replace(checkpoint.processor.preset, max_answer_tokens=1024))  # fmt: skip
+    longer = Processor(
+        checkpoint.processor.tokenizer,
+        checkpoint.processor.images,
+        replace(checkpoint.processor.preset, max_answer_tokens=1024),
+    )
     assert CheckpointPolicy(replace(checkpoint, processor=longer)).max_new_tokens == 1024
     assert CheckpointPolicy(checkpoint, max_new_tokens=7).max_new_tokens == 7

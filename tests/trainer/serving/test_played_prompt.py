@@ -26,10 +26,13 @@ from trainer.suites.answering import TrainedPrompt
 
 GOAL = "Buy the red lamp"
 TURNS: tuple[tuple[Action, str], ...] = (
-    (Click((500, 400)), "The  menu\nis behind this."), (Type("red (lamp)"), ""),
-    (Scroll(direction="down"), "It is below"), (Click((80, 90)), "x" * (MOST_THOUGHT + 1)),
-    (Click((10, 20)), "y" * MOST_THOUGHT), (Finished(), "Done."),
-)  # fmt: skip
+    (Click((500, 400)), "The  menu\nis behind this."),
+    (Type("red (lamp)"), ""),
+    (Scroll(direction="down"), "It is below"),
+    (Click((80, 90)), "x" * (MOST_THOUGHT + 1)),
+    (Click((10, 20)), "y" * MOST_THOUGHT),
+    (Finished(), "Done."),
+)
 """What the policy does and thinks at each step of the episode, all of it right."""
 
 
@@ -40,17 +43,36 @@ class Looks:
 def trained_rows(thought: str = "as recorded") -> list[dict[str, Any]]:
     """The episode's samples as the corpus has them; `thought` is the source's own, which no history shows."""
     steps = [
-        {"step_index": n, "action_text": format(action), "provenance": "{}", "platform": "web", "thought": thought,
-         "screenshot_sha256": "s", "conclusion": None, "instruction": GOAL, "step_instruction": "", "split": "train",
-         "source": "x", "episode_id": "e", "target_box": None}
+        {
+            "step_index": n,
+            "action_text": format(action),
+            "provenance": "{}",
+            "platform": "web",
+            "thought": thought,
+            "screenshot_sha256": "s",
+            "conclusion": None,
+            "instruction": GOAL,
+            "step_instruction": "",
+            "split": "train",
+            "source": "x",
+            "episode_id": "e",
+            "target_box": None,
+        }
         for n, (action, _) in enumerate(TURNS)
-    ]  # fmt: skip
+    ]
     return [
-        {"sample_id": str(made.step_index), "source": made.source, "platform": made.platform, "target_boxes": [],
-         "objective": made.objective, "messages": messages("navigation", made.text), "answer": made.answer,
-         "provenance": json.dumps({"episode": made.episode_id, "step": made.step_index})}
+        {
+            "sample_id": str(made.step_index),
+            "source": made.source,
+            "platform": made.platform,
+            "target_boxes": [],
+            "objective": made.objective,
+            "messages": messages("navigation", made.text),
+            "answer": made.answer,
+            "provenance": json.dumps({"episode": made.episode_id, "step": made.step_index}),
+        }
         for made in navigation(steps, Looks())  # type: ignore[arg-type]
-    ]  # fmt: skip
+    ]
 
 
 def answers(rows: Sequence[Any], group: int, seed: int) -> list[list[str]]:

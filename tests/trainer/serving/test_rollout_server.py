@@ -24,8 +24,13 @@ IMAGE = {"type": "image_url", **picture(draw({"red": (10, 10, 60, 60)}))["image_
 
 @pytest.fixture
 def server(model: Any, processor: Any, tmp_path: Path) -> RolloutServer:
-    return RolloutServer(Checkpoint(model, processor, {"stage": "tiny"}), name="tiny", weights_root=tmp_path / "root",
-                         weight_transfer=True, limits=LIMITS)  # fmt: skip
+    return RolloutServer(
+        Checkpoint(model, processor, {"stage": "tiny"}),
+        name="tiny",
+        weights_root=tmp_path / "root",
+        weight_transfer=True,
+        limits=LIMITS,
+    )
 
 
 @pytest.fixture
@@ -44,8 +49,10 @@ def test_what_it_cant_do_is_refused_by_name(server: RolloutServer) -> None:
     pad = server._checkpoint.processor.image_id
     cases: list[tuple[str, dict[str, Any]]] = [
         ("expected the model 'tiny', found 'gpt'", {"model": "gpt"}),
-        ("token_ids: expected a list", {"token_ids": "hello"}), ("token_ids: expected a list", {"token_ids": []}),
-        ("ids below 1536, found 9999", {"token_ids": [9999]}), ("ids below 1536, found True", {"token_ids": [True]}),
+        ("token_ids: expected a list", {"token_ids": "hello"}),
+        ("token_ids: expected a list", {"token_ids": []}),
+        ("ids below 1536, found 9999", {"token_ids": [9999]}),
+        ("ids below 1536, found True", {"token_ids": [True]}),
         ("expected 1 pictures, one for each image token, found 0", {"token_ids": [pad]}),
         ("expected 0 pictures", {"content_parts": [IMAGE]}),
         ("at most 2 pictures", {"token_ids": [pad] * 3, "content_parts": [IMAGE] * 3}),
@@ -58,7 +65,7 @@ def test_what_it_cant_do_is_refused_by_name(server: RolloutServer) -> None:
         ("logit_bias: expected -100", {"sampling_params": {"logit_bias": {"300": -100}}}),
         ("logit_bias: expected -100", {"sampling_params": {"logit_bias": {str(pad): [1]}}}),
         ("stop_token_ids: expected", {"sampling_params": {"stop_token_ids": [300]}}),
-    ]  # fmt: skip
+    ]
     for words, changed in cases:
         with pytest.raises(Refused) as refused:
             server.generate(asking(**changed))

@@ -94,8 +94,10 @@ def test_the_project_s_own_policies_and_several_at_once(server: tuple[ChatServer
     endpoint = ChatEndpoint(server[1], "unified")
     alone = endpoint.ask(content(), Sampling(max_tokens=6)).text
     found: list[str] = []
-    asking = [threading.Thread(target=lambda: found.append(endpoint.ask(content(), Sampling(max_tokens=6)).text))
-              for _ in range(4)]  # fmt: skip
+    asking = [
+        threading.Thread(target=lambda: found.append(endpoint.ask(content(), Sampling(max_tokens=6)).text))
+        for _ in range(4)
+    ]
     for thread in asking:
         thread.start()
     for thread in asking:
@@ -111,7 +113,8 @@ def test_what_it_cant_do_is_refused_by_name(server: tuple[ChatServer, str]) -> N
         (404, "expected the model 'unified', found 'gpt'", {"model": "gpt"}),
         (400, "stream: true isn't built", {"stream": True}),
         (400, "top_p: 0.5 isn't built", {"top_p": 0.5}),
-        (400, "top_k: 1 isn't built", {"top_k": 1}), (400, "penalty: 2.0 isn't built", {"repetition_penalty": 2.0}),
+        (400, "top_k: 1 isn't built", {"top_k": 1}),
+        (400, "penalty: 2.0 isn't built", {"repetition_penalty": 2.0}),
         (400, 'tool_choice: "required" isn\'t built', {"tool_choice": "required"}),
         (400, "best_of: 4 isn't built", {"best_of": 4}),
         (400, "max_tokens: expected a whole number in 1..20, found 21", {"max_tokens": 21}),
@@ -120,20 +123,31 @@ def test_what_it_cant_do_is_refused_by_name(server: tuple[ChatServer, str]) -> N
         (400, "expected a list of 1 to 64 turns", {"messages": []}),
         (400, "expected a turn of system, user or assistant", {"messages": [{"role": "tool", "content": "x"}]}),
         (400, "expected a user's turn at the end", {"messages": [{"role": "assistant", "content": "x"}]}),
-        (400, "expected parts of type text or image_url, found 'audio'",
-         {"messages": [{"role": "user", "content": [{"type": "audio"}]}]}),
-        (400, "nothing is fetched", {"messages": [{"role": "user", "content": [
-            {"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]}]}),
+        (
+            400,
+            "expected parts of type text or image_url, found 'audio'",
+            {"messages": [{"role": "user", "content": [{"type": "audio"}]}]},
+        ),
+        (
+            400,
+            "nothing is fetched",
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]}
+                ]
+            },
+        ),
         (400, "expected a picture that can be read", {"messages": content(QUESTION, b"\x89PNG no picture")}),
         (413, "expected at most 2 pictures", {"messages": content(QUESTION, RED, RED, RED)}),
         (413, "expected at most 500000 pixels, found 1000 x 600", {"messages": content(QUESTION, wide)}),
         (413, "expected a picture of at most 100000 bytes", {"messages": content(QUESTION, b"x" * 120_000)}),
         (413, "expected a body of at most 400000 bytes", {"messages": content("x" * 500_000)}),
-    ]  # fmt: skip
+    ]
     for status, words, changed in cases:
         with pytest.raises(openai.APIStatusError) as refused:
-            client(url).post("/chat/completions", body={"model": "unified", "messages": content(), **changed},
-                             cast_to=object)  # fmt: skip
+            client(url).post(
+                "/chat/completions", body={"model": "unified", "messages": content(), **changed}, cast_to=object
+            )
         assert refused.value.status_code == status, words
         assert words in refused.value.response.json()["error"]["message"], refused.value.response.text
 

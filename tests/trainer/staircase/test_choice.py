@@ -33,11 +33,17 @@ def test_blind_table_takes_texts_from_the_goal_and_the_densest_place() -> None:
 
 
 rows = st.lists(
-    st.fixed_dictionaries({
-        "family": st.text("ab", min_size=1, max_size=4), "world": st.sampled_from(["miniwob", "fsm"]),
-        "held_out": st.booleans(), "oracle": st.floats(0, 1), "blind": st.floats(0, 1),
-    }), max_size=12,
-)  # fmt: skip
+    st.fixed_dictionaries(
+        {
+            "family": st.text("ab", min_size=1, max_size=4),
+            "world": st.sampled_from(["miniwob", "fsm"]),
+            "held_out": st.booleans(),
+            "oracle": st.floats(0, 1),
+            "blind": st.floats(0, 1),
+        }
+    ),
+    max_size=12,
+)
 
 
 @given(rows, st.integers(0, 3))

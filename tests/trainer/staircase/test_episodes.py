@@ -58,8 +58,10 @@ def test_rows_are_samples_and_splits_share_no_episode(
     rows = read_rows(tmp_path, tasks, episode_config)
     assert Samples.table([{**row, "images": ["0" * 64]} for row in rows]).num_rows == len(rows)
     assert len({row["sample_id"] for row in rows}) == len(rows)
-    by_split = {split: {json.loads(row["provenance"])["episode"] for row in rows if row["split"] == split}
-                for split in ("train", "validation", "test")}  # fmt: skip
+    by_split = {
+        split: {json.loads(row["provenance"])["episode"] for row in rows if row["split"] == split}
+        for split in ("train", "validation", "test")
+    }
     assert all(by_split.values())
     assert not by_split["train"] & by_split["validation"] and not by_split["train"] & by_split["test"]
     for row in rows:

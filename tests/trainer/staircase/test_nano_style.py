@@ -82,8 +82,12 @@ def test_phone_and_sites_fit_a_small_screen() -> None:
             assert size_of(shot.png) == site.size_px == (320, 448)
             assert small_text(site, 1.0) == [], kind
             boxes = [p.box for p in shot.places if p.clickable]
-            overlaps = [(a, b) for n, a in enumerate(boxes) for b in boxes[n + 1 :]
-                        if min(a[2], b[2]) - max(a[0], b[0]) > 1 and min(a[3], b[3]) - max(a[1], b[1]) > 1]  # fmt: skip
+            overlaps = [
+                (a, b)
+                for n, a in enumerate(boxes)
+                for b in boxes[n + 1 :]
+                if min(a[2], b[2]) - max(a[0], b[0]) > 1 and min(a[3], b[3]) - max(a[1], b[1]) > 1
+            ]
             assert len(boxes) >= 4 and overlaps == []
         site.reset({"kind": "issues", "seed": 3})
         before = site.state()["page"]

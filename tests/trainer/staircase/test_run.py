@@ -79,8 +79,14 @@ def test_every_row_stands_and_a_killed_run_goes_on(tmp_path: Path, tiny: Stairca
 
 
 def test_online_rl_that_was_killed_goes_on_in_the_time_that_is_left(tmp_path: Path, tiny: StaircaseConfig) -> None:
-    tiny = replace(tiny, controls=False, ties=tiny.ties[:1], screen_each=1, screen_attempts=1,
-                   online={**tiny.online, "updates": 3, "budget_s": 600.0})  # fmt: skip
+    tiny = replace(
+        tiny,
+        controls=False,
+        ties=tiny.ties[:1],
+        screen_each=1,
+        screen_attempts=1,
+        online={**tiny.online, "updates": 3, "budget_s": 600.0},
+    )
     _killed(tmp_path, tiny, "saved", "online_web")
     events: list[dict[str, Any]] = []
     run_staircase(tmp_path, tiny, events.append)
@@ -118,16 +124,34 @@ def test_seeds_are_combined(tmp_path: Path) -> None:
     def seed(number: int, hits: list[float]) -> Path:
         folder = tmp_path / str(number)
         folder.mkdir()
-        records = [{"task_id": f"t{n}", "cluster": f"family{n % 2}", "world": "boxes", "success": hit, "finished": hit,
-                    "steps": 2, "attempt": 0, "why": "", "ended": "finished", "unreadable": 0}
-                   for n, hit in enumerate(hits)]  # fmt: skip
+        records = [
+            {
+                "task_id": f"t{n}",
+                "cluster": f"family{n % 2}",
+                "world": "boxes",
+                "success": hit,
+                "finished": hit,
+                "steps": 2,
+                "attempt": 0,
+                "why": "",
+                "ended": "finished",
+                "unreadable": 0,
+            }
+            for n, hit in enumerate(hits)
+        ]
         rows = {"offline": {"greedy": records, "sampled": records, "grounding": []}}
         rows["online"] = {**rows["offline"], "greedy": [{**record, "success": 1.0} for record in records]}
         if number:  # the other's records are of before they told it
             rows["online"]["reference_steps"] = [{"update": 40, "gain": 0.5}, {"update": 80, "gain": 0.2}]
         (folder / "records.json").write_text(json.dumps(rows))
-        head = {"platform": "web", "seed": number, "tasks_digest": "d", "measured": [], "stages": {},
-                "offline_course": {"looks": []}}  # fmt: skip
+        head = {
+            "platform": "web",
+            "seed": number,
+            "tasks_digest": "d",
+            "measured": [],
+            "stages": {},
+            "offline_course": {"looks": []},
+        }
         (folder / "report.json").write_text(json.dumps(head))
         return folder
 
@@ -149,8 +173,14 @@ def test_seeds_are_combined(tmp_path: Path) -> None:
 
 def test_the_course_of_offline_rl_goes_on_in_the_control_from_its_peak(tmp_path: Path) -> None:
     def look(update: int, step: float, trace: float) -> dict[str, float]:
-        return {"update": update, "step_success": step, "trace_success": trace, "reward": step, "traces": 9,
-                "peak_update": 10}  # fmt: skip
+        return {
+            "update": update,
+            "step_success": step,
+            "trace_success": trace,
+            "reward": step,
+            "traces": 9,
+            "peak_update": 10,
+        }
 
     found = joined([look(0, 0.2, 0.0), look(10, 0.4, 0.3), look(20, 0.4, 0.2)], [look(0, 0.4, 0.3), look(10, 0.6, 0.1)])
     assert [one["update"] for one in found] == [0, 10, 20]
@@ -165,8 +195,11 @@ def test_the_course_of_offline_rl_goes_on_in_the_control_from_its_peak(tmp_path:
 
 
 def test_a_base_that_sees_learns_from_episodes_mostly(tmp_path: Path) -> None:
-    rows = [{"sample_id": f"{objective}-{number}", "split": "train", "objective": objective}
-            for objective, count in (("navigation", 100), ("grounding", 300)) for number in range(count)]  # fmt: skip
+    rows = [
+        {"sample_id": f"{objective}-{number}", "split": "train", "objective": objective}
+        for objective, count in (("navigation", 100), ("grounding", 300))
+        for number in range(count)
+    ]
 
     def share(base: str) -> float:
         config = long_form("web", 0, base)

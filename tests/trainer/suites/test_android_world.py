@@ -121,10 +121,24 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> Env:
                 steps = [agent.step(goal)]
                 while not steps[-1].done and len(steps) < 4:
                     steps.append(agent.step(goal))
-                found.append({"task_template": name, "instance_id": instance, "goal": goal, "exception_info": None,
-                              "is_successful": float(steps[-1].done), "episode_length": len(steps)})  # fmt: skip
-        broken = {"task_template": "Broken", "instance_id": 0, "goal": "", "is_successful": float("nan"),
-                  "exception_info": "Traceback\nRuntimeError: no emulator", "episode_length": None}  # fmt: skip
+                found.append(
+                    {
+                        "task_template": name,
+                        "instance_id": instance,
+                        "goal": goal,
+                        "exception_info": None,
+                        "is_successful": float(steps[-1].done),
+                        "episode_length": len(steps),
+                    }
+                )
+        broken = {
+            "task_template": "Broken",
+            "instance_id": 0,
+            "goal": "",
+            "is_successful": float("nan"),
+            "exception_info": "Traceback\nRuntimeError: no emulator",
+            "episode_length": None,
+        }
         return [*found, broken]
 
     class Suite(dict):  # type: ignore[type-arg]
@@ -135,13 +149,15 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> Env:
         return Suite({name: [f"{name} {i}" for i in range(n_task_combinations)] for name in chosen})
 
     modules = {
-        "android_world": {}, "android_world.env": {}, "android_world.env.adb_utils": vars(adb),
+        "android_world": {},
+        "android_world.env": {},
+        "android_world.env.adb_utils": vars(adb),
         "android_world.env.json_action": {"JSONAction": JSONAction},
         "android_world.env.env_launcher": {"load_and_setup_env": lambda **given: env},
         "android_world.registry": {"TaskRegistry": lambda: SimpleNamespace(get_registry=lambda family: ["A", "B"])},
         "android_world.suite_utils": {"create_suite": create_suite, "run": run},
         "android_world.checkpointer": {"IncrementalCheckpointer": lambda folder: folder},
-    }  # fmt: skip
+    }
     for name, members in modules.items():
         module = ModuleType(name)
         module.__dict__.update(members)
@@ -167,7 +183,7 @@ EXPECTED: list[tuple[Action, Any]] = [
     (PressHome(), {"action_type": "navigate_home"}),
     (PressEnter(), {"action_type": "keyboard_enter"}),
     (PressRecent(), "shell input keyevent KEYCODE_APP_SWITCH"),
-]  # fmt: skip
+]
 
 
 def test_every_action_in_the_harness_words(harness: Env) -> None:
@@ -216,7 +232,12 @@ def test_unreadable_replies_end_it_as_not_done(harness: Env) -> None:
 def test_the_harness_runs_and_its_verdict_is_told(harness: Env) -> None:
     report = run_android_world(Says(Click((1, 1)), Finished()), AndroidWorldConfig(n_task_combinations=2))
     assert [(r["task"], r["success"]) for r in report["records"]] == [
-        ("A", 1.0), ("A", 1.0), ("B", 1.0), ("B", 1.0), ("Broken", None)]  # fmt: skip
+        ("A", 1.0),
+        ("A", 1.0),
+        ("B", 1.0),
+        ("B", 1.0),
+        ("Broken", None),
+    ]
     assert report["summary"]["success"]["mean"] == 1.0 and report["summary"]["success"]["clusters"] == 2
     assert report["summary"]["not_counted"] == 1 and report["summary"]["why"] == ["RuntimeError: no emulator"]
     assert harness.done[-1] == "closed"

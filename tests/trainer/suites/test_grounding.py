@@ -53,9 +53,22 @@ def test_screenspot_v2_by_platform_and_type(tmp_path: Path) -> None:
 
 
 def test_screenspot_in_copies_of_another_convention(tmp_path: Path) -> None:
-    write(tmp_path, "converted.json", [
-        {"img_filename": "web_1.png", "bbox": [20, 10, 60, 40], "instruction": "new project", "img_size": [200, 100],
-         "platform": "gitlab", "ui_type": "text", "group": "web", "description": "a button"}])  # fmt: skip
+    write(
+        tmp_path,
+        "converted.json",
+        [
+            {
+                "img_filename": "web_1.png",
+                "bbox": [20, 10, 60, 40],
+                "instruction": "new project",
+                "img_size": [200, 100],
+                "platform": "gitlab",
+                "ui_type": "text",
+                "group": "web",
+                "description": "a button",
+            }
+        ],
+    )
     write(tmp_path, "images/web_1.png", png(200, 100))
     found, told = read("screenspot", tmp_path)
     assert found["new project"].box == pytest.approx((100, 100, 300, 400))
@@ -80,15 +93,23 @@ def test_osworld_g_scores_polygons_and_refusals_by_capability(tmp_path: Path) ->
     report = ask("osworld_g", tmp_path, answers)
     summary = report["summary"]
     assert {k: v["mean"] for k, v in summary["breakdown"]["capability"].items()} == {
-        "text_matching": 0.5, "layout_understanding": 0.0, "refusal": 1.0}  # fmt: skip
+        "text_matching": 0.5,
+        "layout_understanding": 0.0,
+        "refusal": 1.0,
+    }
     assert summary["headline"]["mean"] == pytest.approx(2 / 3)
     assert (summary["present"]["mean"], summary["absent"]["mean"]) == (0.5, 1.0)
     assert report["read"]["not_asked"] == {"bad_box": 1}
     assert {r["id"]: r["hit"] for r in ask("osworld_g", tmp_path, by_words(corner="[100,400]"))["records"]} == {
-        "OSWorld-G/b": 0.0, "OSWorld-G/p": 1.0, "OSWorld-G/r": 0.0}  # fmt: skip
+        "OSWorld-G/b": 0.0,
+        "OSWorld-G/p": 1.0,
+        "OSWorld-G/r": 0.0,
+    }
     refined, _ = read("osworld_g_refined", tmp_path)
     assert list(refined) == ["the box with the arrow"] and refined["the box with the arrow"].labels["gui_type"] == (
-        "Button", "Icon")  # fmt: skip
+        "Button",
+        "Icon",
+    )
     write(tmp_path, "benchmark/classification_result.json", {"classified": [1]})
     with pytest.raises(ValueError, match=r"classification_result\.json: expected"):
         read("osworld_g", tmp_path)
@@ -99,7 +120,10 @@ def test_ui_vision_is_the_mean_of_its_three_splits(tmp_path: Path) -> None:
     answers = by_words(brush="[200,200]", pen="[0,0]", to_paint="[300,400]", left_of_the_pen="[301,400]")
     report = ask("ui_vision", tmp_path, answers)
     assert {k: v["mean"] for k, v in report["summary"]["breakdown"]["split"].items()} == {
-        "basic": 0.5, "functional": 1.0, "spatial": 0.0}  # fmt: skip
+        "basic": 0.5,
+        "functional": 1.0,
+        "spatial": 0.0,
+    }
     assert report["summary"]["headline"]["mean"] == 0.5 and report["summary"]["all"]["mean"] == 0.5
     assert report["summary"]["headline_of"] == "split"
     assert report["read"]["not_asked"] == {"layout_asks_for_a_box": 2}
@@ -111,7 +135,10 @@ def test_venusbench_gd_with_refusals_in_two_languages(tmp_path: Path) -> None:
     answers = by_words(send="[100,100]", the_way_home="[0,0]", left_of_the_moon="[-1,-1]", under_the_sea="[5,5]")
     report = ask("venusbench_gd", tmp_path, answers)
     assert {k: v["mean"] for k, v in report["summary"]["breakdown"]["task"].items()} == {
-        "element_grounding": 1.0, "reasoning_grounding": 0.0, "refusal_spatial": 0.5}  # fmt: skip
+        "element_grounding": 1.0,
+        "reasoning_grounding": 0.0,
+        "refusal_spatial": 0.5,
+    }
     assert (report["summary"]["present"]["mean"], report["summary"]["absent"]["mean"]) == (0.5, 0.5)
     assert report["read"]["not_asked"] == {"no_box": 1, "other_wording": 1}
     assert list(read("venusbench_gd_zh", tmp_path)[0]) == ["发送"]
@@ -170,8 +197,10 @@ def test_real_screenspot_v2_records(samples_dir: Callable[[str], Path], tmp_path
     listed = list(questions(benchmark("screenspot_v2"), Raw(tmp_path), Read()))
     assert len(listed) == len(rows) == 20 and {one.platform for one in listed} == {"web"}
     assert {value for one in listed for value in one.labels["type"]} == {"text", "icon"}
-    right_ = [[x * size / 1000 for x, size in zip(one.box or (), row["img_size"] * 2, strict=True)]
-              for one, row in zip(listed, rows, strict=True)]  # fmt: skip
+    right_ = [
+        [x * size / 1000 for x, size in zip(one.box or (), row["img_size"] * 2, strict=True)]
+        for one, row in zip(listed, rows, strict=True)
+    ]
     assert all(back == pytest.approx(row["bbox"]) for back, row in zip(right_, rows, strict=True))
 
 
@@ -179,8 +208,13 @@ def test_real_screenspot_pro_records(samples_dir: Callable[[str], Path], tmp_pat
     rows = real(samples_dir, "screenspot_pro", "omniparser_log_head10.jsonl", tmp_path)
     found, _ = read("screenspot_pro", tmp_path)
     question = found["linked selection"]
-    assert question.labels == {"platform": ("desktop",), "group": ("Creative",), "application": ("davinci",),
-                               "system": ("macos",), "type": ("icon",)}  # fmt: skip
+    assert question.labels == {
+        "platform": ("desktop",),
+        "group": ("Creative",),
+        "application": ("davinci",),
+        "system": ("macos",),
+        "type": ("icon",),
+    }
     assert question.box == pytest.approx((2042 / 3.84, 1153 / 2.16, 2067 / 3.84, 1182 / 2.16)) and len(rows) == 10
 
 
@@ -202,15 +236,32 @@ def test_controls_by_hand(tmp_path: Path) -> None:
         return {"img_filename": picture, "instruction": words, "bbox": [x, 0, 20, 100], "data_type": "text"}
 
     # "menu" is always at the left on screens 1 and 2; screen 1 has two targets, screen 3 one
-    write(tmp_path, "screenspot_web.json", [row("web_1.png", "menu", 0), row("web_1.png", "help", 180),
-                                            row("web_2.png", "menu", 0), row("web_3.png", "odd", 180)])  # fmt: skip
+    write(
+        tmp_path,
+        "screenspot_web.json",
+        [
+            row("web_1.png", "menu", 0),
+            row("web_1.png", "help", 180),
+            row("web_2.png", "menu", 0),
+            row("web_3.png", "odd", 180),
+        ],
+    )
     for shade in (1, 2, 3):
         write(tmp_path, f"web_{shade}.png", png(200, 100, shade))
-    sees = {png(200, 100, 1): {"menu": "[50,50]", "help": "[950,50]"}, png(200, 100, 2): {"menu": "[50,50]"},
-            png(200, 100, 3): {"odd": "[950,1]"}}  # fmt: skip
+    sees = {
+        png(200, 100, 1): {"menu": "[50,50]", "help": "[950,50]"},
+        png(200, 100, 2): {"menu": "[50,50]"},
+        png(200, 100, 3): {"odd": "[950,1]"},
+    }
     looker = Scripted(lambda words, picture: sees[picture].get(words, "[500,500]"))
-    train = [{"objective": "grounding", "platform": "web", "answer": "[950,9]",
-              "messages": json.dumps([{"role": "user", "content": "Where is help?"}])}]  # fmt: skip
+    train = [
+        {
+            "objective": "grounding",
+            "platform": "web",
+            "answer": "[950,9]",
+            "messages": json.dumps([{"role": "user", "content": "Where is help?"}]),
+        }
+    ]
     report = evaluate_grounding(benchmark("screenspot"), Raw(tmp_path), looker, blind=BlindTable(train))
     by_words_ = {(r["instruction"], r["screen"][:4]): r for r in report["records"]}
     assert len(by_words_) == 4 and len(looker.asked) == 8  # every question once more on another screen
@@ -227,8 +278,10 @@ def test_what_has_no_reply_is_told_and_not_scored(tmp_path: Path) -> None:
     native.screenspot_v2(tmp_path)
 
     def answers(rows: Any, most: int, /) -> list[Answer]:
-        return [Answer("", "no_reply: busy") if "pc_" in row["sample_id"] or i == 0 else Answer("[50,50]")
-                for i, row in enumerate(rows)]  # fmt: skip
+        return [
+            Answer("", "no_reply: busy") if "pc_" in row["sample_id"] or i == 0 else Answer("[50,50]")
+            for i, row in enumerate(rows)
+        ]
 
     answers.name = "half"  # type: ignore[attr-defined]
     report = ask("screenspot_v2", tmp_path, answers, swapped=False)
@@ -266,8 +319,13 @@ def test_a_real_checkpoint_answers(model: Any, processor: Any, tmp_path: Path) -
     write(tmp_path, "screenspotv2_image/pc_1.png", b"\x89PNG no picture")
     answers = CheckpointAnswers(Checkpoint(model.eval(), processor, {"stage": "tiny"}))
     events: list[dict[str, Any]] = []
-    report = evaluate_grounding(benchmark("screenspot_v2"), Raw(tmp_path), answers,
-                                GroundingConfig(chunk=2, max_new_tokens=3), on_event=events.append)  # fmt: skip
+    report = evaluate_grounding(
+        benchmark("screenspot_v2"),
+        Raw(tmp_path),
+        answers,
+        GroundingConfig(chunk=2, max_new_tokens=3),
+        on_event=events.append,
+    )
     assert report["policy"].startswith("vesper-tiny") and [event["done"] for event in events][-1] == len(
         report["records"]
     )

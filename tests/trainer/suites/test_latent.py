@@ -26,8 +26,9 @@ from trainer.suites.latent import (
 def clouds(seed: int, sizes: list[int], dimension: int = 5, spread: float = 0.5) -> tuple[np.ndarray, list[str]]:
     source = np.random.Generator(np.random.PCG64(seed))
     centres = source.normal(size=(len(sizes), dimension))
-    vectors = [centre + spread * source.normal(size=(size, dimension))
-               for centre, size in zip(centres, sizes, strict=True)]  # fmt: skip
+    vectors = [
+        centre + spread * source.normal(size=(size, dimension)) for centre, size in zip(centres, sizes, strict=True)
+    ]
     return np.concatenate(vectors), [f"c{i}" for i, size in enumerate(sizes) for _ in range(size)]
 
 
@@ -105,8 +106,7 @@ def store(tmp_path: Any) -> Any:
     episodes = []
     for number, (colour, x) in enumerate(zip(*colours, strict=True)):
         shots = [draw({colour: (x, 10 + 8 * step, x + 30, 40 + 8 * step)}) for step in range(2)]
-        episodes.append(small_episode([{"action_type": "wait"}], episode_id=[number], screenshots=shots,
-                                      goal=[b"x"]))  # fmt: skip
+        episodes.append(small_episode([{"action_type": "wait"}], episode_id=[number], screenshots=shots, goal=[b"x"]))
     write_examples(tmp_path / "raw/android_control-00000-of-00020", episodes)
     (tmp_path / "raw/splits.json").write_text(json.dumps({"train": [], "validation": [], "test": list(range(6))}))
     made = Store(tmp_path / "home")

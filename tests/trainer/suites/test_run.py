@@ -48,8 +48,21 @@ def test_a_checkpoint_on_a_benchmark_from_the_command_line_to_the_standings(
     native.screenspot_v2(tmp_path / "raw")
     (tmp_path / "home/assets").mkdir(parents=True)
     out = tmp_path / "report.json"
-    given = ["eval", str(folder), "--suite", "screenspot_v2", "--raw", str(tmp_path / "raw"), "--data",
-             str(tmp_path / "home"), "--out", str(out), "--limit", "4", "--record"]  # fmt: skip
+    given = [
+        "eval",
+        str(folder),
+        "--suite",
+        "screenspot_v2",
+        "--raw",
+        str(tmp_path / "raw"),
+        "--data",
+        str(tmp_path / "home"),
+        "--out",
+        str(out),
+        "--limit",
+        "4",
+        "--record",
+    ]
     assert main(given) == 0
     told = capsys.readouterr().out
     report = json.loads(out.read_text())
@@ -70,9 +83,17 @@ def test_history_outlives_versions_that_are_cleared_away(tmp_path: Path) -> None
 
     def report(mean: float, policy: str = "a|b <i>", suite: str = "screenspot") -> dict[str, Any]:
         found = {"mean": mean, "low": mean - 0.1, "high": mean + 0.1, "n": 10, "clusters": 5}
-        return {"suite": suite, "policy": policy, "config": {}, "records": [{"id": 1}],
-                "summary": {"headline": found, "headline_of": "all", "controls": {"blind": {"mean": 0.25},
-                            "swapped": {"mean": 0.1}, "blind_type": {"mean": 0.9}}}}  # fmt: skip
+        return {
+            "suite": suite,
+            "policy": policy,
+            "config": {},
+            "records": [{"id": 1}],
+            "summary": {
+                "headline": found,
+                "headline_of": "all",
+                "controls": {"blind": {"mean": 0.25}, "swapped": {"mean": 0.1}, "blind_type": {"mean": 0.9}},
+            },
+        }
 
     store = Store(tmp_path)
     first = leaderboard.record(store, report(0.4))
@@ -83,7 +104,10 @@ def test_history_outlives_versions_that_are_cleared_away(tmp_path: Path) -> None
     new = leaderboard.build_standings(store)
     rows = {(row["policy"], row["mean"]): row for row in new.read("rows").to_pylist()}
     assert {key: row["current"] for key, row in rows.items()} == {
-        ("a|b <i>", 0.4): False, ("a|b <i>", 0.5): True, ("A|B <i>", 0.3): True}  # fmt: skip
+        ("a|b <i>", 0.4): False,
+        ("a|b <i>", 0.5): True,
+        ("A|B <i>", 0.3): True,
+    }
     assert new.version != old.version and second.asset == first.asset and new.checks_passed
     assert rows["a|b <i>", 0.4]["control"] == "blind" and rows["a|b <i>", 0.4]["control_mean"] == 0.25
     text = new.file("standings.md").read_text()
@@ -106,8 +130,10 @@ def test_stage_evaluations_stand_beside_suites(tmp_path: Path) -> None:
     def interval(mean: float) -> dict[str, Any]:
         return {"mean": mean, "low": mean - 0.1, "high": mean + 0.1, "n": 10, "clusters": 5}
 
-    summary = {"grounding": {"hit": interval(0.6), "controls": {"blind": interval(0.2)}},
-               "navigation/web": {"step": interval(0.3), "controls": {"blind": interval(0.1)}}}  # fmt: skip
+    summary = {
+        "grounding": {"hit": interval(0.6), "controls": {"blind": interval(0.2)}},
+        "navigation/web": {"step": interval(0.3), "controls": {"blind": interval(0.1)}},
+    }
     store, spec = Store(tmp_path), PartSpec("evaluation", "x")
     with store.build(
         "evaluations/unified", code_version="1", inputs={"checkpoints/unified": "v7"}, parts=[spec]
@@ -224,7 +250,7 @@ def test_bad_requests_are_one_line(
         "expected a store": [str(folder), "--suite", "heldout", "--data", str(tmp_path / "none")],
         "AndroidWorld isn't installed": [str(folder), "--suite", "android_world"],
         "unknown 'nope'": [str(folder), "--suite", "fsm", "--only", "nope"],
-    }  # fmt: skip
+    }
     (tmp_path / "assets").mkdir()
     for words, given in cases.items():
         assert main(["eval", *given]) == 2, words
@@ -274,9 +300,16 @@ def test_steps_from_native_files(folder: Path, tmp_path: Path, capsys: pytest.Ca
 
 def test_a_models_episodes_are_kept_apart_by_how_it_was_asked(tmp_path: Path) -> None:
     served = Subject(base_url="http://127.0.0.1:9/v1", model="m")
-    asked = [(served, {}), (replace(served, base_url="http://127.0.0.1:8/v1"), {}), (replace(served, model="n"), {}),
-             (replace(served, words="trained", thinking=True), {}), (replace(served, history="think_action"), {}),
-             (served, {"temperature": 0.5}), (served, {"seed": 1}), (served, {"max_new_tokens": 9})]  # fmt: skip
+    asked = [
+        (served, {}),
+        (replace(served, base_url="http://127.0.0.1:8/v1"), {}),
+        (replace(served, model="n"), {}),
+        (replace(served, words="trained", thinking=True), {}),
+        (replace(served, history="think_action"), {}),
+        (served, {"temperature": 0.5}),
+        (served, {"seed": 1}),
+        (served, {"max_new_tokens": 9}),
+    ]
     folders = [_kept(subject, SuiteOptions(state=tmp_path, **more), "full") for subject, more in asked]
     assert len(set(folders)) == len(asked) and folders[0] != _kept(served, SuiteOptions(state=tmp_path), "nano")
     assert _kept(served, SuiteOptions(state=tmp_path), "full") == folders[0]

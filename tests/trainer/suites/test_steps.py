@@ -41,9 +41,13 @@ class Says:
 @pytest.fixture
 def recorded(tmp_path: Path) -> Store:
     """One test episode of five actions (and the closing Finished), one training episode."""
-    actions = [{"action_type": "open_app", "app_name": "Clock"}, {"action_type": "click", "x": 50, "y": 50},
-               {"action_type": "scroll", "direction": "down"}, {"action_type": "input_text", "text": "tea time"},
-               {"action_type": "navigate_back"}]  # fmt: skip
+    actions = [
+        {"action_type": "open_app", "app_name": "Clock"},
+        {"action_type": "click", "x": 50, "y": 50},
+        {"action_type": "scroll", "direction": "down"},
+        {"action_type": "input_text", "text": "tea time"},
+        {"action_type": "navigate_back"},
+    ]
     words = [b"open the clock", b"tap the middle", b"swipe up", b"type tea time", b"go back"]
     test = small_episode(actions, episode_id=[1], goal=[b"Set the clock"], step_instructions=words)
     train = small_episode(actions[:1], episode_id=[2], goal=[b"Set the clock"], step_instructions=words[:1])
@@ -55,20 +59,30 @@ def recorded(tmp_path: Path) -> Store:
 
 
 def test_low_level_asks_each_step_by_its_own_words(recorded: Store) -> None:
-    model = Says(open_the_clock=Launch(app="Clock"), tap_the_middle=Click((600, 350)),
-                 swipe_up=Scroll(direction="down"), type_tea_time=Type("coffee"), go_back=PressBack())  # fmt: skip
+    model = Says(
+        open_the_clock=Launch(app="Clock"),
+        tap_the_middle=Click((600, 350)),
+        swipe_up=Scroll(direction="down"),
+        type_tea_time=Type("coffee"),
+        go_back=PressBack(),
+    )
     report = evaluate_steps(recorded, "android_control", "low", model)
     summary = report["summary"]
     # (500,250) is true; (600,350) is 141 away: the type is right, the point is not
     assert {r["true_type"]: (r["type"], r["step"]) for r in report["records"]} == {
-        "Launch": (1.0, 1.0), "Click": (1.0, 0.0), "Scroll": (1.0, 1.0), "Type": (1.0, 0.0),
-        "PressBack": (1.0, 1.0)}  # fmt: skip
+        "Launch": (1.0, 1.0),
+        "Click": (1.0, 0.0),
+        "Scroll": (1.0, 1.0),
+        "Type": (1.0, 0.0),
+        "PressBack": (1.0, 1.0),
+    }
     assert summary["type"]["mean"] == 1.0 and summary["step"]["mean"] == 0.6 and summary["grounding"]["mean"] == 0.0
     assert summary["grounding"]["n"] == 1 and summary["format"]["mean"] == 1.0
     assert report["read"]["not_asked"]["no_instruction"] == 1  # the Finished has no words of its own
     assert summary["trace"]["n"] == 1 and summary["trace"]["mean"] == 0.0  # whole without it
     assert prompt_text(model.asked[2]["messages"]) == navigation_text(
-        "swipe up", [(1, "Launch(app='Clock')"), (2, "Click(box=(500,250))")])  # fmt: skip
+        "swipe up", [(1, "Launch(app='Clock')"), (2, "Click(box=(500,250))")]
+    )
 
 
 def test_high_level_asks_for_the_goal_and_knows_traces(recorded: Store) -> None:
@@ -79,9 +93,22 @@ def test_high_level_asks_for_the_goal_and_knows_traces(recorded: Store) -> None:
     report = evaluate_steps(recorded, "android_control", "high", Right())
     assert report["summary"]["trace"]["mean"] == report["summary"]["step_strict"]["mean"] == 1.0
     assert report["summary"]["types"]["Finished"] == 1 and report["summary"]["step_without_finished"]["n"] == 5
-    constant = evaluate_steps(recorded, "android_control", "high", Says(), blind=BlindTable(
-        [{"objective": "navigation", "platform": "mobile", "messages": json.dumps([{"role": "user", "content": "x"}]),
-          "answer": reply_text(Click((500, 250)), "mobile")}]))  # fmt: skip
+    constant = evaluate_steps(
+        recorded,
+        "android_control",
+        "high",
+        Says(),
+        blind=BlindTable(
+            [
+                {
+                    "objective": "navigation",
+                    "platform": "mobile",
+                    "messages": json.dumps([{"role": "user", "content": "x"}]),
+                    "answer": reply_text(Click((500, 250)), "mobile"),
+                }
+            ]
+        ),
+    )
     assert constant["summary"]["step"]["mean"] == pytest.approx(1 / 6) and constant["summary"]["trace"]["mean"] == 0.0
     controls = constant["summary"]["controls"]
     assert controls["blind"]["mean"] == controls["commonest_type"]["mean"] == pytest.approx(1 / 6)
@@ -135,5 +162,8 @@ def test_real_episodes(samples_dir: Callable[[str], Path], tmp_path: Path) -> No
     report = evaluate_steps(store, "android_control", "low", model)
     assert len(report["records"]) == 8  # native steps of the three; the closing Finished has no words
     assert {r["true_type"]: r["step"] for r in report["records"] if r["episode"].endswith("/0")} == {
-        "Launch": 0.0, "Wait": 0.0, "Click": 1.0}  # fmt: skip
+        "Launch": 0.0,
+        "Wait": 0.0,
+        "Click": 1.0,
+    }
     assert len(evaluate_steps(store, "android_control", "high", model)["records"]) == 11

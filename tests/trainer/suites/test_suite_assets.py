@@ -46,8 +46,9 @@ def home(processor: Any, tiny_preset: Any, tmp_path: Path, monkeypatch: pytest.M
     store = Store(tmp_path / "home")
     files = {f"model/{path.name}": path.read_bytes() for path in (tmp_path / "model").iterdir()}
     agent = _commit(store, AGENT, files)
-    _commit(store, steering.EVALUATION, {"a.json": b"{}"}, inputs={AGENT: agent.version},
-            counts={"navigation step": 0.9})  # fmt: skip
+    _commit(
+        store, steering.EVALUATION, {"a.json": b"{}"}, inputs={AGENT: agent.version}, counts={"navigation step": 0.9}
+    )
     (store.home / "incoming").mkdir()
     monkeypatch.setenv("VESPER_HOME", str(store.home))
     monkeypatch.setenv("VESPER_TRAINER", json.dumps({"suites": {"limit": 2}}))
@@ -97,7 +98,9 @@ def test_the_graph_plays_a_suite_and_the_standings_and_the_next_round_take_it(ha
     records = [json.loads(line) for line in suite.file(leaderboard.RECORDS).read_text().splitlines()]
     leaderboard.record(home, {**report, "records": records})  # the same by `vesper eval --record`
     assert {row["evaluation"].partition("/")[0] for row in run("train", STANDINGS).read("rows").to_pylist()} == {
-        "suites", "leaderboard"}  # fmt: skip
+        "suites",
+        "leaderboard",
+    }
     again = steering.evaluations_now(home)
     assert again is not None and again["attempts"] == steered["attempts"], "an attempt counts once"
 
@@ -139,7 +142,13 @@ def test_episodes_that_devices_lost_are_tried_again(home: Store, monkeypatch: py
 def test_a_suites_settings_are_its_own(tmp_path: Path) -> None:
     given = {"device": "cuda", "suites": {"limit": 5, "temperature": 1, "miniwob": {"limit": None, "attempts": 8}}}
     assert suite_settings("miniwob", given) == {
-        "limit": None, "seed": 0, "attempts": 8, "temperature": 1, "workers": 1, "device": "cuda"}  # fmt: skip
+        "limit": None,
+        "seed": 0,
+        "attempts": 8,
+        "temperature": 1,
+        "workers": 1,
+        "device": "cuda",
+    }
     assert suite_settings("screenspot", given) == {"limit": 5, "seed": 0, "device": "cuda"}, "what changes its figures"
     bad: dict[str, dict[str, Any]] = {
         r"suites: unknown \['moon'\]": {"moon": {}},

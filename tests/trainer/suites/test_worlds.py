@@ -145,8 +145,10 @@ def test_batched_episodes_are_the_same_again_and_go_on_after_a_kill(
     assert [event["done"] for event in told] == list(range(1, 10))
     assert first == world_success(tiny, fsm_contracts(3), pool(), **given_)  # another run: the same replies
     alone = world_success(tiny, fsm_contracts(3), pool(), batched=False, **given_)
-    keys = [[(r["task_id"], r["seed"], r["attempt"], r["cluster"], r["policy"]) for r in report["records"]]
-            for report in (first, alone)]  # fmt: skip
+    keys = [
+        [(r["task_id"], r["seed"], r["attempt"], r["cluster"], r["policy"]) for r in report["records"]]
+        for report in (first, alone)
+    ]
     assert keys[0] == keys[1]
     [file] = tmp_path.glob("*.jsonl")
     lines = file.read_bytes().splitlines(keepends=True)

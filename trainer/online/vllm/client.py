@@ -62,9 +62,14 @@ class VllmClient:
         loop.close()
 
     def call(
-        self, path: str, body: Mapping[str, Any] | None = None, *, timeout_s: float,
-        params: Mapping[str, str] | None = None, method: str = "post",
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float,
+        params: Mapping[str, str] | None = None,
+        method: str = "post",
+    ) -> dict[str, Any]:
         """The JSON object that the server answers ({} for an empty body). Raises `ServerError`."""
         loop = self._opened()
         future = asyncio.run_coroutine_threadsafe(self._send(method, path, body, params, timeout_s), loop)

@@ -92,9 +92,15 @@ class VllmEngine:
     lockstep, one_slot = False, True
 
     def __init__(
-        self, models: Mapping[str, Any], processor: Processor, settings: VllmConfig, *, temperature: float,
-        max_new_tokens: int, run: str,
-    ) -> None:  # fmt: skip
+        self,
+        models: Mapping[str, Any],
+        processor: Processor,
+        settings: VllmConfig,
+        *,
+        temperature: float,
+        max_new_tokens: int,
+        run: str,
+    ) -> None:
         self._models, self._processor, self.settings = models, processor, settings
         self._temperature, self._max_new_tokens = temperature, max_new_tokens
         self._update = weight_update(settings, run)
@@ -150,8 +156,11 @@ class VllmEngine:
             made = _Weights(f"v{version}-{slot}-{self._life}-{self._count}", version, slot, self._scores(slot))
             self._update.keep(made.label, self._models[slot], weights)
             with self.cond:
-                old = [self._published.pop(name) for name in ([*self._published] if slot == POLICY else [slot])
-                       if name in self._published]  # fmt: skip
+                old = [
+                    self._published.pop(name)
+                    for name in ([*self._published] if slot == POLICY else [slot])
+                    if name in self._published
+                ]
                 self._published[slot] = made
                 if slot == POLICY:
                     self._slot = POLICY
@@ -184,8 +193,10 @@ class VllmEngine:
             whys = "; ".join(server.why for server in self._servers)
             refused = all(server.refuses for server in self._servers)
             if refused or time.monotonic() > end:
-                raise EngineFailed(f"rollout engine vllm: no server has taken the weights of version {made.version}: "
-                                   f"{whys[:400]}; {START}, then go on")  # fmt: skip
+                raise EngineFailed(
+                    f"rollout engine vllm: no server has taken the weights of version {made.version}: "
+                    f"{whys[:400]}; {START}, then go on"
+                )
             time.sleep(pause)
             pause = min(LONGEST_RETRY_S, pause * 2)
 
@@ -229,8 +240,10 @@ class VllmEngine:
         scores = read_scores(answer, prompt, reply)
         gap = sum(abs(one - other) for one, other in zip(scores, made.scores, strict=True)) / len(scores)
         if gap > self.settings.logprob_tolerance:
-            raise BadReply(f"{client.endpoint}: expected the learner's log-probabilities on a given text, found them "
-                           f"{gap:.3g} nats apart: it answers from other weights")  # fmt: skip
+            raise BadReply(
+                f"{client.endpoint}: expected the learner's log-probabilities on a given text, found them "
+                f"{gap:.3g} nats apart: it answers from other weights"
+            )
 
     # -- replies -------------------------------------------------------------------------------------------------------
 
@@ -239,9 +252,11 @@ class VllmEngine:
         with self._tokenizing:
             body, prompt_ids = prompt_body(self._processor, row)
         body["sampling_params"] = sampling_params(
-            self._processor, temperature=0.0 if job.greedy else self._temperature, max_tokens=self._max_new_tokens,
+            self._processor,
+            temperature=0.0 if job.greedy else self._temperature,
+            max_tokens=self._max_new_tokens,
             seed=seed,
-        )  # fmt: skip
+        )
         if self.settings.model:
             body["model"] = self.settings.model
         end, bad = 0.0, 0
@@ -268,8 +283,10 @@ class VllmEngine:
         answer = server.client.generate(body, self.settings.timeout_s)
         reply = read_reply(answer, self._processor, prompt_ids, self._max_new_tokens, self._vocabulary)
         if set(reply.labels) != {made.label}:
-            raise BadReply(f"{server.client.endpoint}: expected a reply of the weights {made.label}, found "
-                           f"{', '.join(reply.labels)[:80]}")  # fmt: skip
+            raise BadReply(
+                f"{server.client.endpoint}: expected a reply of the weights {made.label}, found "
+                f"{', '.join(reply.labels)[:80]}"
+            )
         with self.cond:
             self.replies += 1
             self.batches += 1
@@ -292,8 +309,10 @@ class VllmEngine:
                     end = end or time.monotonic() + self.settings.wait_s
                     if time.monotonic() > end:
                         whys = "; ".join(one.why for one in self._servers if one.why)
-                        raise PolicyError(f"vllm: no server with the {job.slot}'s weights for "
-                                          f"{self.settings.wait_s:g} s: {whys[:200]}")  # fmt: skip
+                        raise PolicyError(
+                            f"vllm: no server with the {job.slot}'s weights for "
+                            f"{self.settings.wait_s:g} s: {whys[:200]}"
+                        )
                 self.cond.wait(RETRY_S)
 
     def _has_turn(self, slot: str) -> bool:
@@ -370,8 +389,10 @@ def endpoints(settings: VllmConfig) -> list[str]:
     found = settings.endpoints or tuple(os.environ.get(ENDPOINTS_VARIABLE, "").split(","))
     named = [one.strip() for one in found if one.strip()]
     if not named:
-        raise ValueError("rollout engine vllm: expected the URL of a server or more, found none; set vllm.endpoints or "
-                         f"{ENDPOINTS_VARIABLE}=http://HOST:8000,…")  # fmt: skip
+        raise ValueError(
+            "rollout engine vllm: expected the URL of a server or more, found none; set vllm.endpoints or "
+            f"{ENDPOINTS_VARIABLE}=http://HOST:8000,…"
+        )
     return named
 
 
@@ -383,6 +404,8 @@ def weight_update(settings: VllmConfig, run: str) -> WeightUpdate:
         return WeightTransfer(settings.master_address)
     folder = settings.weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
     if not folder:
-        raise ValueError("rollout engine vllm: expected a folder that learner and servers share, found none; set "
-                         f"vllm.weights_dir or {WEIGHTS_VARIABLE}")  # fmt: skip
+        raise ValueError(
+            "rollout engine vllm: expected a folder that learner and servers share, found none; set "
+            f"vllm.weights_dir or {WEIGHTS_VARIABLE}"
+        )
     return ReloadWeights(Path(folder) / run)

@@ -55,11 +55,18 @@ def prompt_body(processor: Processor, row: Row) -> tuple[dict[str, Any], list[in
 def sampling_params(processor: Processor, *, temperature: float, max_tokens: int, seed: int) -> dict[str, Any]:
     """The whole distribution at this temperature (0: greedy) but for the tokens that no reply may hold."""
     return {
-        "temperature": temperature, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0,
-        "max_tokens": max_tokens, "seed": seed, "logprobs": 0, "detokenize": False,
+        "temperature": temperature,
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "max_tokens": max_tokens,
+        "seed": seed,
+        "logprobs": 0,
+        "detokenize": False,
         "stop_token_ids": [processor.end_id],
         "logit_bias": {str(token): FORBIDDEN_BIAS for token in processor.never},
-    }  # fmt: skip
+    }
 
 
 def read_reply(
@@ -69,8 +76,10 @@ def read_reply(
     and fits."""
     if (given := answer.get("prompt_token_ids")) != list(prompt_ids):
         found = f"{len(given)} others" if isinstance(given, list) else f"{given!r:.40}"
-        raise BadReply(f"prompt: expected the {len(prompt_ids)} token ids of this processor, found {found}; does the "
-                       "server have another image processor than the learner's checkpoint?")  # fmt: skip
+        raise BadReply(
+            f"prompt: expected the {len(prompt_ids)} token ids of this processor, found {found}; does the "
+            "server have another image processor than the learner's checkpoint?"
+        )
     choices = answer.get("choices")
     choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
     if not isinstance(choice, dict):
@@ -80,8 +89,10 @@ def read_reply(
     labels = _labels(choice.get("weight_versions"), len(ids))
     reason, finished = choice.get("finish_reason"), ids[-1] == processor.end_id
     if (reason == "stop") != finished or (reason == "length") != (not finished and len(ids) == max_tokens):
-        raise BadReply(f"expected a reply that stops at the end token or at {max_tokens} tokens, found {len(ids)} "
-                       f"tokens, {'with' if finished else 'without'} it, and {reason!r:.40}")  # fmt: skip
+        raise BadReply(
+            f"expected a reply that stops at the end token or at {max_tokens} tokens, found {len(ids)} "
+            f"tokens, {'with' if finished else 'without'} it, and {reason!r:.40}"
+        )
     return TokenReply(ids, logprobs, finished, labels)
 
 
@@ -123,8 +134,10 @@ def _labels(found: Any, length: int) -> list[str]:
         place = span["end"]
         labels.append(str(span.get("version")))
     if place != length or not labels:
-        raise BadReply(f"expected the versions of the weights of {length} tokens, found {found!r:.80}; vLLM tells them "
-                       "from 0.33 on")  # fmt: skip
+        raise BadReply(
+            f"expected the versions of the weights of {length} tokens, found {found!r:.80}; vLLM tells them "
+            "from 0.33 on"
+        )
     return labels
 
 
@@ -135,17 +148,20 @@ def scoring_body(prompt_ids: Sequence[int], reply_ids: Sequence[int]) -> dict[st
     """Ask for the log-probabilities of given tokens after a prompt without pictures, under the model's own
     distribution."""
     return {
-        "token_ids": [*prompt_ids, *reply_ids], "return_token_ids": True,
+        "token_ids": [*prompt_ids, *reply_ids],
+        "return_token_ids": True,
         "sampling_params": {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 0, "detokenize": False},
-    }  # fmt: skip
+    }
 
 
 def read_scores(answer: Mapping[str, Any], prompt_ids: Sequence[int], reply_ids: Sequence[int]) -> list[float]:
     """The answer to `scoring_body` → nats of each of `reply_ids`. Raises `BadReply`."""
     found = answer.get("prompt_logprobs")
     if not isinstance(found, list) or len(found) != len(prompt_ids) + len(reply_ids):
-        raise BadReply(f"expected the log-probabilities of {len(prompt_ids) + len(reply_ids)} prompt tokens, found "
-                       f"{len(found) if isinstance(found, list) else repr(found)[:40]}")  # fmt: skip
+        raise BadReply(
+            f"expected the log-probabilities of {len(prompt_ids) + len(reply_ids)} prompt tokens, found "
+            f"{len(found) if isinstance(found, list) else repr(found)[:40]}"
+        )
     scores = []
     for token, entry in zip(reply_ids, found[len(prompt_ids) :], strict=True):
         one = entry.get(str(token)) if isinstance(entry, dict) else None

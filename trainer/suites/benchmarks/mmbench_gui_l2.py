@@ -13,11 +13,20 @@ SYSTEMS = {"ios": "mobile", "android": "mobile", "web": "web"}
 def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
     """level (basic, advanced), system, type, application."""
     system = text(row, "platform").removeprefix("os_").lower()
-    return {"platform": SYSTEMS.get(system, "desktop"), "level": text(row, "grounding_type"), "system": system,
-            "type": text(row, "data_type"), "application": text(row, "app_name")}  # fmt: skip
+    return {
+        "platform": SYSTEMS.get(system, "desktop"),
+        "level": text(row, "grounding_type"),
+        "system": system,
+        "type": text(row, "data_type"),
+        "application": text(row, "app_name"),
+    }
 
 
 MMBENCH_GUI_L2 = Benchmark(
-    "mmbench_gui_l2", "MMBench-GUI L2", FORM, labels,
-    (("level", "system"), ("level", "system", "type"), ("level",), ("system",), ("type",)), headline="level",
-)  # fmt: skip
+    "mmbench_gui_l2",
+    "MMBench-GUI L2",
+    FORM,
+    labels,
+    (("level", "system"), ("level", "system", "type"), ("level",), ("system",), ("type",)),
+    headline="level",
+)

@@ -28,8 +28,10 @@ def capabilities(raw: Raw) -> dict[str, tuple[str, ...]]:
                 for entry in entries:
                     found[str(entry["id"] if isinstance(entry, dict) else entry)].add(str(kind))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f'{name}: expected {{"classified": {{capability: [{{"id": …}}]}}}}, found {error!r:.120}; '
-                             "restore the file or take it away") from error  # fmt: skip
+            raise ValueError(
+                f'{name}: expected {{"classified": {{capability: [{{"id": …}}]}}}}, found {error!r:.120}; '
+                "restore the file or take it away"
+            ) from error
     return {identity: tuple(sorted(kinds)) for identity, kinds in found.items()}
 
 
@@ -38,8 +40,12 @@ def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
     kinds = row.get("GUI_types")
     types = tuple(sorted({str(kind) for kind in kinds})) if isinstance(kinds, list) and kinds else ("unknown",)
     unknown = ("refusal",) if refuses(row, file) else ("unknown",)
-    return {"platform": "desktop", "capability": side.get(str(row.get("id")), unknown), "gui_type": types,
-            "target": text(row, "box_type")}  # fmt: skip
+    return {
+        "platform": "desktop",
+        "capability": side.get(str(row.get("id")), unknown),
+        "gui_type": types,
+        "target": text(row, "box_type"),
+    }
 
 
 def refuses(row: Row, file: str) -> bool:
@@ -56,7 +62,13 @@ def _refined(file: str) -> bool:
 
 
 OSWORLD_G = Benchmark(
-    "osworld_g", "OSWorld-G", FORM, labels, (("capability",), ("gui_type",), ("target",)), asks=_original,
-    refuses=refuses, side=capabilities,
-)  # fmt: skip
+    "osworld_g",
+    "OSWorld-G",
+    FORM,
+    labels,
+    (("capability",), ("gui_type",), ("target",)),
+    asks=_original,
+    refuses=refuses,
+    side=capabilities,
+)
 OSWORLD_G_REFINED = replace(OSWORLD_G, name="osworld_g_refined", title="OSWorld-G (refined)", asks=_refined)

@@ -14,8 +14,13 @@ from trainer.suites.reading import Benchmark, Row, text
 
 def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
     """group (CAD, Dev, …), application, system, type."""
-    return {"platform": "desktop", "group": text(row, "group"), "application": text(row, "application"),
-            "system": text(row, "platform"), "type": text(row, "ui_type")}  # fmt: skip
+    return {
+        "platform": "desktop",
+        "group": text(row, "group"),
+        "application": text(row, "application"),
+        "system": text(row, "platform"),
+        "type": text(row, "ui_type"),
+    }
 
 
 def refuses(row: Row, file: str) -> bool:
@@ -24,8 +29,13 @@ def refuses(row: Row, file: str) -> bool:
 
 
 SCREENSPOT_PRO = Benchmark(
-    "screenspot_pro", "ScreenSpot-Pro", FORM, labels,
-    (("group", "type"), ("group",), ("application",), ("system",), ("type",)), refuses=refuses,
-)  # fmt: skip
-SCREENSPOT_PRO_CN = replace(SCREENSPOT_PRO, name="screenspot_pro_cn", title="ScreenSpot-Pro (Chinese)",
-                            wordings=(":zh",))  # fmt: skip
+    "screenspot_pro",
+    "ScreenSpot-Pro",
+    FORM,
+    labels,
+    (("group", "type"), ("group",), ("application",), ("system",), ("type",)),
+    refuses=refuses,
+)
+SCREENSPOT_PRO_CN = replace(
+    SCREENSPOT_PRO, name="screenspot_pro_cn", title="ScreenSpot-Pro (Chinese)", wordings=(":zh",)
+)

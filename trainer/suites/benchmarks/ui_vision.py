@@ -17,8 +17,13 @@ SPLITS = ("basic", "functional", "spatial")
 def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
     """split, category of the program, the program, type."""
     split = next((split for split in SPLITS if split in stem(file)), "unknown")
-    return {"platform": "desktop", "split": split, "category": text(row, "category"),
-            "application": text(row, "platform"), "type": text(row, "element_type", "ui_type")}  # fmt: skip
+    return {
+        "platform": "desktop",
+        "split": split,
+        "category": text(row, "category"),
+        "application": text(row, "platform"),
+        "type": text(row, "element_type", "ui_type"),
+    }
 
 
 def skips(row: Row, file: str) -> str:
@@ -27,7 +32,12 @@ def skips(row: Row, file: str) -> str:
 
 
 UI_VISION = Benchmark(
-    "ui_vision", "UI-Vision", FORM, labels,
-    (("split",), ("split", "category"), ("split", "type"), ("application",)), headline="split", skips=skips,
+    "ui_vision",
+    "UI-Vision",
+    FORM,
+    labels,
+    (("split",), ("split", "category"), ("split", "type"), ("application",)),
+    headline="split",
+    skips=skips,
     wordings=("", ":explanation"),
-)  # fmt: skip
+)

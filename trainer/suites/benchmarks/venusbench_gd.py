@@ -20,8 +20,12 @@ def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
     path = text(row, *FORM.picture).replace("\\", "/").split("/")
     platform = text(row, "platform")
     named = platform if platform in PLATFORMS else next((part for part in path if part in PLATFORMS), platform)
-    return {"platform": named, "task": stem(file), "application": text(row, "application"),
-            "type": text(row, "ui_type")}  # fmt: skip
+    return {
+        "platform": named,
+        "task": stem(file),
+        "application": text(row, "application"),
+        "type": text(row, "ui_type"),
+    }
 
 
 def refuses(row: Row, file: str) -> bool:
@@ -30,8 +34,12 @@ def refuses(row: Row, file: str) -> bool:
 
 
 VENUSBENCH_GD = Benchmark(
-    "venusbench_gd", "VenusBench-GD", FORM, labels,
+    "venusbench_gd",
+    "VenusBench-GD",
+    FORM,
+    labels,
     (("task",), ("task", "platform"), ("platform",), ("application",), ("type",)),
-    asks=lambda file: stem(file) not in SIDE_FILES, refuses=refuses,
-)  # fmt: skip
+    asks=lambda file: stem(file) not in SIDE_FILES,
+    refuses=refuses,
+)
 VENUSBENCH_GD_ZH = replace(VENUSBENCH_GD, name="venusbench_gd_zh", title="VenusBench-GD (Chinese)", wordings=(":zh",))

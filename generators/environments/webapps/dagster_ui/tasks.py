@@ -20,11 +20,13 @@ DATA: dict[str, Any] = {
         "till_receipts": {"group": "sales", "materializations": 1},
     },
     "runs": {
-        "__ephemeral_asset_job__": {"SUCCESS": 1}, "evening_cakes": {"FAILURE": 1}, "morning_bread": {"SUCCESS": 2},
+        "__ephemeral_asset_job__": {"SUCCESS": 1},
+        "evening_cakes": {"FAILURE": 1},
+        "morning_bread": {"SUCCESS": 2},
     },
     "schedules": {"bread_daily": "STOPPED", "cleaning_weekly": "RUNNING"},
     "sensors": {"delivery_arrived": "STOPPED"},
-}  # fmt: skip
+}
 """The snapshot's truth, as `history.txt` leaves it."""
 JOBS: Intent = ("click", "link", "Jobs")
 CATALOG: Intent = ("click", "link", "Catalog")
@@ -45,8 +47,13 @@ def _materialised(asset: str) -> tuple[list[Check], list[tuple[str, ...]]]:
 def _switch(name: str, goal: str, kind: str, which: str, status: str) -> AppTask:
     """`which`: the switch among the unnamed check boxes of the list (each row has one to mark it, and one switch)."""
     plan = [AUTOMATION, ("click", "checkbox", "", which)]
-    return _task(f"{'start' if status == 'RUNNING' else 'stop'}_{name}", goal, [value(("data", kind, name), status)],
-                 plan, (kind, name))  # fmt: skip
+    return _task(
+        f"{'start' if status == 'RUNNING' else 'stop'}_{name}",
+        goal,
+        [value(("data", kind, name), status)],
+        plan,
+        (kind, name),
+    )
 
 
 def _launch(job: str, goal: str, runs: dict[str, int]) -> AppTask:
@@ -69,22 +76,40 @@ def make_tasks(seed: int = 0) -> tuple[AppTask, ...]:
     shopping, shopping_paths = _materialised("shopping_list")
     return (
         _switch("bread_daily", "Turn on the schedule bread_daily.", "schedules", "2", "RUNNING"),
-        _task("materialise_asset", "Materialize the asset tax_summary.", tax,
-              [CATALOG, ("click", "link", "tax_summary tax_summary"), ("click", "button", "Materialize")], *tax_paths),
-        _task("materialise_marked", "Mark the asset shopping_list in the catalog and materialize what is marked.",
-              shopping, [CATALOG, ("click", "checkbox", "", "4"), ("click", "button", "Materialize selected")],
-              *shopping_paths),
+        _task(
+            "materialise_asset",
+            "Materialize the asset tax_summary.",
+            tax,
+            [CATALOG, ("click", "link", "tax_summary tax_summary"), ("click", "button", "Materialize")],
+            *tax_paths,
+        ),
+        _task(
+            "materialise_marked",
+            "Mark the asset shopping_list in the catalog and materialize what is marked.",
+            shopping,
+            [CATALOG, ("click", "checkbox", "", "4"), ("click", "button", "Materialize selected")],
+            *shopping_paths,
+        ),
         _switch("cleaning_weekly", "Turn off the schedule cleaning_weekly.", "schedules", "4", "STOPPED"),
         _switch("delivery_arrived", "Turn on the sensor delivery_arrived.", "sensors", "6", "RUNNING"),
         _launch("weekly_cleaning", "Launch a run of the job weekly_cleaning.", {"SUCCESS": 1}),
         _launch("evening_cakes", "Try the job evening_cakes once more: launch another run of it.", {"FAILURE": 2}),
-        _task("find_failed", "A run of one of the jobs failed. Of which job? Tell me its name.",
-              [answered("evening_cakes", "evening cakes", refused=["morning_bread", "weekly_cleaning"])],
-              [RUNS, ("click", "tab", "Failed"), ("answer", "evening_cakes")]),
-        _task("find_reason", "Why did the run of evening_cakes fail? Tell me the error message.",
-              [answered("gas valve is closed")],
-              [RUNS, ("click", "tab", "Failed"), ("click", "link", "View"),
-               ("answer", "The oven's gas valve is closed")]),
-        _task("schedule_time", "At what time of the day (UTC) does the schedule bread_daily run? Tell me the time.",
-              [answered("05:00", "5:00", "5 am", refused=["18:30"])], [AUTOMATION, ("answer", "05:00")]),
-    )  # fmt: skip
+        _task(
+            "find_failed",
+            "A run of one of the jobs failed. Of which job? Tell me its name.",
+            [answered("evening_cakes", "evening cakes", refused=["morning_bread", "weekly_cleaning"])],
+            [RUNS, ("click", "tab", "Failed"), ("answer", "evening_cakes")],
+        ),
+        _task(
+            "find_reason",
+            "Why did the run of evening_cakes fail? Tell me the error message.",
+            [answered("gas valve is closed")],
+            [RUNS, ("click", "tab", "Failed"), ("click", "link", "View"), ("answer", "The oven's gas valve is closed")],
+        ),
+        _task(
+            "schedule_time",
+            "At what time of the day (UTC) does the schedule bread_daily run? Tell me the time.",
+            [answered("05:00", "5:00", "5 am", refused=["18:30"])],
+            [AUTOMATION, ("answer", "05:00")],
+        ),
+    )

@@ -79,9 +79,11 @@ class DagsterData:
         places = told["repositoriesOrError"]["nodes"]
         assets = {
             "/".join(node["assetKey"]["path"]): {
-                "group": node["groupName"], "materializations": len(node["assetMaterializations"])}
+                "group": node["groupName"],
+                "materializations": len(node["assetMaterializations"]),
+            }
             for node in told["assetNodes"]
-        }  # fmt: skip
+        }
         schedules = {one["name"]: one["scheduleState"]["status"] for place in places for one in place["schedules"]}
         sensors = {one["name"]: one["sensorState"]["status"] for place in places for one in place["sensors"]}
         return {"data": {"assets": assets, "runs": runs, "schedules": schedules, "sensors": sensors}, "view": {}}
@@ -118,9 +120,14 @@ def _make_home(folder: Path) -> dict[str, str]:
     environment = {"DAGSTER_HOME": str(folder / "home"), "DAGSTER_DISABLE_TELEMETRY": "1"}
     try:
         done = subprocess.run(
-            [sys.executable, "history.py"], cwd=folder, env=environment_of(folder, environment), timeout=SEED_S,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [sys.executable, "history.py"],
+            cwd=folder,
+            env=environment_of(folder, environment),
+            timeout=SEED_S,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
     except subprocess.TimeoutExpired:
         raise WorldError(f"{NAME}: the history wasn't made within {SEED_S:g} s") from None
     if done.returncode:

@@ -22,20 +22,26 @@ METADATA: dict[str, Any] = {
                 "add_ticket": {
                     "title": "Add a ticket",
                     "sql": "insert into tickets (subject, priority, open) values (:subject, :priority, 1)",
-                    "write": True, "on_success_message": "Ticket added",
+                    "write": True,
+                    "on_success_message": "Ticket added",
                 },
                 "close_ticket": {
-                    "title": "Close a ticket", "sql": "update tickets set open = 0 where id = :id",
-                    "write": True, "on_success_message": "Ticket closed",
+                    "title": "Close a ticket",
+                    "sql": "update tickets set open = 0 where id = :id",
+                    "write": True,
+                    "on_success_message": "Ticket closed",
                 },
             },
         }
     },
-}  # fmt: skip
+}
 SETTINGS = {
-    "default_cache_ttl": 0, "facet_time_limit_ms": 5000, "facet_suggest_time_limit_ms": 5000,
-    "sql_time_limit_ms": 5000, "num_sql_threads": 2,
-}  # fmt: skip
+    "default_cache_ttl": 0,
+    "facet_time_limit_ms": 5000,
+    "facet_suggest_time_limit_ms": 5000,
+    "sql_time_limit_ms": 5000,
+    "num_sql_threads": 2,
+}
 """No page is kept, and none depends on how fast the machine is."""
 
 
@@ -45,8 +51,11 @@ def open_application(folder: Path) -> Iterator[Any]:
     from datasette.app import Datasette
 
     app = Datasette(
-        [str(folder / "shop.db")], metadata=METADATA, settings=SETTINGS, secret="vesper",
+        [str(folder / "shop.db")],
+        metadata=METADATA,
+        settings=SETTINGS,
+        secret="vesper",
         template_dir=str(Path(__file__).parent / "templates"),
-    )  # fmt: skip
+    )
     asyncio.run(app.invoke_startup())
     yield app.app()

@@ -17,12 +17,26 @@ CATEGORIES = {
     "Travel": ("Rucksack", "Neck pillow", "Suitcase", "Rain cover", "Flask"),
 }
 MATERIALS = ("oak", "steel", "bamboo", "cork", "linen", "copper")
-CITIES = {"Ghent": "Belgium", "Porto": "Portugal", "Bergen": "Norway", "Graz": "Austria", "Turku": "Finland",
-          "Lyon": "France"}  # fmt: skip
+CITIES = {
+    "Ghent": "Belgium",
+    "Porto": "Portugal",
+    "Bergen": "Norway",
+    "Graz": "Austria",
+    "Turku": "Finland",
+    "Lyon": "France",
+}
 FIRST = ("Mira", "Paul", "Lena", "Otto", "Ines", "Hugo", "Nora", "Emil", "Ruth", "Jonas", "Clara", "Viktor")
 LAST = ("Stone", "Berg", "Fox", "Lang", "Moreau", "Costa", "Holm", "Weiss", "Vega", "Novak", "Dale", "Quist")
-SUBJECTS = ("Parcel is late", "Wrong colour", "Invoice missing", "Handle broke", "Change of address",
-            "Refund not booked", "Cannot log in", "Gift card empty")  # fmt: skip
+SUBJECTS = (
+    "Parcel is late",
+    "Wrong colour",
+    "Invoice missing",
+    "Handle broke",
+    "Change of address",
+    "Refund not booked",
+    "Cannot log in",
+    "Gift card empty",
+)
 CUSTOMERS, ORDERS, TICKETS = 24, 120, 6
 SCHEMA = """
 create table customers (id integer primary key, name text, city text, country text);
@@ -43,12 +57,17 @@ def build(path: Path, seed: int) -> None:
         cities = [rng.choice(sorted(CITIES)) for _ in names]
         customers = [(at, name, city, CITIES[city]) for at, (name, city) in enumerate(zip(names, cities), 1)]
         database.executemany("insert into customers values (?, ?, ?, ?)", customers)
-        goods = [(f"{noun} {rng.choice('ABCDEFGH')}{rng.randrange(10, 99)}", category)
-                 for category, nouns in CATEGORIES.items() for noun in nouns]  # fmt: skip
+        goods = [
+            (f"{noun} {rng.choice('ABCDEFGH')}{rng.randrange(10, 99)}", category)
+            for category, nouns in CATEGORIES.items()
+            for noun in nouns
+        ]
         rng.shuffle(goods)
         prices = rng.sample(range(450, 19900, 5), len(goods))
-        products = [(at, name, category, rng.choice(MATERIALS), price / 100)
-                    for at, ((name, category), price) in enumerate(zip(goods, prices), 1)]  # fmt: skip
+        products = [
+            (at, name, category, rng.choice(MATERIALS), price / 100)
+            for at, ((name, category), price) in enumerate(zip(goods, prices), 1)
+        ]
         database.executemany("insert into products values (?, ?, ?, ?, ?)", products)
         database.execute("insert into products_fts(products_fts) values ('rebuild')")
         database.executemany("insert into orders values (?, ?, ?, ?, ?, ?, ?)", _orders(rng, products))

@@ -85,10 +85,17 @@ def filter_total(data: Data, rng: Random) -> Made:
     least = rng.choice((200, 300, 400))
     rows = [row for row in _rows(data, "orders") if row["total"] > least]
     plan: list[Intent] = [
-        *ORDERS, ("click", "combobox", "", "1"), ("type", "total"), ("key", "enter"), ("click", "combobox", "", "2"),
-        ("type", ">"), ("key", "enter"), ("click", "textbox", "", "1"), ("type", str(least)),
+        *ORDERS,
+        ("click", "combobox", "", "1"),
+        ("type", "total"),
+        ("key", "enter"),
+        ("click", "combobox", "", "2"),
+        ("type", ">"),
+        ("key", "enter"),
+        ("click", "textbox", "", "1"),
+        ("type", str(least)),
         ("click", "button", "Apply"),
-    ]  # fmt: skip
+    ]
     return f"Filter the shop's orders to those with a total of more than {least}.", _shows("orders", rows), plan, ()
 
 
@@ -100,10 +107,13 @@ def sql_count(data: Data, rng: Random) -> Made:
         f"{quantity} pieces; run it and tell me the number."
     )
     plan: list[Intent] = [
-        ("click", "link", "shop"), ("click", "text", "select"), ("key", "ctrl", "a"),
-        ("type", f"select count(*) from orders where quantity > {quantity}"), ("click", "button", "Run SQL"),
+        ("click", "link", "shop"),
+        ("click", "text", "select"),
+        ("key", "ctrl", "a"),
+        ("type", f"select count(*) from orders where quantity > {quantity}"),
+        ("click", "button", "Run SQL"),
         ("answer", str(count)),
-    ]  # fmt: skip
+    ]
     return goal, [value(("view", "rows"), [[count]]), answered(str(count))], plan, ()
 
 
@@ -111,10 +121,14 @@ def add_ticket(data: Data, rng: Random) -> Made:
     subject, priority, key = rng.choice(NEW_SUBJECTS), rng.choice(PRIORITIES), str(TICKETS + 1)
     row = {"id": TICKETS + 1, "subject": subject, "priority": priority, "open": 1}
     plan: list[Intent] = [
-        ("click", "link", "shop"), ("click", "link", "Add a ticket"), ("click", "textbox", "subject"),
+        ("click", "link", "shop"),
+        ("click", "link", "Add a ticket"),
+        ("click", "textbox", "subject"),
         ("type", subject),
-        ("click", "textbox", "priority"), ("type", priority), ("click", "button", "Run SQL"),
-    ]  # fmt: skip
+        ("click", "textbox", "priority"),
+        ("type", priority),
+        ("click", "button", "Run SQL"),
+    ]
     goal = f"Add a ticket to the shop's database with the subject “{subject}” and the priority {priority}."
     return goal, [value(("data", "tickets", key), row)], plan, [("tickets", key)]
 
@@ -123,17 +137,31 @@ def close_ticket(data: Data, rng: Random) -> Made:
     row = rng.choice([row for row in _rows(data, "tickets") if row["open"]])
     key = str(row["id"])
     plan: list[Intent] = [
-        ("click", "link", "shop"), ("scroll", "down"), ("click", "link", "tickets"), ("click", "link", "shop"),
-        ("click", "link", "Close a ticket"), ("click", "textbox", "id"), ("type", key), ("click", "button", "Run SQL"),
-    ]  # fmt: skip
+        ("click", "link", "shop"),
+        ("scroll", "down"),
+        ("click", "link", "tickets"),
+        ("click", "link", "shop"),
+        ("click", "link", "Close a ticket"),
+        ("click", "textbox", "id"),
+        ("type", key),
+        ("click", "button", "Run SQL"),
+    ]
     goal = f"Close the ticket “{row['subject']}” of the shop's database."
     return goal, [value(("data", "tickets", key), {**row, "open": 0})], plan, [("tickets", key)]
 
 
 FAMILIES: tuple[Callable[[Data, Random], Made], ...] = (
-    count_status, show_status, sort_products, search_products, facet_products, largest_order, filter_total, sql_count,
-    add_ticket, close_ticket,
-)  # fmt: skip
+    count_status,
+    show_status,
+    sort_products,
+    search_products,
+    facet_products,
+    largest_order,
+    filter_total,
+    sql_count,
+    add_ticket,
+    close_ticket,
+)
 
 
 @cache

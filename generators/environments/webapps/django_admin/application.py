@@ -25,24 +25,40 @@ def _configure(folder: Path) -> None:
     from django.conf import settings
 
     settings.configure(
-        SECRET_KEY=secrets.token_hex(32), DEBUG=False, ALLOWED_HOSTS=["127.0.0.1"], ROOT_URLCONF=__name__,
-        USE_TZ=True, TIME_ZONE="UTC", LANGUAGE_CODE="en-us", STATIC_URL="/static/",
+        SECRET_KEY=secrets.token_hex(32),
+        DEBUG=False,
+        ALLOWED_HOSTS=["127.0.0.1"],
+        ROOT_URLCONF=__name__,
+        USE_TZ=True,
+        TIME_ZONE="UTC",
+        LANGUAGE_CODE="en-us",
+        STATIC_URL="/static/",
         INSTALLED_APPS=[*(f"django.contrib.{app}" for app in APPS), f"{LIBRARY}.apps.LibraryConfig"],
         MIDDLEWARE=[
-            "django.contrib.sessions.middleware.SessionMiddleware", "django.middleware.common.CommonMiddleware",
-            "django.middleware.csrf.CsrfViewMiddleware", "django.contrib.auth.middleware.AuthenticationMiddleware",
+            "django.contrib.sessions.middleware.SessionMiddleware",
+            "django.middleware.common.CommonMiddleware",
+            "django.middleware.csrf.CsrfViewMiddleware",
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
             "django.contrib.messages.middleware.MessageMiddleware",
         ],
-        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": folder / "app.db",
-                               "OPTIONS": {"timeout": 20}}},
+        DATABASES={
+            "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": folder / "app.db", "OPTIONS": {"timeout": 20}}
+        },
         MIGRATION_MODULES=dict.fromkeys((*APPS, "library")),
-        TEMPLATES=[{
-            "BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True,
-            "OPTIONS": {"context_processors": [
-                "django.template.context_processors.request", "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages"]},
-        }],
-    )  # fmt: skip
+        TEMPLATES=[
+            {
+                "BACKEND": "django.template.backends.django.DjangoTemplates",
+                "APP_DIRS": True,
+                "OPTIONS": {
+                    "context_processors": [
+                        "django.template.context_processors.request",
+                        "django.contrib.auth.context_processors.auth",
+                        "django.contrib.messages.context_processors.messages",
+                    ]
+                },
+            }
+        ],
+    )
     django.setup()
 
 

@@ -33,10 +33,17 @@ def make_rows(seed: int) -> dict[str, list[tuple[Any, ...]]]:
     titles = rng.sample([f"{adjective} {noun}" for adjective in ADJECTIVES for noun in NOUNS], BOOKS)
     genres = [*GENRES, *(rng.choice(GENRES) for _ in range(BOOKS - len(GENRES)))]
     books = [
-        (at, title, genre, rng.randrange(1950, 2024), rng.randrange(1, 9), int(at > 1 and rng.random() < 0.8),
-         rng.randint(1, AUTHORS))
+        (
+            at,
+            title,
+            genre,
+            rng.randrange(1950, 2024),
+            rng.randrange(1, 9),
+            int(at > 1 and rng.random() < 0.8),
+            rng.randint(1, AUTHORS),
+        )
         for at, (title, genre) in enumerate(zip(titles, genres), 1)
-    ]  # fmt: skip
+    ]
     lent = rng.sample(range(3, BOOKS + 1), LOANS)  # the first two are lent to nobody, so they can be deleted
     loans = [
         (at, rng.choice(READERS), f"2026-{rng.randrange(2, 7):02d}-{rng.randrange(1, 29):02d}", int(at > 8), book)
@@ -51,13 +58,13 @@ def make_rows(seed: int) -> dict[str, list[tuple[Any, ...]]]:
 _INSERTS = {
     "authors": "insert into library_author (id, name, country, born) values (?, ?, ?, ?)",
     "books": "insert into library_book (id, title, genre, published, copies, available, author_id)"
-             " values (?, ?, ?, ?, ?, ?, ?)",
+    " values (?, ?, ?, ?, ?, ?, ?)",
     "loans": "insert into library_loan (id, reader, due, returned, book_id) values (?, ?, ?, ?, ?)",
     "groups": "insert into auth_group (id, name) values (?, ?)",
     "users": "insert into auth_user (id, username, first_name, email, last_name, password, is_superuser, is_staff,"
-             " is_active, date_joined) values (?, ?, ?, ?, '', '!', 0, 0, 1, '2025-06-01 08:00:00')",
+    " is_active, date_joined) values (?, ?, ?, ?, '', '!', 0, 0, 1, '2025-06-01 08:00:00')",
     "members": "insert into auth_user_groups (id, user_id, group_id) values (?, ?, ?)",
-}  # fmt: skip
+}
 
 
 def write(path: Path, schema: Path, seed: int) -> None:
@@ -71,23 +78,23 @@ def write(path: Path, schema: Path, seed: int) -> None:
 _TABLES = {
     "authors": "select name as key, id, name, country, born from library_author order by id",
     "books": "select b.title as key, b.id, b.title, a.name as author, b.genre, b.published, b.copies, b.available"
-             " from library_book b join library_author a on a.id = b.author_id order by b.id",
+    " from library_book b join library_author a on a.id = b.author_id order by b.id",
     "loans": "select l.id as key, l.id, b.title as book, l.reader, l.due, l.returned"
-             " from library_loan l join library_book b on b.id = l.book_id order by l.id",
+    " from library_loan l join library_book b on b.id = l.book_id order by l.id",
     "users": "select username as key, id, username, first_name, last_name, email, is_staff, is_superuser, is_active,"
-             " password like '!%' as no_password from auth_user order by id",
+    " password like '!%' as no_password from auth_user order by id",
     "groups": "select name as key, id, name from auth_group order by id",
-}  # fmt: skip
+}
 _LINKS = {
     ("users", "groups"): "select u.username, g.name from auth_user_groups l join auth_user u on u.id = l.user_id"
-                         " join auth_group g on g.id = l.group_id order by 1, 2",
+    " join auth_group g on g.id = l.group_id order by 1, 2",
     ("users", "permissions"): "select u.username, p.codename from auth_user_user_permissions l"
-                              " join auth_user u on u.id = l.user_id"
-                              " join auth_permission p on p.id = l.permission_id order by 1, 2",
+    " join auth_user u on u.id = l.user_id"
+    " join auth_permission p on p.id = l.permission_id order by 1, 2",
     ("groups", "permissions"): "select g.name, p.codename from auth_group_permissions l"
-                               " join auth_group g on g.id = l.group_id"
-                               " join auth_permission p on p.id = l.permission_id order by 1, 2",
-}  # fmt: skip
+    " join auth_group g on g.id = l.group_id"
+    " join auth_permission p on p.id = l.permission_id order by 1, 2",
+}
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:

@@ -6,14 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from generators.environments.webapps.django_admin.snapshot import (
-    ADMIN_ID,
-    AUTHORS,
-    COUNTRIES,
-    GROUPS,
-    USERS,
-    make_rows,
-)
+from generators.environments.webapps.django_admin.snapshot import ADMIN_ID, AUTHORS, COUNTRIES, GROUPS, USERS, make_rows
 from generators.environments.webapps.django_admin.world import NAME
 from generators.environments.webapps.evaluate import Check, answered, rest, value
 from generators.environments.webapps.task import AppTask, Intent
@@ -33,25 +26,45 @@ def expected_data(seed: int) -> Data:
     titles = {at: title for at, title, *_ in rows["books"]}
     groups = dict(rows["groups"])
     joined = {user: groups[group] for _, user, group in rows["members"]}
-    people = [_user(at, name, first, email, groups=[joined[at]] if at in joined else [])
-              for at, name, first, email in rows["users"]]  # fmt: skip
+    people = [
+        _user(at, name, first, email, groups=[joined[at]] if at in joined else [])
+        for at, name, first, email in rows["users"]
+    ]
     admin = _user(ADMIN_ID, "admin", "Ada", "", is_staff=1, is_superuser=1)
     columns = ("id", "title", "author", "genre", "published", "copies", "available")
     return {
-        "authors": {name: {"id": at, "name": name, "country": country, "born": born}
-                    for at, name, country, born in rows["authors"]},
-        "books": {title: dict(zip(columns, (at, title, names[author], genre, year, copies, available)))
-                  for at, title, genre, year, copies, available, author in rows["books"]},
-        "loans": {str(at): {"id": at, "book": titles[book], "reader": reader, "due": due, "returned": returned}
-                  for at, reader, due, returned, book in rows["loans"]},
+        "authors": {
+            name: {"id": at, "name": name, "country": country, "born": born}
+            for at, name, country, born in rows["authors"]
+        },
+        "books": {
+            title: dict(zip(columns, (at, title, names[author], genre, year, copies, available)))
+            for at, title, genre, year, copies, available, author in rows["books"]
+        },
+        "loans": {
+            str(at): {"id": at, "book": titles[book], "reader": reader, "due": due, "returned": returned}
+            for at, reader, due, returned, book in rows["loans"]
+        },
         "users": {user["username"]: user for user in (admin, *people)},
         "groups": {name: {"id": at, "name": name, "permissions": []} for at, name in rows["groups"]},
-    }  # fmt: skip
+    }
 
 
 def _user(at: int, name: str, first: str, email: str, **more: Any) -> dict[str, Any]:
-    return {"id": at, "username": name, "first_name": first, "last_name": "", "email": email, "is_staff": 0,
-            "is_superuser": 0, "is_active": 1, "no_password": 1, "groups": [], "permissions": [], **more}  # fmt: skip
+    return {
+        "id": at,
+        "username": name,
+        "first_name": first,
+        "last_name": "",
+        "email": email,
+        "is_staff": 0,
+        "is_superuser": 0,
+        "is_active": 1,
+        "no_password": 1,
+        "groups": [],
+        "permissions": [],
+        **more,
+    }
 
 
 def _list_of(model: str, rows: Sequence[dict[str, Any]]) -> list[Check]:
@@ -67,10 +80,16 @@ def add_author(data: Data, rng: Random) -> Made:
     name, country, born = rng.choice(NEW_AUTHORS), rng.choice(COUNTRIES), rng.randrange(1930, 2000)
     row = {"id": AUTHORS + 1, "name": name, "country": country, "born": born}
     plan: list[Intent] = [
-        ("click", "link", "Authors"), ("click", "link", "ADD AUTHOR"), ("click", "textbox", "Name:"), ("type", name),
-        ("click", "textbox", "Country:"), ("type", country), ("click", "spinbutton", "Born:"), ("type", str(born)),
+        ("click", "link", "Authors"),
+        ("click", "link", "ADD AUTHOR"),
+        ("click", "textbox", "Name:"),
+        ("type", name),
+        ("click", "textbox", "Country:"),
+        ("type", country),
+        ("click", "spinbutton", "Born:"),
+        ("type", str(born)),
         ("click", "button", "Save"),
-    ]  # fmt: skip
+    ]
     goal = f"Add the author {name} from {country}, born in {born}, to the library."
     return goal, [value(("data", "authors", name), row)], plan, [("authors", name)]
 
@@ -79,9 +98,13 @@ def change_copies(data: Data, rng: Random) -> Made:
     row = rng.choice(_books(data)[:12])
     copies = row["copies"] + rng.randrange(1, 9)
     plan: list[Intent] = [
-        ("click", "link", "Books"), ("click", "link", row["title"]), ("click", "spinbutton", "Copies:"),
-        ("key", "ctrl", "a"), ("type", str(copies)), ("click", "button", "Save"),
-    ]  # fmt: skip
+        ("click", "link", "Books"),
+        ("click", "link", row["title"]),
+        ("click", "spinbutton", "Copies:"),
+        ("key", "ctrl", "a"),
+        ("type", str(copies)),
+        ("click", "button", "Save"),
+    ]
     goal = f"The library now has {copies} copies of “{row['title']}”. Correct the entry of the book."
     key = ("data", "books", row["title"], "copies")
     return goal, [value(key, copies)], plan, [key[1:]]
@@ -91,9 +114,11 @@ def delete_book(data: Data, rng: Random) -> Made:
     lent = {row["book"] for row in data["loans"].values()}
     row = rng.choice([row for row in _books(data)[:12] if row["title"] not in lent])
     plan: list[Intent] = [
-        ("click", "link", "Books"), ("click", "link", row["title"]), ("click", "link", "Delete"),
+        ("click", "link", "Books"),
+        ("click", "link", row["title"]),
+        ("click", "link", "Delete"),
         ("click", "button", "Yes, I’m sure"),
-    ]  # fmt: skip
+    ]
     goal = f"Delete the book “{row['title']}” from the library."
     return goal, [value(("data", "books", row["title"]), None)], plan, [("books", row["title"])]
 
@@ -119,9 +144,13 @@ def take_back_loans(data: Data, rng: Random) -> Made:
     rows = [row for row in out if row["reader"] == reader]
     boxes = [("click", "checkbox", f"{PICK}{row['book']} to {reader}") for row in rows]
     plan: list[Intent] = [
-        ("click", "link", "Loans"), *boxes, ("click", "combobox", "Action:"), ("type", "Take"), ("key", "enter"),
+        ("click", "link", "Loans"),
+        *boxes,
+        ("click", "combobox", "Action:"),
+        ("type", "Take"),
+        ("key", "enter"),
         ("click", "button", "Go"),
-    ]  # fmt: skip
+    ]
     keys = [("loans", str(row["id"]), "returned") for row in rows]
     goal = f"{reader} has brought everything back: take back all open loans of {reader} in the library's admin."
     return goal, [value(("data", *key), 1) for key in keys], plan, keys
@@ -138,9 +167,12 @@ def count_loans(data: Data, rng: Random) -> Made:
 def make_staff(data: Data, rng: Random) -> Made:
     name = rng.choice(USERS)
     plan: list[Intent] = [
-        ("click", "link", "Users"), ("click", "link", name), ("click", "checkbox", "Staff status"),
-        ("key", "end"), ("click", "button", "Save"),
-    ]  # fmt: skip
+        ("click", "link", "Users"),
+        ("click", "link", name),
+        ("click", "checkbox", "Staff status"),
+        ("key", "end"),
+        ("click", "button", "Save"),
+    ]
     key = ("data", "users", name, "is_staff")
     return f"Let the user {name} sign in to the admin: give them staff status.", [value(key, 1)], plan, [key[1:]]
 
@@ -148,9 +180,14 @@ def make_staff(data: Data, rng: Random) -> Made:
 def join_group(data: Data, rng: Random) -> Made:
     name, group = rng.choice(USERS[3:]), rng.choice(GROUPS)
     plan: list[Intent] = [
-        ("click", "link", "Users"), ("click", "link", name), ("scroll", "down"), ("click", "option", group),
-        ("click", "button", "Choose selected groups"), ("key", "end"), ("click", "button", "Save"),
-    ]  # fmt: skip
+        ("click", "link", "Users"),
+        ("click", "link", name),
+        ("scroll", "down"),
+        ("click", "option", group),
+        ("click", "button", "Choose selected groups"),
+        ("key", "end"),
+        ("click", "button", "Save"),
+    ]
     key = ("data", "users", name, "groups")
     return f"Put the user {name} into the group {group}.", [value(key, [group])], plan, [key[1:]]
 
@@ -159,17 +196,29 @@ def add_user(data: Data, rng: Random) -> Made:
     name = rng.choice(NEW_USERS)
     row = _user(ADMIN_ID + len(USERS) + 1, name, "", "")
     plan: list[Intent] = [
-        ("click", "link", "Users"), ("click", "link", "ADD USER"), ("click", "textbox", "Username:"), ("type", name),
-        ("click", "radio", "Disabled"), ("click", "button", "Save"),
-    ]  # fmt: skip
+        ("click", "link", "Users"),
+        ("click", "link", "ADD USER"),
+        ("click", "textbox", "Username:"),
+        ("type", name),
+        ("click", "radio", "Disabled"),
+        ("click", "button", "Save"),
+    ]
     goal = f"Add a user named {name} who has no password (password-based authentication disabled)."
     return goal, [value(("data", "users", name), row)], plan, [("users", name)]
 
 
 FAMILIES: tuple[Callable[[Data, Random], Made], ...] = (
-    add_author, change_copies, delete_book, filter_books, search_books, take_back_loans, count_loans, make_staff,
-    join_group, add_user,
-)  # fmt: skip
+    add_author,
+    change_copies,
+    delete_book,
+    filter_books,
+    search_books,
+    take_back_loans,
+    count_loans,
+    make_staff,
+    join_group,
+    add_user,
+)
 
 
 def make_tasks(seed: int) -> tuple[AppTask, ...]:
