@@ -36,8 +36,8 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 
     from bench.tiny import processor_of
     from bench.tiny import rows as screens
-    from trainer.data.batches import SpanWeights
-    from trainer.midtrain import ListSource, MidtrainConfig, train
+    from trainer.midtrain.train import ListSource, MidtrainConfig, train
+    from trainer.modeling.batches import SpanWeights
     from trainer.modeling.checkpoint import lineage, save_checkpoint
     from trainer.modeling.model import build_model
     from trainer.presets import preset
@@ -96,7 +96,7 @@ def _packing(processor: Any, data: list[dict[str, Any]]) -> dict[str, Any]:
     """Rows of screens of several shapes, in an order that mixes them."""
     import random
 
-    from trainer.data.packing import bins, fill
+    from trainer.modeling.packing import bins, fill
 
     lengths = [processor.length(row) for row in random.Random(0).sample(data, len(data))]
     packed = fill(lengths, bins(lengths, MAX_LENGTH), MAX_LENGTH)

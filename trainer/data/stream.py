@@ -11,7 +11,7 @@ from schemas.ids import digest
 if TYPE_CHECKING:
     from pipelines.storage.manifest import Manifest
     from pipelines.store import Store
-    from trainer.midtrain import MidtrainConfig, RowSource
+    from trainer.midtrain.train import MidtrainConfig, RowSource
 
 CHUNK = 32
 """Rows read at a time; the order of rows does not depend on the training batch."""
@@ -29,7 +29,7 @@ class MixtureSource:
         self._chunk = min(CHUNK, self._reader.order.rows)
 
     def rows(self, start: int) -> Iterator[Mapping[str, Any] | None]:
-        """See `trainer.midtrain.RowSource`: any position is found at once."""
+        """See `trainer.midtrain.train.RowSource`: any position is found at once."""
         first, skip = divmod(start, self._chunk)
         for number in count(first):
             epoch, index = divmod(number, self._reader.batches_per_epoch)
@@ -38,7 +38,7 @@ class MixtureSource:
             skip = 0
 
     def digest(self) -> str:
-        """See `trainer.midtrain.RowSource`."""
+        """See `trainer.midtrain.train.RowSource`."""
         return digest([self._reader.fingerprint, sorted(self._without)])
 
 
@@ -96,14 +96,14 @@ class ScheduledSource:
             self._phases.append((end, keep))
 
     def rows(self, start: int) -> Iterator[Mapping[str, Any] | None]:
-        """See `trainer.midtrain.RowSource`."""
+        """See `trainer.midtrain.train.RowSource`."""
         for position, row in enumerate(self._source.rows(start), start):
             keep = next((keep for end, keep in self._phases if position < end), self._phases[-1][1])
             wanted = row is not None and _unit(self._seed, position) < keep.get(str(row["objective"]), 0.0)
             yield row if wanted else None
 
     def digest(self) -> str:
-        """See `trainer.midtrain.RowSource`."""
+        """See `trainer.midtrain.train.RowSource`."""
         phases = [[end, sorted(keep.items())] for end, keep in self._phases]
         return digest([self._source.digest(), self._plain, phases, self._seed])
 

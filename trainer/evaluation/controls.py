@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.prompts import REFUSAL, prompt_text
 from schemas.actions import parse_reply
 from schemas.coordinates import centre, contains
-from trainer.data.batches import row_images
+from trainer.modeling.batches import row_images
 
 Box = Sequence[float]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from trainer.data.batches import Processor, Row
+from trainer.modeling.batches import Processor, Row
 
 SHARE = 0.8
 """Of the memory that is free: kernels and the allocator want some."""

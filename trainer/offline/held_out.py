@@ -18,9 +18,9 @@ import torch
 
 from pipelines.prompts import with_asked_form
 from schemas.actions import Finished, parse_reply
-from trainer.data.batches import BadSample, Processor, Row
 from trainer.data.stream import cluster_of
 from trainer.evaluation.evaluate import cluster
+from trainer.modeling.batches import BadSample, Processor, Row
 from trainer.modeling.generation import generate, reply_limit
 from trainer.rl.rewards import DEFAULT, RewardConfig, Truth, bounds, point_hit, reward, step_success
 

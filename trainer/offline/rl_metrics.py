@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from trainer.evaluation.statistics import paired
 from trainer.merging.merge import layer_of
 from trainer.offline.held_out import Measure, RlTask, reward_bounds
 from trainer.rl.rewards import RewardConfig
+from trainer.statistics import paired
 
 
 @dataclass(frozen=True)

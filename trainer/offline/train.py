@@ -23,7 +23,7 @@ import torch
 
 from pipelines.storage.whole_files import whole_file
 from schemas.ids import canonical_json, digest
-from trainer.data.batches import Processor, Row
+from trainer.modeling.batches import Processor, Row
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
@@ -95,7 +95,7 @@ def train_offline(
     `validation_rows` find the peak; without any, a tenth of the training clusters is set aside. `state_dir` names a
     folder where progress is kept; with it, a killed run goes on exactly. `on_event` receives dicts with a `kind`:
     start, held_out, update, look, saved, resumed, aligned, trained, done. Under torchrun this is what the first rank
-    does, while the others follow its learner (`trainer.runtime.launch`).
+    does, while the others follow its learner (`trainer.stages.launch`).
     Raises `ValueError` when no training or held-out task is left, naming what was found.
     """
     emit = on_event or (lambda event: None)

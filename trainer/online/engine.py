@@ -19,7 +19,7 @@ import torch
 
 from generators.generation.execution.journal import ClaimLost
 from schemas.ids import digest
-from trainer.data.batches import BadSample, Processor
+from trainer.modeling.batches import BadSample, Processor
 from trainer.modeling.generation import Completion, generate
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import POLICY, Job, Recorder, RolloutClaim, Sample

@@ -22,7 +22,6 @@ from generators.environments.evaluators import has_rule
 from generators.generation.execution.devices import DevicePool
 from generators.generation.tasks.contract import Contract
 from schemas.ids import canonical_json, digest
-from trainer.evaluation.statistics import mean_or_none
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.rl_metrics import in_memory, weight_delta
@@ -49,6 +48,7 @@ from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
+from trainer.statistics import mean_or_none
 
 METRICS = "online_rl.json"
 SHOW_EVERY = 10
@@ -86,7 +86,7 @@ def train_online(
 
     `validation` tasks are apart from `tasks`: the policy does each once, greedily, at the beginning, every `eval_steps`
     updates and at the end; and again, sampled, where its reference needs more episodes. Under torchrun this is what the
-    first rank does, while the others follow its learner (`trainer.runtime.launch`). With a `state_dir` a killed run
+    first rank does, while the others follow its learner (`trainer.stages.launch`). With a `state_dir` a killed run
     goes on. `on_event` receives dicts with a `kind`: start, rollouts, picture, update, validation, reference, saved,
     resumed, trained, done. `stage` and `parents` go into the lineage; `judge_of` makes the success judge. Raises
     `ValueError` for tasks that can't be used, `RuntimeError` where an update loses all its rollouts, and what keeps

@@ -23,9 +23,9 @@ from typing import Any
 
 import torch
 
-from trainer.data.batches import Batch, Processor, Row
-from trainer.data.packing import packed, takes_packed
+from trainer.modeling.batches import Batch, Processor, Row
 from trainer.modeling.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs, train_only
+from trainer.modeling.packing import packed, takes_packed
 from trainer.rl.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.runtime.parallel import following, gather_into, norm_of, ranks, sharded
 from trainer.runtime.precision import autocast, in_bf16

@@ -112,7 +112,7 @@ class NotTrained(Exception):
 
 
 def following(group: Ranks, value: Any) -> Any:
-    """The first rank's value as training begins. Raises `NotTrained` if it doesn't (see `trainer.runtime.launch`)."""
+    """The first rank's value as training begins. Raises `NotTrained` if it doesn't (see `trainer.stages.launch`)."""
     order, found = group.told(("train", value))
     if order != "train":
         raise NotTrained

@@ -141,7 +141,7 @@ def blind_table(store: Store | None) -> BlindTable | None:
     """The blind table of a store's training shards; None without any."""
     from trainer.data.rows import light_rows
     from trainer.evaluation.controls import BlindTable
-    from trainer.stages import SHARDS
+    from trainer.stages.assets import SHARDS
 
     shards = store.current(SHARDS) if store is not None else None
     return BlindTable(light_rows(shards, ("train",))) if shards is not None else None
@@ -205,7 +205,7 @@ def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: On
     from trainer.evaluation.controls import picture_key
     from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
     from trainer.modeling.checkpoint import load_checkpoint
-    from trainer.stages import HELDOUT
+    from trainer.stages.assets import HELDOUT
     from trainer.suites.answering import checkpoint_name
 
     store = _store(options, known.name)

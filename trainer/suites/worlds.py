@@ -24,8 +24,8 @@ from generators.generation.execution.journal import Journal
 from generators.generation.execution.scheduling import PolicyMaker, RunStatistics, run_all
 from generators.generation.tasks.contract import Contract, Trajectory
 from schemas.ids import digest
-from trainer.evaluation.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.runtime.tracking import OnEvent
+from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
 

@@ -9,9 +9,9 @@ import torch
 
 from generators.perception.labels import ImageLabel
 from trainer.data.image_labels import LabelledImages
-from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.midtrain.loss import validate
+from trainer.midtrain.train import ListSource, MidtrainConfig, train
 from trainer.modeling.model import label_logits
-from trainer.supervised_loss import validate
 
 
 def count_of(processor: Any, row: dict[str, Any]) -> int:

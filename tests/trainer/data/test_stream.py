@@ -14,7 +14,7 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.data.rows import light_rows, pick, with_pictures
 from trainer.data.stream import MixtureSource, ScheduledSource, cluster_of, scheduled, set_aside
-from trainer.midtrain import ListSource, config_from
+from trainer.midtrain.train import ListSource, config_from
 
 
 @pytest.fixture(scope="module")

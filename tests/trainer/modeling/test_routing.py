@@ -12,8 +12,8 @@ from drawn import make_rows
 from tiny_published import write_tiny
 from two_ranks import on_two_ranks
 
-from trainer.data.global_batch import GlobalBatches, Place
-from trainer.midtrain import ListSource, MidtrainConfig, _Run, train
+from trainer.midtrain.global_batch import GlobalBatches, Place
+from trainer.midtrain.train import ListSource, MidtrainConfig, _Run, train
 from trainer.modeling.model import label_logits, recompute
 from trainer.modeling.published import load_base
 from trainer.modeling.routing import Balance, routed, routers

@@ -12,7 +12,7 @@ from drawn import draw
 
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from schemas.actions import Finished, Scroll, render
-from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.midtrain.train import ListSource, MidtrainConfig, train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, read_preset, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.alignment import AlignmentConfig

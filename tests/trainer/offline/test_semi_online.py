@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from schemas.actions import Action, Click, Finished, render
-from trainer.data.batches import Row
+from trainer.modeling.batches import Row
 from trainer.modeling.generation import Completion
 from trainer.offline.config import OfflineConfig, config_from
 from trainer.offline.held_out import RlTask, sop

@@ -15,7 +15,7 @@ import torch
 from drawn import make_rows, scroll_rows
 from forked import kill_myself, run_until_killed
 
-from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.midtrain.train import ListSource, MidtrainConfig, train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import reply_logprobs

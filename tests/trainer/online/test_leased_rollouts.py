@@ -17,7 +17,7 @@ from generators.environments.serve import serve_sites
 from generators.generation.execution.leased_worlds import SITE_OPTIONS
 from generators.task_pool import build_shards, build_static
 from pipelines.store import PartSpec, Store
-from trainer.stages import run_stage
+from trainer.stages.run import run_stage
 
 CONFIG: dict[str, Any] = {
     "online": {

@@ -12,8 +12,8 @@ import torch
 from drawn import make_rows
 from two_ranks import on_two_ranks
 
-from trainer.data.global_batch import GlobalBatches, Place
-from trainer.midtrain import ListSource, MidtrainConfig, _Run, train
+from trainer.midtrain.global_batch import GlobalBatches, Place
+from trainer.midtrain.train import ListSource, MidtrainConfig, _Run, train
 from trainer.modeling.model import recompute, speed_up
 from trainer.runtime.parallel import Ranks, launched, ranks
 
@@ -58,7 +58,7 @@ def mixed_rows() -> list[dict[str, Any]]:
 
 
 def tiny_setup() -> tuple[Any, Any]:
-    from trainer.data.batches import Processor
+    from trainer.modeling.batches import Processor
     from trainer.modeling.model import build_model
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset

@@ -32,7 +32,7 @@ import torch
 
 from generators.policies.policy import PolicyError
 from pipelines.prompts import messages, navigation_text
-from trainer.data.batches import Processor
+from trainer.modeling.batches import Processor
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
 from trainer.online.config import VllmConfig

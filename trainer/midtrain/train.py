@@ -1,0 +1,449 @@
+"""Mid-training: supervised next-token loss on the answers of the mixture.
+
+Loss of a step = Σ w_t · ℓ_t / Σ w_t over the answer tokens of all micro-batches and all ranks, w from `SpanWeights`, ℓ
+from `supervised_loss`: the gradient is the same however a batch is split. The width of coordinate targets shrinks
+during training from `sigma[0]` to `sigma[1]` units.
+
+Deterministic on CPU for a fixed thread count: rows are a pure function of (source, position), weights of (rows,
+config, start). Exactly resumable: model, optimiser, position and RNG are saved every `save_steps` steps, whole or not
+at all. Wall time reaches `on_event` and the tracker only, never a file that is hashed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from trainer.data.image_labels import LabelledImages
+from trainer.midtrain.global_batch import GlobalBatches, Place, Step, ahead
+from trainer.midtrain.loss import token_losses, validate
+from trainer.modeling.batches import Batch, Processor, Row
+from trainer.modeling.model import freeze_vision, recompute
+from trainer.modeling.routing import Balance, routed
+from trainer.modeling.span_weights import SpanWeights
+from trainer.runtime.deterministic import deterministic
+from trainer.runtime.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
+from trainer.runtime.precision import autocast, in_bf16
+from trainer.runtime.settings import require_known
+from trainer.runtime.tracking import OnEvent, Tracker
+from trainer.runtime.training_state import TrainingState
+
+
+class RowSource(Protocol):
+    """Endless rows in an order that is a pure function of the position, and a name for that order.
+
+    One that shows no picture twice says so by `pictures_come_again = False`.
+    """
+
+    def rows(self, start: int) -> Iterator[Row | None]:
+        """Rows from global position `start` on, without end; None is a position that is passed over."""
+
+    def digest(self) -> str:
+        """Changes whenever the order or the content does."""
+
+
+@dataclass(frozen=True, slots=True)
+class MidtrainConfig:
+    """All that decides the weights, beside data and starting point; names are TRL's where they mean the same.
+    `learning_rate` is the peak, after `warmup_steps`."""
+
+    max_steps: int = 400
+    batch_size: int = 32
+    """Rows a step (with `packing`, sequences a step), of all ranks and micro-batches together."""
+    learning_rate: float = 2e-3
+    warmup_steps: int = 20
+    final_lr_share: float = 0.05
+    betas: tuple[float, float] = (0.9, 0.95)
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    sigma: tuple[float, float] = (60.0, 12.0)
+    """Width of coordinate targets in units of 0..1000, first and last step; (0, 0) is plain cross entropy."""
+    seed: int = 0
+    threads: int = 2
+    spans: SpanWeights = field(default_factory=SpanWeights)
+    save_steps: int = 50
+    eval_steps: int = 100
+    """0 validates after the last step only."""
+    bf16: bool | None = None
+    """Compute in bfloat16, with float32 weights, gradients and losses; None: on a GPU only."""
+    gradient_accumulation_steps: int = 1
+    """Micro-batches that a rank splits its share of a step into; bounds memory, changes no gradient."""
+    padding_free: bool = True
+    """A micro-batch is one sequence without padding, its samples masked from one another."""
+    packing: bool = False
+    """Several samples share a sequence (`trainer.modeling.packing`)."""
+    max_length: int = 2048
+    """Tokens of a packed sequence; a longer sample has one of its own."""
+    packing_window: int = 1024
+    """Rows that are packed together."""
+    gradient_checkpointing: bool = False
+    """Recompute each block's activations in the backward pass instead of keeping them."""
+    router_aux_loss_coef: float = 0.0
+    """Weight of the loss that keeps all experts of a mixture in use (`trainer.modeling.routing`); 0: without it."""
+    freeze_vision: bool = False
+    """The vision tower keeps its weights (`trainer.modeling.model.freeze_vision`)."""
+    image_labels: bool = False
+    """Image tokens have labels too: whether they show the target of the action or question
+    (`trainer.data.image_labels`); for presets that put the instruction before the picture."""
+    image_blocks: int = 0
+    """Blocks of the decoder after which labelled image tokens say so (0: all of them). The blocks that come after can
+    use for the answer what was found by then; what is found by the last one no answer ever sees."""
+    schedule: tuple[Any, ...] = ()
+    """Phases (share of the steps, {objective: share of the rows}), see `trainer.data.stream.scheduled`; () is none."""
+
+    def __post_init__(self) -> None:
+        if self.router_aux_loss_coef < 0:
+            raise ValueError(f"MidtrainConfig: expected router_aux_loss_coef >= 0, found {self.router_aux_loss_coef}")
+        if self.max_steps < 1 or self.batch_size < 1 or not 0 <= self.warmup_steps <= self.max_steps:
+            raise ValueError(
+                "MidtrainConfig: expected max_steps, batch_size >= 1 and 0 <= warmup_steps <= max_steps, "
+                f"found {self.max_steps}, {self.batch_size}, {self.warmup_steps}"
+            )
+        if self.learning_rate <= 0 or min(self.sigma) < 0 or self.save_steps < 1:
+            raise ValueError("MidtrainConfig: expected learning_rate > 0, sigma >= 0 and save_steps >= 1")
+        if min(self.gradient_accumulation_steps, self.max_length, self.packing_window) < 1:
+            raise ValueError(
+                "MidtrainConfig: expected gradient_accumulation_steps, max_length and packing_window "
+                f">= 1, found {self.gradient_accumulation_steps}, {self.max_length}, "
+                f"{self.packing_window}"
+            )
+
+
+_NEUTRAL = (
+    "bf16",
+    "gradient_accumulation_steps",
+    "padding_free",
+    "packing",
+    "max_length",
+    "packing_window",
+    "gradient_checkpointing",
+    "router_aux_loss_coef",
+    "freeze_vision",
+    "image_labels",
+    "image_blocks",
+    "schedule",
+)
+"""Settings that a run's digest names only where they differ from the default, so that older states still fit."""
+
+
+@dataclass
+class Curve:
+    """What training left to look at: a row per step, a row per validation, rows that could not be used."""
+
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    validation: list[dict[str, Any]] = field(default_factory=list)
+    bad_rows: int = 0
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-able, without wall time."""
+        return {"steps": self.steps, "validation": self.validation, "bad_rows": self.bad_rows}
+
+
+class ListSource:
+    """Rows of a list, shuffled anew each epoch by (seed, epoch)."""
+
+    def __init__(self, rows: Sequence[Row], seed: int = 0) -> None:
+        if not rows:
+            raise ValueError("ListSource: expected rows, found none")
+        self._rows, self._seed = rows, seed
+
+    def rows(self, start: int) -> Iterator[Row | None]:
+        """See `RowSource`."""
+        epoch, offset = divmod(start, len(self._rows))
+        while True:
+            source = torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
+            order = torch.randperm(len(self._rows), generator=source).tolist()
+            yield from (self._rows[i] for i in order[offset:])
+            epoch, offset = epoch + 1, 0
+
+    def digest(self) -> str:
+        """See `RowSource`."""
+        from schemas.ids import digest
+
+        return digest([self._seed, [str(row.get("sample_id", i)) for i, row in enumerate(self._rows)]])
+
+
+def learning_rate(step: int, config: MidtrainConfig) -> float:
+    """Linear warm-up, then a cosine to `final_lr_share` of the peak at the last step."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    progress = (step - config.warmup_steps) / max(1, config.max_steps - 1 - config.warmup_steps)
+    low = config.final_lr_share
+    return config.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
+
+
+def sigma_at(step: int, config: MidtrainConfig) -> float:
+    """Width of coordinate targets at a step: geometric from first to last."""
+    first, last = config.sigma
+    if first <= 0 or last <= 0:
+        return 0.0
+    return first * (last / first) ** (step / max(1, config.max_steps - 1))
+
+
+def train(
+    model: Any,
+    processor: Processor,
+    source: RowSource,
+    config: MidtrainConfig,
+    *,
+    state_dir: Path | None = None,
+    validation: Sequence[Row] = (),
+    on_event: OnEvent | None = None,
+    progress: bool = True,
+) -> Curve:
+    """Train in place for `config.max_steps` steps; returns the curve.
+
+    With `state_dir` training resumes from what lies there, if it is of the same model, config and data, and gives
+    the same weights as an uninterrupted run; TensorBoard events go into its folder `runs`. Rows that can't become a
+    sequence are counted and passed over; raises `BadSample` if a whole batch' worth in a row is bad. In a process
+    group (`trainer.runtime.parallel`) every rank calls this with the same arguments; the first one's model gets the
+    weights, and only it writes, reports and returns a whole curve.
+    """
+    from tqdm import tqdm
+
+    group = ranks()
+    digest = _run_digest(model, source, config) if group.first and state_dir is not None else ""
+    digest, state_dir = following(group, (digest, state_dir))
+    answers = processor  # validation is of answers alone, whatever image tokens are asked for
+    processor = _labelled(model, processor, config)
+    plain, model = model, _readied(model, source, config, group)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), config.learning_rate, config.betas, weight_decay=config.weight_decay
+    )
+    state = TrainingState(state_dir, digest, group)
+    saved = state.load(model, optimiser) or {}
+    step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
+    num_tokens = sum(row["tokens"] for row in curve.steps)
+    run = _Run(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
+    place = Place(saved.get("position", 0), saved.get("taken", 0))
+    stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
+    with (
+        deterministic(run.device, config.threads),
+        tqdm(
+            total=config.max_steps,
+            initial=step,
+            desc="mid-training",
+            unit="step",
+            mininterval=2,
+            disable=not (progress and group.first),
+        ) as bar,
+        Tracker(state_dir if group.first else None, step) as tracker,
+    ):
+        model.train()
+        steps = _steps(stream, config.max_steps - step, run.device)
+        while step < config.max_steps:
+            began = time.perf_counter()
+            given = next(steps)
+            made = run.step(given, step)
+            seconds = time.perf_counter() - began
+            step += 1
+            curve.steps.append(made)
+            curve.bad_rows = run.bad_rows(given)
+            num_tokens += made["tokens"]
+            fill = {"fill": stream.fill} if config.packing else {}
+            event = {
+                "kind": "step",
+                **made,
+                **_speed(made, seconds),
+                "steps": config.max_steps,
+                "num_tokens": num_tokens,
+                "bad_rows": curve.bad_rows,
+                **fill,
+            }
+            _tell(event, group, tracker, on_event)
+            bar.update()
+            bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
+            last = step == config.max_steps
+            if validation and (last or (config.eval_steps and step % config.eval_steps == 0)):
+                scores = validate(model, answers, validation, config.spans, group=group)
+                curve.validation.append({"step": step, **scores})
+                _tell({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
+            if last or step % config.save_steps == 0:
+                state.save(
+                    model,
+                    optimiser,
+                    {
+                        "step": step,
+                        "position": given.after.position,
+                        "taken": given.after.taken,
+                        "curve": curve.plain(),
+                    },
+                )
+    _put_back(plain, model, group)
+    if on_event is not None:  # on every rank
+        on_event({"kind": "trained", "step": step})
+    return curve
+
+
+def _readied(model: Any, source: RowSource, config: MidtrainConfig, group: Ranks) -> Any:
+    """The model as it trains: its tower frozen if it is to be, in parts on several ranks."""
+    again = getattr(source, "pictures_come_again", True)
+    device = next(model.parameters()).device.type
+    freeze_vision(model, config.freeze_vision, keep=again and group.world == 1, bf16=in_bf16(config.bf16, device))
+    trained = sharded(model, group, config.bf16) if group.world > 1 else model
+    recompute(trained, config.gradient_checkpointing)
+    return trained
+
+
+def _put_back(plain: Any, trained: Any, group: Ranks) -> None:
+    """The trained weights in the plain model of the first rank, which is as it was otherwise, and in eval mode."""
+    recompute(trained, False)
+    freeze_vision(plain, False)
+    if group.world > 1:
+        gather_into(plain, trained, group)
+    plain.eval()
+
+
+def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Processor:
+    """The processor of training rows: with labels of image tokens, if they are asked for. Raises `ValueError` where
+    model or preset can't do what the config asks."""
+    if not 0 <= config.image_blocks <= len(model.model.language_model.layers):
+        raise ValueError(
+            f"mid-training: image_blocks: expected 0 to {len(model.model.language_model.layers)}, the "
+            f"decoder's blocks, found {config.image_blocks}"
+        )
+    if not config.image_labels:
+        return processor
+    if not processor.preset.instruction_first:
+        raise ValueError(
+            "mid-training: image_labels: expected a preset that puts the instruction before the "
+            f"picture, found {processor.preset.name}: its image tokens can't know it"
+        )
+    return LabelledImages.of(processor, targets=True)
+
+
+def _speed(made: Mapping[str, Any], seconds: float) -> dict[str, float]:
+    """Of a step that took so long."""
+    return {"seconds": seconds, "tokens_per_s": made["tokens"] / seconds, "samples_per_s": made["samples"] / seconds}
+
+
+def _tell(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
+    if group.first:
+        tracker.event(event)
+        if on_event is not None:
+            on_event(event)
+
+
+def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[Step]:
+    """A GPU's batches are made by a thread while it computes; a CPU has no core to spare for one."""
+    if device.type != "cpu":
+        yield from ahead(stream, count)
+        return
+    for _ in range(count):
+        yield stream.next()
+
+
+class _Run:
+    """One optimiser step after another."""
+
+    def __init__(
+        self, model: Any, processor: Processor, optimiser: Any, config: MidtrainConfig, group: Ranks, *, bad_before: int
+    ) -> None:
+        self._model, self._processor, self._optimiser = model, processor, optimiser
+        self._config, self._group = config, group
+        self.device = torch.device(group.device) if group.world > 1 else next(model.parameters()).device
+        self._bad_before, self._torn = bad_before, 0
+
+    def bad_rows(self, given: Step) -> int:
+        """Rows that could not be used so far, in this run and before it was resumed."""
+        return self._bad_before + given.after.bad + self._torn
+
+    def step(self, given: Step, step: int) -> dict[str, Any]:
+        """Train on a step's batches; what goes into the curve."""
+        config = self._config
+        for one in self._optimiser.param_groups:
+            one["lr"] = learning_rate(step, config)
+        real = [batch for batch in given.batches if batch.samples]
+        own = [
+            sum(float(batch.weights.sum(dtype=torch.float64)) for batch in real),
+            sum(batch.tokens for batch in real),
+            sum(batch.samples for batch in real),
+            given.torn,
+        ]
+        weight, tokens, samples, torn = self._group.sums(own)
+        self._torn += int(torn)
+        if not weight:
+            raise ValueError(f"mid-training: the batch of step {step} has no answer token with a weight above 0")
+        self._optimiser.zero_grad(set_to_none=True)
+        balance = Balance(self._model, self._group) if config.router_aux_loss_coef else None
+        loss = aux_loss = 0.0
+        for batch in given.batches:
+            part, aux = self._backward(batch.to(self.device), (weight, tokens), sigma_at(step, config), balance)
+            loss, aux_loss = loss + part, aux_loss + aux
+        loss, aux_loss = self._group.sums([loss, aux_loss])
+        norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.max_grad_norm))
+        if not torch.isfinite(norm):
+            raise FloatingPointError(
+                f"mid-training: loss {loss} has a gradient that is not finite at step {step}; "
+                f"lower learning_rate ({config.learning_rate})"
+            )
+        self._optimiser.step()
+        return {
+            "step": step + 1,
+            "loss": loss,
+            "learning_rate": learning_rate(step, config),
+            "tokens": int(tokens),
+            "samples": int(samples),
+            "grad_norm": norm.item(),
+            **({"aux_loss": aux_loss} if balance else {}),
+        }
+
+    def _backward(
+        self, batch: Batch, whole: tuple[float, float], sigma: float, balance: Balance | None
+    ) -> tuple[float, float]:
+        """Add a micro-batch's gradient; its parts of the loss and of the experts' balance, which the loss holds.
+        `whole`: weight and tokens of the step. Parts are averaged over ranks, so each is `world` times its share."""
+        weight, tokens = whole
+        with (
+            autocast(batch.input_ids.device, self._config.bf16, self._group.world),
+            routed(self._model, balance is not None) as logits,
+        ):
+            losses, weights, _ = token_losses(self._model, self._processor, batch, sigma, self._config.image_blocks)
+            part, aux = (losses * weights).sum() / weight, 0.0
+            if balance is not None:  # on ranks and micro-batches without rows, too: the others wait for their counts
+                share = balance.loss(logits, batch.attention_mask) * (batch.tokens * bool(batch.samples) / tokens)
+                part, aux = part + self._config.router_aux_loss_coef * share, share.item()
+        (part * self._group.world).backward()
+        return part.item(), aux
+
+
+def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
+    """Of the starting weights, the data order and the config: what a saved state must agree with."""
+    import hashlib
+    from dataclasses import asdict
+
+    from schemas.ids import canonical_json
+
+    weights = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        weights.update(name.encode())
+        weights.update(tensor.detach().float().cpu().numpy().tobytes())
+    fields = MidtrainConfig.__dataclass_fields__
+    rest = {
+        key: value
+        for key, value in asdict(config).items()
+        if key != "save_steps" and not (key in _NEUTRAL and value == fields[key].default)
+    }
+    weights.update(canonical_json([source.digest(), rest]).encode())
+    return weights.hexdigest()
+
+
+def config_from(plain: Mapping[str, Any]) -> MidtrainConfig:
+    """From JSON; `warmup_steps` that aren't given are a tenth of all, at most 20. Raises `ValueError` naming an unknown
+    key."""
+    known = MidtrainConfig.__dataclass_fields__
+    require_known("midtrain config", plain, known)
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
+    if isinstance(values.get("spans"), Mapping):
+        values["spans"] = SpanWeights(**values["spans"])
+    if "warmup_steps" not in values:
+        values["warmup_steps"] = min(
+            known["warmup_steps"].default, values.get("max_steps", known["max_steps"].default) // 10
+        )
+    return MidtrainConfig(**values)
