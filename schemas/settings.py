@@ -17,7 +17,7 @@ import json
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, WrapValidator
 from pydantic.fields import FieldInfo
@@ -25,7 +25,11 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 InVersion = bool | Literal["where set"]
 """Whether a setting enters the version of what is made: always, never, or where somebody set it."""
-ALWAYS, NEVER, WHERE_SET = True, False, "where set"
+ALWAYS: InVersion = True
+NEVER: InVersion = False
+WHERE_SET: InVersion = "where set"
+Path = tuple[str, ...]
+"""Names that lead to a setting: ("grpo", "beta")."""
 
 
 def _as_written(value: Any, check: Any) -> Any:
@@ -42,7 +46,14 @@ Flag = Annotated[bool, Strict()]
 
 
 class SettingsError(ValueError):
-    """A setting that is unknown or whose value can't be."""
+    """Settings that are unknown, out of range or contradict each other: `problems` by their names. `where` is the file,
+    the flag or the class that they stand in."""
+
+    def __init__(self, where: str, problems: Mapping[Path, str]) -> None:
+        self.problems = problems
+        super().__init__(
+            "; ".join(": ".join(filter(None, (where, ".".join(path), said))) for path, said in problems.items())
+        )
 
 
 def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WHERE_SET, **more: Any) -> Any:
@@ -50,7 +61,8 @@ def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WH
     `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …). Further
     words that pydantic doesn't know stand beside `in_version` in the schema: `neutral` (see `Settings.run_part`) and
     `stages`."""
-    extra = {"in_version": in_version, **{word: more.pop(word) for word in ("neutral", "stages") if word in more}}
+    extra: dict[str, Any] = {"in_version": in_version}
+    extra |= {word: more.pop(word) for word in ("neutral", "stages") if word in more}
     if "default_factory" not in more:
         more["default"] = default
     return Field(description=text, json_schema_extra=extra, **more)
@@ -74,14 +86,22 @@ class Settings(BaseModel):
         frozen=True, extra="forbid", validate_default=True, validate_by_name=True, validate_by_alias=True
     )
 
+    if not TYPE_CHECKING:  # which keeps the types of the fields
+
+        def __init__(self, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                raise SettingsError(type(self).__name__, problems(type(self), error)) from None
+
     @classmethod
-    def read(cls, given: Mapping[str, Any], where: str) -> Self:
+    def read(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
         """From plain values that a person wrote. `where` opens the message of the `SettingsError` that this raises for
         a name that is unknown, a value out of range or settings that contradict each other."""
         try:
             return cls.model_validate(dict(given))
         except ValidationError as error:
-            raise SettingsError("; ".join(told(cls, error, where))) from None
+            raise SettingsError(where, problems(cls, error)) from None
 
     def changed(self, **changes: Any) -> Self:
         """A copy with other values, checked like a new one; what was set stays set."""
@@ -123,32 +143,36 @@ def _version_part(value: Any) -> Any:
     return value
 
 
-def told(model: type[BaseModel], error: ValidationError, where: str) -> list[str]:
-    """One line a wrong setting: where it stands, its name, what was expected, what was found."""
-    lines: dict[tuple[str, ...], str] = {}
+def problems(model: type[BaseModel], error: ValidationError) -> dict[Path, str]:
+    """Names of a wrong setting → what was expected and found."""
+    found: dict[Path, str] = {}
     for one in error.errors(include_url=False):
         if one["type"] == "default_factory_not_called":  # follows from another setting, which is told
             continue
-        path = _path(model, one["loc"])
-        lines.setdefault(path, f"{where}: {_line(model, one, path)}")
-    return list(lines.values())
+        path, cause = _path(model, one["loc"]), one.get("ctx", {}).get("error")
+        if isinstance(cause, SettingsError):  # of settings within these
+            found = {**{(*path, *inner): said for inner, said in cause.problems.items()}, **found}
+        elif one["type"] == "extra_forbidden":
+            found.setdefault(path[:-1], _unknown(model, path))
+        else:
+            found.setdefault(path, _said(model, one, path))
+    return found
 
 
-def _line(model: type[BaseModel], error: ErrorDetails, path: tuple[str, ...]) -> str:
-    name = ".".join(path)
-    if error["type"] == "extra_forbidden":
-        inside = _model_at(model, path[:-1]) or model
-        known = [field.alias or word for word, field in inside.model_fields.items()]
-        return f"{'.'.join(path[:-1])}{': ' if path[1:] else ''}unknown {path[-1][:80]!r}; {nearest(path[-1], known)}"
+def _unknown(model: type[BaseModel], path: Path) -> str:
+    inside = _model_at(model, path[:-1]) or model
+    known = [field.alias or word for word, field in inside.model_fields.items()]
+    return f"unknown {path[-1][:80]!r}; {nearest(path[-1], known)}"
+
+
+def _said(model: type[BaseModel], error: ErrorDetails, path: Path) -> str:
     if error["type"] == "missing":
-        return f"{name}: expected a value, found none"
+        return "expected a value, found none"
     if error["type"] == "value_error":  # of a validator of ours, which says what it expected
-        said = error["msg"].removeprefix("Value error, ")
-        return f"{name}: {said}" if name else said
-    expected = _expected(error)
-    if (field := _field_at(model, path)) is not None and error["type"] in _BOUNDS:
-        expected = range_of(field) or expected
-    return f"{name}: expected {expected}, found {error['input']!r:.60}"
+        return error["msg"].removeprefix("Value error, ")
+    field = _field_at(model, path)
+    expected = (range_of(field) if field is not None and error["type"] in _BOUNDS else "") or _expected(error)
+    return f"expected {expected}, found {error['input']!r:.60}"
 
 
 _BOUNDS = {
@@ -186,7 +210,7 @@ def _expected(error: ErrorDetails) -> str:
 
 def range_of(field: FieldInfo) -> str:
     """A field's range in words; "" where it has no bounds."""
-    bounds = {}
+    bounds: dict[str, Any] = {}
     for one in _constraints(field):
         bounds |= {word: getattr(one, word) for word, _ in _BOUNDS.values() if getattr(one, word, None) is not None}
     said = [words.format(f"{bounds[word]:g}") for word, words in _BOUNDS.values() if word in bounds]
@@ -214,10 +238,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"nearest are {', '.join(near)}" if near else f"known are {', '.join(known) or 'none'}"
 
 
-def _path(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, ...]:
+def _path(model: type[BaseModel], loc: tuple[int | str, ...]) -> Path:
     """pydantic's place of an error without the words that only it knows: names of settings, and numbers in a list."""
     path: list[str] = []
     for one in loc:
+        if "[" in str(one):  # which member of a union was tried
+            continue
         parent = _model_at(model, tuple(path))
         if isinstance(one, int) or parent is None:
             if path and not isinstance(one, int) and _field_at(model, tuple(path)) is not None:
@@ -235,12 +261,12 @@ def _named(model: type[BaseModel], name: str) -> FieldInfo | None:
     return found or next((field for field in model.model_fields.values() if field.alias == name), None)
 
 
-def _field_at(model: type[BaseModel], path: tuple[str, ...]) -> FieldInfo | None:
+def _field_at(model: type[BaseModel], path: Path) -> FieldInfo | None:
     parent = _model_at(model, path[:-1]) if path else None
     return _named(parent, path[-1]) if parent is not None else None
 
 
-def _model_at(model: type[BaseModel], path: tuple[str, ...]) -> type[BaseModel] | None:
+def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     """The model of the settings that stand under a path of names; None where there are none."""
     found: type[BaseModel] | None = model
     for name in path:

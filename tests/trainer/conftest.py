@@ -27,7 +27,8 @@ def rows() -> list[dict[str, Any]]:
 def tiny_preset() -> Any:
     from dataclasses import replace
 
-    from trainer.presets import Shape, preset
+    from trainer.presets import preset
+    from trainer.settings.model_shape import Shape
 
     shape = Shape(
         vocab_size=1536,

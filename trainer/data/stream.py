@@ -11,7 +11,8 @@ from schemas.ids import digest
 if TYPE_CHECKING:
     from pipelines.storage.manifest import Manifest
     from pipelines.store import Store
-    from trainer.midtrain.train import MidtrainConfig, RowSource
+    from trainer.midtrain.train import RowSource
+    from trainer.settings.supervised import MidtrainConfig
 
 CHUNK = 32
 """Rows read at a time; the order of rows does not depend on the training batch."""

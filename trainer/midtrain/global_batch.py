@@ -18,8 +18,9 @@ from trainer.modeling.packing import bins, fill, packed
 from trainer.runtime.parallel import Ranks
 
 if TYPE_CHECKING:
-    from trainer.midtrain.train import MidtrainConfig, RowSource
+    from trainer.midtrain.train import RowSource
     from trainer.modeling.seen_pictures import SeenPictures
+    from trainer.settings.supervised import MidtrainConfig
 
 AHEAD = 2
 """Steps that wait for the GPU at most."""

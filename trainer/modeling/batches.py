@@ -27,8 +27,9 @@ from trainer.modeling import tokenizer as words
 from trainer.modeling.drafts import Drafts
 from trainer.modeling.rope_positions import rope_positions
 from trainer.modeling.seen_pictures import Features, SeenPictures
-from trainer.modeling.span_weights import AnswerSpans, SpanWeights
+from trainer.modeling.span_weights import AnswerSpans
 from trainer.presets import Preset
+from trainer.settings.supervised import SpanWeights
 
 Row = Mapping[str, Any]
 """A row of the shards: at least `messages` (JSON), `images` (bytes, or {'bytes': …}), `answer`, `objective`."""

@@ -22,7 +22,8 @@ from trainer.data.stream import cluster_of
 from trainer.evaluation.evaluate import cluster
 from trainer.modeling.batches import BadSample, Processor, Row
 from trainer.modeling.generation import generate, reply_limit
-from trainer.rl.rewards import DEFAULT, RewardConfig, Truth, bounds, point_hit, reward, step_success
+from trainer.rl.rewards import DEFAULT, Truth, bounds, point_hit, reward, step_success
+from trainer.settings.rewards import RewardConfig
 
 DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grounding": ("grounding", ("mobile", "web", "desktop")),

@@ -11,7 +11,7 @@ import torch
 
 from trainer.merging.merge import layer_of
 from trainer.offline.held_out import Measure, RlTask, reward_bounds
-from trainer.rl.rewards import RewardConfig
+from trainer.settings.rewards import RewardConfig
 from trainer.statistics import paired
 
 

@@ -13,9 +13,8 @@ last state was saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from trainer.modeling.batches import Processor, Row
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
-from trainer.offline.config import OfflineConfig, learner_config
 from trainer.offline.epoch_alignment import aligned_rows, as_trained, wanted, with_aligned
 from trainer.offline.held_out import REPLIES, Measure, RlTask, choose, complete_episodes, measure, succeeds, tasks_of
 from trainer.offline.rl_metrics import Trained, in_memory, metrics_of, weight_delta
@@ -40,6 +38,7 @@ from trainer.rl.rewards import group_scores
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.offline import OfflineConfig
 
 METRICS = "rl.json"
 Event = dict[str, Any]
@@ -142,7 +141,7 @@ def train_offline(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
-    plain = json.loads(json.dumps(asdict(config)))
+    plain = config.plain()
     loaded.processor.preset = as_trained(loaded.processor.preset, run.state.shown, run.state.peak_update)
     made = lineage(
         f"offline_{config.domain}",
@@ -202,7 +201,7 @@ def _apart(tasks: Sequence[RlTask], others: Sequence[RlTask]) -> list[RlTask]:
 def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [[str(task.row["sample_id"]) for task in some] for some in tasks]
-    return digest([STATE_VERSION, WeightFiles(start).digest(), json.loads(json.dumps(asdict(config))), ids])
+    return digest([STATE_VERSION, WeightFiles(start).digest(), config.plain(), ids])
 
 
 def _held_out(loaded: Checkpoint, tasks: Sequence[RlTask], config: OfflineConfig) -> Measure:
@@ -235,7 +234,7 @@ class _Run:
         self.emit, self.file = emit, folder / "offline_rl.pt" if folder else None
         self.identity = _identity(start, config, train, validation)
         self.start = in_memory(self.model.named_parameters())
-        self.learner = Learner(loaded.model, loaded.processor, learner_config(config))
+        self.learner = Learner(loaded.model, loaded.processor, config)
         self.state = _State()
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
         self.episodes = whole_episodes(train) if config.semi_online else {}
@@ -272,7 +271,7 @@ class _Run:
     def _align(self) -> None:
         """The tasks of the epoch that begins: histories in the words of the policy as it is now."""
         state, config = self.state, self.config
-        settings = replace(config.alignment, rewards=config.rewards, seed=config.alignment.seed + state.epoch)
+        settings = config.alignment.changed(rewards=config.rewards, seed=config.alignment.seed + state.epoch)
         made, found = aligned_rows(self.model, self.processor, self.train, settings)
         state.aligned = made
         self.epoch_tasks, used = with_aligned(self.train, made, self.processor)

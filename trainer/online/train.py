@@ -27,7 +27,6 @@ from trainer.modeling.tensors import WeightFiles
 from trainer.offline.rl_metrics import in_memory, weight_delta
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, Group, SyncCollector
-from trainer.online.config import OnlineConfig
 from trainer.online.engine import ReplyEngine
 from trainer.online.figures import Event, metrics_of, rollout_figures, update_figures
 from trainer.online.learner import OnlineLearner
@@ -48,6 +47,7 @@ from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.online import OnlineConfig
 from trainer.statistics import mean_or_none
 
 METRICS = "online_rl.json"
@@ -155,7 +155,7 @@ def _asking(loaded: Checkpoint, config: OnlineConfig) -> OnlineConfig:
     preset = loaded.processor.preset
     thinking = preset.thinking if config.thinking is None else config.thinking
     loaded.processor.preset = replace(preset, thinking=thinking)
-    return replace(config, thinking=thinking)
+    return config.changed(thinking=thinking)
 
 
 def _identity(
@@ -163,7 +163,7 @@ def _identity(
 ) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [sorted(task.task_id for task in some) for some in (tasks, validation)]
-    asked = {name: value for name, value in config.plain().items() if name != "budget_s"}  # one with more time left
+    asked = {name: value for name, value in config.run_part().items() if name != "budget_s"}  # one with more time left
     if _repeated(validation, config):
         asked["validation"] = "repeated"  # a state of when they weren't holds fewer successes
     return digest([STATE_VERSION, WeightFiles(start).digest(), asked, ids])
@@ -185,7 +185,7 @@ def _assembled(
     learner = OnlineLearner(loaded.model, loaded.processor, config)
     engine = _engine(start, learner, config, name)
     workers = RolloutWorkers(
-        loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking, judge=judge
+        loaded, engine, pool, config.limits.limits(), workers=config.workers, thinking=config.thinking, judge=judge
     )
     collector: Collector
     if config.mode == "sync":
@@ -211,7 +211,7 @@ def _write(
     made = lineage(
         stage,
         trained.processor.preset,
-        config=config.plain(),
+        config=config.run_part(),
         seeds={"online_rl": config.seed},
         parents=parents,
         metrics=brief,

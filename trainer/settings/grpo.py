@@ -55,3 +55,13 @@ class LearnerConfig(Settings):
     bf16: Flag | None = setting(
         None, "Compute in bfloat16, the weights staying as they are; null: on a GPU only.", neutral=True
     )
+
+    @property
+    def sampling_temperature(self) -> float:
+        """Of the distribution that replies were sampled from."""
+        return 1.0
+
+    @property
+    def optimiser_steps(self) -> int:
+        """In how many optimiser steps an update goes through its replies."""
+        return 1

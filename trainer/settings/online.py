@@ -170,6 +170,16 @@ class OnlineConfig(LearnerConfig):
         """Whether the reference may follow the policy, validation tasks given."""
         return self.grpo.beta > 0 and self.eval_steps > 0 and self.reference.episodes >= self.reference.min_episodes
 
+    @property
+    def sampling_temperature(self) -> float:
+        """See `LearnerConfig`."""
+        return self.temperature
+
+    @property
+    def optimiser_steps(self) -> int:
+        """See `LearnerConfig`."""
+        return self.steps_per_generation
+
     def run_part(self) -> dict[str, Any]:
         """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't tell one run from another."""
         found = super().run_part()

@@ -9,9 +9,9 @@ from pydantic import model_validator
 from schemas.settings import Flag, Number, Settings, setting
 
 REGION_SIDE = 60.0
-"""Side of a vote of `region_consistency`, in the 0..1000 frame."""
+"""Side of a region that a point votes for, in 1/1000 of the screen: about a button of a phone."""
 CONFIDENCE_SPREAD = 1.0
-"""How fast the confidence that is wanted falls off from the middle of an element."""
+"""Standard deviation of a Gaussian in half sides of the element: on the middle of a border it is exp(-1/2)."""
 
 
 class RewardConfig(Settings):

@@ -43,7 +43,8 @@ class MidtrainConfig(Settings):
     max_grad_norm: Number = setting(1.0, "Larger gradients are scaled down to this norm.")
     sigma: tuple[Number, Number] = setting(
         (60.0, 12.0),
-        "Width of coordinate targets in units of 0..1000 at the first and the last step; [0, 0] is plain cross entropy.",
+        "Width of coordinate targets in units of 0..1000 at the first and the last step; [0, 0] is plain cross "
+        "entropy.",
         in_version=ALWAYS,
     )
     seed: Whole = setting(0, "Of the order of the rows.")

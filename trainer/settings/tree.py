@@ -39,7 +39,8 @@ class TrainerSettings(Settings):
     shape: Shape = setting(Shape(), "Other sizes of nano.", in_version=ALWAYS, stages=("base",))
     pixels: tuple[Whole, Whole] | None = setting(
         None,
-        "[least, largest] area of a picture for a published preset, which its checkpoints keep; null: the preset's own.",
+        "[least, largest] area of a picture for a published preset, which its checkpoints remember; null: the "
+        "preset's own.",
         in_version=ALWAYS,
         stages=("base",),
     )
@@ -49,8 +50,8 @@ class TrainerSettings(Settings):
     )
     weights: str = setting(
         "",
-        "The folder of a checkpoint of Vesper's that is the base, or nano_base for the one that nano comes with; empty: "
-        "random, or a published preset's own. Its files count, not where they lie.",
+        "The folder of a checkpoint of Vesper's that is the base, or nano_base for the one that nano comes with; "
+        "empty: random, or a published preset's own. Its files count, not where they lie.",
         in_version=ALWAYS,
         stages=("base",),
     )
@@ -62,9 +63,9 @@ class TrainerSettings(Settings):
     )
     ranks: Whole = setting(
         1,
-        "In how many processes mid-training and RL train, each on a GPU of its own if `device` is cuda; the graph starts "
-        "them by torchrun. The number of ranks changes no gradient, and a run that torchrun began elsewhere is the same "
-        "run.",
+        "In how many processes mid-training and RL train, each on a GPU of its own if `device` is cuda; the graph "
+        "starts them by torchrun. The number of ranks changes no gradient, and a run that torchrun began elsewhere is "
+        "the same run.",
         ge=1,
         in_version=NEVER,
     )
@@ -93,7 +94,7 @@ class TrainerSettings(Settings):
         EvalConfig(), "Evaluations of checkpoints.", in_version=ALWAYS, stages=("evaluations",)
     )
     suites: SuitesSection = setting(
-        SuitesSection(), "Suites that the merged agent is measured on.", in_version=ALWAYS, stages=("suites",)
+        SuitesSection.read({}), "Suites that the merged agent is measured on.", in_version=ALWAYS, stages=("suites",)
     )
     staircase: StaircaseForm = setting(
         StaircaseForm(),
@@ -140,18 +141,18 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
     """
     fields = TrainerSettings.model_fields
     if unknown := sorted(set(given) - set(fields)):
-        raise SettingsError(f"{where}: unknown {unknown[0]!r:.60}; {nearest(unknown[0], fields)}")
+        raise SettingsError(where, {(): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], fields)}"})
     merged: dict[str, Any] = preset.version_part()
     for name, value in given.items():
         if not isinstance(fields[name].default, Settings):
             merged[name] = value
             continue
         if not isinstance(value, Mapping):
-            raise SettingsError(f"{where}: {name}: expected settings by name, found {value!r:.60}")
+            raise SettingsError(where, {(name,): f"expected settings by name, found {value!r:.60}"})
         merged[name] = _over(merged[name], value)
         for one in {"offline": SPECIALISTS, "online": ONLINE}.get(name, ()):
             if not isinstance(value.get(one, {}), Mapping):
-                raise SettingsError(f"{where}: {name}.{one}: expected settings by name, found {value[one]!r:.60}")
+                raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})
     TrainerSettings.read(merged, where)
     for name, section, own in (("offline", OfflineSection, SPECIALISTS), ("online", OnlineSection, ONLINE)):
         for one in own:  # also those of other stages: what is wrong is told before anything trains

@@ -13,7 +13,7 @@ from pipelines.storage.manifest import Check
 from schemas.ids import canonical_json
 from trainer.data.rows import light_rows, screen_elements, with_pictures
 from trainer.evaluation.controls import BlindTable, picture_key
-from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
+from trainer.evaluation.evaluate import choose, evaluate
 from trainer.evaluation.records import Records
 from trainer.modeling.checkpoint import load_checkpoint
 from trainer.stages.assets import HELDOUT, SHARDS
@@ -25,7 +25,7 @@ RECORDS = "part-evaluation.records.parquet"
 
 def evaluation(context: Context, folder: Path) -> Made:
     """Evaluate `checkpoints/<name>` on the held-out samples that every checkpoint gets."""
-    config = EvalConfig(**context.config["evaluate"])
+    config = context.settings.evaluate
     heldout = context.inputs[HELDOUT]
     rows = with_pictures(heldout, choose(light_rows(heldout, ("test",)), config))
     if not rows:

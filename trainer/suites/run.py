@@ -199,19 +199,19 @@ def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
 
 
 def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
-    from dataclasses import replace
 
     from trainer.data.rows import light_rows, screen_elements, with_pictures
     from trainer.evaluation.controls import picture_key
-    from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
+    from trainer.evaluation.evaluate import choose, evaluate
     from trainer.modeling.checkpoint import load_checkpoint
+    from trainer.settings.measuring import EvalConfig
     from trainer.stages.assets import HELDOUT
     from trainer.suites.answering import checkpoint_name
 
     store = _store(options, known.name)
     config = EvalConfig(seed=options.seed, max_new_tokens=options.max_new_tokens)
     if options.limit is not None:
-        config = replace(config, grounding=options.limit, navigation=options.limit)
+        config = config.changed(grounding=options.limit, navigation=options.limit)
     heldout = store.require(HELDOUT)
     rows = with_pictures(heldout, choose(light_rows(heldout, ("test",)), config))
     if not rows:

@@ -10,8 +10,9 @@ import torch
 from generators.perception.labels import ImageLabel
 from trainer.data.image_labels import LabelledImages
 from trainer.midtrain.loss import validate
-from trainer.midtrain.train import ListSource, MidtrainConfig, train
+from trainer.midtrain.train import ListSource, train
 from trainer.modeling.model import label_logits
+from trainer.settings.supervised import MidtrainConfig
 
 
 def count_of(processor: Any, row: dict[str, Any]) -> int:

@@ -14,7 +14,8 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.data.rows import light_rows, pick, with_pictures
 from trainer.data.stream import MixtureSource, ScheduledSource, cluster_of, scheduled, set_aside
-from trainer.midtrain.train import ListSource, config_from
+from trainer.midtrain.train import ListSource
+from trainer.settings.supervised import MidtrainConfig
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +89,14 @@ def test_a_schedule_gives_each_phase_its_shares_at_any_position() -> None:
 def test_the_schedule_of_a_config_counts_what_there_is(store: Store) -> None:
     mixture, rows = store.require("mid_training/mixture"), light_rows(store.require("mid_training/shards"))
     plain = MixtureSource(store, mixture)
-    config = config_from(
+    config = MidtrainConfig.read(
         {"max_steps": 30, "batch_size": 4, "schedule": [[0.5, {"grounding": 1}], [0.5, {"navigation": 1}]]}
     )
     source = scheduled(plain, config, rows)
     kept = [row["objective"] for row in islice((row for row in source.rows(0) if row), 120)]
     assert set(kept[:45]) == {"grounding"} and set(kept[75:]) == {"navigation"}
-    assert scheduled(plain, config_from({"max_steps": 3}), rows) is plain
-    packed = scheduled(plain, replace(config, packing=True, max_length=4 * int(rows[0]["tokens"])), rows)
+    assert scheduled(plain, MidtrainConfig.read({"max_steps": 3}), rows) is plain
+    packed = scheduled(plain, config.changed(packing=True, max_length=4 * int(rows[0]["tokens"])), rows)
     assert packed.digest() != source.digest()
 
 

@@ -12,8 +12,9 @@ from pipelines.prompts import grounding_text, messages, navigation_text, reply_t
 from quality.bench.calibration import score_interval, wilson
 from schemas.actions import Click, Scroll, Type
 from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
-from trainer.evaluation.evaluate import EvalConfig, choose, cluster, compare, evaluate, judge, summarise
+from trainer.evaluation.evaluate import choose, cluster, compare, evaluate, judge, summarise
 from trainer.evaluation.records import Records
+from trainer.settings.measuring import EvalConfig
 from trainer.statistics import difference, fell, interval, mean_or_none, over, paired
 
 RED, BLUE = draw({"red": (10, 10, 60, 60)}), draw({"blue": (100, 80, 150, 120)})

@@ -13,10 +13,11 @@ from pipelines.prompts import messages, navigation_text, reply_text
 from schemas.actions import Scroll
 from trainer.merging.merge import REPORT
 from trainer.merging.merge_choice import candidates, choose_ties, merged_domains, validation_tasks
-from trainer.midtrain.train import ListSource, MidtrainConfig, train
+from trainer.midtrain.train import ListSource, train
 from trainer.modeling.checkpoint import lineage, read_lineage, save_checkpoint
 from trainer.modeling.model import build_model
 from trainer.modeling.tensors import WeightFiles
+from trainer.settings.supervised import MidtrainConfig
 
 
 def scrolls(count: int, direction: str) -> list[dict[str, Any]]:

@@ -13,12 +13,13 @@ from tiny_published import write_tiny
 from two_ranks import on_two_ranks
 
 from trainer.midtrain.global_batch import GlobalBatches, Place
-from trainer.midtrain.train import ListSource, MidtrainConfig, _Run, train
+from trainer.midtrain.train import ListSource, _Run, train
 from trainer.modeling.model import label_logits, recompute
 from trainer.modeling.published import load_base
 from trainer.modeling.routing import Balance, routed, routers
 from trainer.presets import preset
 from trainer.runtime.parallel import Ranks, launched, sharded
+from trainer.settings.supervised import MidtrainConfig
 
 CONFIG = MidtrainConfig(
     max_steps=12,
@@ -109,7 +110,7 @@ def test_training_brings_unused_experts_back(tmp_path: Path) -> None:
     for weight in (0.0, CONFIG.router_aux_loss_coef):
         model, processor = mixture(tmp_path / "moe")
         curve = train(
-            model, processor, ListSource(make_rows(12)), replace(CONFIG, router_aux_loss_coef=weight), progress=False
+            model, processor, ListSource(make_rows(12)), CONFIG.changed(router_aux_loss_coef=weight), progress=False
         )
         assert [("aux_loss" in step) for step in curve.steps] == [bool(weight)] * CONFIG.max_steps
         batch = processor.training_batch(make_rows(4, seed=9))
@@ -124,8 +125,8 @@ def test_a_dense_model_has_no_experts(tmp_path: Path) -> None:
     model, processor = mixture(tmp_path / "dense", "dense")
     with pytest.raises(ValueError, match="router_aux_loss_coef: expected a mixture of experts"):
         train(model, processor, ListSource(make_rows(4)), CONFIG, progress=False)
-    with pytest.raises(ValueError, match="expected router_aux_loss_coef >= 0"):
-        replace(CONFIG, router_aux_loss_coef=-0.1)
+    with pytest.raises(ValueError, match="router_aux_loss_coef: expected a number, 0 or more"):
+        CONFIG.changed(router_aux_loss_coef=-0.1)
 
 
 def gradients(folder: Path, group: Ranks) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -14,7 +14,8 @@ from drawn import make_rows
 def small() -> Any:
     from dataclasses import replace
 
-    from trainer.presets import Shape, preset
+    from trainer.presets import preset
+    from trainer.settings.model_shape import Shape
 
     shape = Shape(
         vocab_size=1400,

@@ -20,8 +20,8 @@ from trainer.modeling.checkpoint import load_checkpoint, read_lineage, read_pres
 from trainer.online import train as online_train
 from trainer.online.rollout_files import SUFFIX, RolloutFiles
 from trainer.online.train import METRICS, train_online
-from trainer.presets import NORMS
 from trainer.runtime.parallel import Ranks
+from trainer.settings.presets import NORMS
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

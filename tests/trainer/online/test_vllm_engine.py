@@ -23,13 +23,13 @@ from generators.policies.policy import PolicyError, View
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
 from trainer.modeling.generation import Completion, generate
 from trainer.modeling.model import reply_logprobs
-from trainer.online.config import VllmConfig
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.rollouts import POLICY, REFERENCE, Job, Rollout
 from trainer.online.vllm import engine as vllm_engine
 from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
 from trainer.serving.checkpoint_policy import CheckpointPolicy
+from trainer.settings.online import VllmConfig
 
 
 @pytest.fixture(autouse=True)
@@ -336,7 +336,7 @@ def test_a_rollout_doesnt_wait_for_ever_for_its_turn(loaded: Checkpoint, other: 
         made.publish(loaded.model.state_dict(), 0)
         made.publish(other.model.state_dict(), 0, REFERENCE)
         ask(made, loaded, slot=REFERENCE)
-        made.settings = replace(made.settings, wait_s=0.1)
+        made.settings = made.settings.changed(wait_s=0.1)
         with pytest.raises(PolicyError, match=r"no server with the policy's weights for 0\.1 s"):
             ask(made, loaded)
 

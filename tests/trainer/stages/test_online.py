@@ -22,7 +22,7 @@ from trainer.stages.assets import STAGES, checkpoint_folder, inputs_of
 from trainer.stages.context import Context
 from trainer.stages.online import online, online_config, runnable_tasks, split_tasks
 from trainer.stages.run import run_stage, stage_function
-from trainer.stages.settings import stage_config
+from trainer.stages.settings import stage_config, stage_settings
 
 CONFIG: dict[str, Any] = {
     "online": {
@@ -109,7 +109,7 @@ def test_strata_edges_are_those_of_the_checkpoint(name: str, expected: tuple[int
     inputs = {"checkpoints/offline_web": store.require("checkpoints/offline_web")}
 
     def edges(config: dict[str, Any]) -> tuple[int, int]:
-        chosen = stage_config("online_web", config)
+        chosen = stage_settings("online_web", config)
         return online_config(Context(store, "online_web", chosen, inputs, print, tmp_path, False)).edges
 
     assert edges({}) == edges({"preset": "8b"}) == expected, "whatever preset the configuration names"

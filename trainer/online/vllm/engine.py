@@ -35,7 +35,6 @@ from pipelines.prompts import messages, navigation_text
 from trainer.modeling.batches import Processor
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
-from trainer.online.config import VllmConfig
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.rollouts import POLICY, Job
 from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
@@ -49,6 +48,7 @@ from trainer.online.vllm.token_protocol import (
     scoring_body,
 )
 from trainer.online.vllm.weight_update import ReloadWeights, WeightUpdate, acknowledged
+from trainer.settings.online import VllmConfig
 
 log = logging.getLogger(__name__)
 ENDPOINTS_VARIABLE, WEIGHTS_VARIABLE = "VESPER_VLLM_ENDPOINTS", "VESPER_VLLM_WEIGHTS_DIR"

@@ -25,7 +25,8 @@ from trainer.proving.staircase.tasks import nano_pool
 from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
-    from trainer.midtrain.train import MidtrainConfig, RowSource
+    from trainer.midtrain.train import RowSource
+    from trainer.settings.supervised import MidtrainConfig
 
 DONE = "done.json"
 CODE_VERSION = "1"
@@ -74,12 +75,13 @@ class Trainings:
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
             from trainer.modeling.model import build_model
             from trainer.modeling.tokenizer import train_tokenizer
-            from trainer.presets import Shape, image_processor, preset
+            from trainer.presets import image_processor, preset
+            from trainer.settings.model_shape import Shape
 
             if self.config.base:
                 like = load_checkpoint(self.config.base).processor
             else:
-                shape = Shape(**{"pixels": PIXELS, **_tuples(self.config.shape)})
+                shape = Shape(**{"pixels": PIXELS, **self.config.shape})
                 nano = replace(
                     preset("nano"), shape=shape, max_pixels=shape.pixels, max_answer_tokens=self.config.max_new_tokens
                 )
@@ -97,12 +99,13 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.midtrain.train import MidtrainConfig, train
+            from trainer.midtrain.train import train
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+            from trainer.settings.supervised import MidtrainConfig
 
             loaded = load_checkpoint(base.model)
             looks = Looks(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
-            settings = MidtrainConfig(**{"threads": config.threads, **_tuples(config.midtrain), "seed": config.seed})
+            settings = MidtrainConfig(**{"threads": config.threads, **config.midtrain, "seed": config.seed})
 
             def event(told: dict[str, Any]) -> None:
                 watch.tick()
@@ -173,10 +176,10 @@ class Trainings:
             given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_steps": 1}
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.offline.config import config_from
             from trainer.offline.train import train_offline
+            from trainer.settings.offline import OfflineConfig
 
-            settings = config_from(domain, {"threads": config.threads, **_tuples(given), "seed": config.seed})
+            settings = OfflineConfig.read({"threads": config.threads, **given, "seed": config.seed, "domain": domain})
             looks: list[dict[str, Any]] = []
             state = folder.parent / STATE
 
@@ -224,17 +227,17 @@ class Trainings:
         config, name = self.config, f"online_{self.config.platform}"
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.online.config import config_from
             from trainer.online.train import train_online
+            from trainer.settings.online import OnlineConfig
 
             def event(told: dict[str, Any]) -> None:
                 watch.tick()
                 self.emit({"stage": name, **told})
 
             shares, screened_s = self._screened(start, folder.parent, watch, event)
-            settings = config_from({"threads": config.threads, **config.online, "seed": config.seed})
+            settings = OnlineConfig.read({"threads": config.threads, **config.online, "seed": config.seed})
             if settings.budget_s:
-                settings = replace(settings, budget_s=max(1.0, settings.budget_s - screened_s))
+                settings = settings.changed(budget_s=max(1.0, settings.budget_s - screened_s))
             families = worth_training(shares, config.screen_least)
             chosen = [
                 contract
@@ -279,15 +282,16 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.midtrain.train import MidtrainConfig, train
+            from trainer.midtrain.train import train
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+            from trainer.settings.supervised import MidtrainConfig
 
             loaded = load_checkpoint(start.model)
-            narrow = MidtrainConfig(**_tuples(config.midtrain)).sigma[1]
+            narrow = MidtrainConfig(**config.midtrain).sigma[1]
             settings = MidtrainConfig(
                 **{
                     "threads": config.threads,
-                    **_tuples(config.midtrain),
+                    **config.midtrain,
                     "seed": config.seed + 1,
                     "max_steps": WITHOUT_END,
                     "learning_rate": config.control_learning_rate,
@@ -410,7 +414,3 @@ def _keep_peak(start: Path, state: Path, folder: Path, name: str, parent: str) -
     )
     looks: list[dict[str, Any]] = saved["looks"]
     return looks
-
-
-def _tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
