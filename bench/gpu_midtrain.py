@@ -122,7 +122,8 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
     """Figures of a run of mid-training whose model is made on `device`; {} on ranks that report nothing."""
     import torch
 
-    from trainer.midtrain.train import MidtrainConfig, train
+    from trainer.midtrain.config import MidtrainConfig
+    from trainer.midtrain.train import train
     from trainer.stages.settings import OF_PRESET
 
     source = Screens(tuple(options.picture))
@@ -300,14 +301,14 @@ class Screens:
         }
 
     def rows(self, start: int) -> Iterator[dict[str, Any]]:
-        """See `trainer.midtrain.train.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         position = start
         while True:
             yield self.row(position)
             position += 1
 
     def digest(self) -> str:
-        """See `trainer.midtrain.train.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         return f"screens {self._size}"
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, ch
 
 if TYPE_CHECKING:
     import torch
+from trainer.modeling.tensors import layer_of
 
 METHODS = ("linear", "ties")
 LINEAGE, PRESET = "lineage.json", "preset.json"
@@ -63,12 +63,6 @@ class MergeReport:
                 layer.name: {"kept": list(layer.kept), "sign_conflicts": layer.conflicts} for layer in self.layers
             },
         }
-
-
-def layer_of(name: str) -> str:
-    """The layer a tensor belongs to: its name up to the first number ("visual.blocks.3"), else but the last part."""
-    match = re.match(r".*?\.\d+(?=\.|$)", name)
-    return match.group() if match else name.rpartition(".")[0] or name
 
 
 def pool(reports: Sequence[TensorReport], name: str) -> TensorReport:

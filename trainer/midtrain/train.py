@@ -1,7 +1,7 @@
 """Mid-training: supervised next-token loss on the answers of the mixture.
 
 Loss of a step = Σ w_t · ℓ_t / Σ w_t over the answer tokens of all micro-batches and all ranks, w from `SpanWeights`, ℓ
-from `supervised_loss`: the gradient is the same however a batch is split. The width of coordinate targets shrinks
+from `trainer.midtrain.loss`: the gradient is the same however a batch is split. The width of coordinate targets shrinks
 during training from `sigma[0]` to `sigma[1]` units.
 
 Deterministic on CPU for a fixed thread count: rows are a pure function of (source, position), weights of (rows,
@@ -11,125 +11,29 @@ at all. Wall time reaches `on_event` and the tracker only, never a file that is 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from trainer.data.image_labels import LabelledImages
-from trainer.midtrain.global_batch import GlobalBatches, Place, Step, ahead
+from trainer.data.row_sources import RowSource
+from trainer.midtrain.config import NEUTRAL, MidtrainConfig
+from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
 from trainer.midtrain.loss import token_losses, validate
+from trainer.midtrain.schedule import learning_rate, sigma_at
 from trainer.modeling.batches import Batch, Processor, Row
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.routing import Balance, routed
-from trainer.modeling.span_weights import SpanWeights
+from trainer.modeling.sharding import gather_into, norm_of, sharded
 from trainer.runtime.deterministic import deterministic
-from trainer.runtime.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
+from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import autocast, in_bf16
-from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.runtime.training_state import TrainingState
-
-
-class RowSource(Protocol):
-    """Endless rows in an order that is a pure function of the position, and a name for that order.
-
-    One that shows no picture twice says so by `pictures_come_again = False`.
-    """
-
-    def rows(self, start: int) -> Iterator[Row | None]:
-        """Rows from global position `start` on, without end; None is a position that is passed over."""
-
-    def digest(self) -> str:
-        """Changes whenever the order or the content does."""
-
-
-@dataclass(frozen=True, slots=True)
-class MidtrainConfig:
-    """All that decides the weights, beside data and starting point; names are TRL's where they mean the same.
-    `learning_rate` is the peak, after `warmup_steps`."""
-
-    max_steps: int = 400
-    batch_size: int = 32
-    """Rows a step (with `packing`, sequences a step), of all ranks and micro-batches together."""
-    learning_rate: float = 2e-3
-    warmup_steps: int = 20
-    final_lr_share: float = 0.05
-    betas: tuple[float, float] = (0.9, 0.95)
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
-    sigma: tuple[float, float] = (60.0, 12.0)
-    """Width of coordinate targets in units of 0..1000, first and last step; (0, 0) is plain cross entropy."""
-    seed: int = 0
-    threads: int = 2
-    spans: SpanWeights = field(default_factory=SpanWeights)
-    save_steps: int = 50
-    eval_steps: int = 100
-    """0 validates after the last step only."""
-    bf16: bool | None = None
-    """Compute in bfloat16, with float32 weights, gradients and losses; None: on a GPU only."""
-    gradient_accumulation_steps: int = 1
-    """Micro-batches that a rank splits its share of a step into; bounds memory, changes no gradient."""
-    padding_free: bool = True
-    """A micro-batch is one sequence without padding, its samples masked from one another."""
-    packing: bool = False
-    """Several samples share a sequence (`trainer.modeling.packing`)."""
-    max_length: int = 2048
-    """Tokens of a packed sequence; a longer sample has one of its own."""
-    packing_window: int = 1024
-    """Rows that are packed together."""
-    gradient_checkpointing: bool = False
-    """Recompute each block's activations in the backward pass instead of keeping them."""
-    router_aux_loss_coef: float = 0.0
-    """Weight of the loss that keeps all experts of a mixture in use (`trainer.modeling.routing`); 0: without it."""
-    freeze_vision: bool = False
-    """The vision tower keeps its weights (`trainer.modeling.model.freeze_vision`)."""
-    image_labels: bool = False
-    """Image tokens have labels too: whether they show the target of the action or question
-    (`trainer.data.image_labels`); for presets that put the instruction before the picture."""
-    image_blocks: int = 0
-    """Blocks of the decoder after which labelled image tokens say so (0: all of them). The blocks that come after can
-    use for the answer what was found by then; what is found by the last one no answer ever sees."""
-    schedule: tuple[Any, ...] = ()
-    """Phases (share of the steps, {objective: share of the rows}), see `trainer.data.stream.scheduled`; () is none."""
-
-    def __post_init__(self) -> None:
-        if self.router_aux_loss_coef < 0:
-            raise ValueError(f"MidtrainConfig: expected router_aux_loss_coef >= 0, found {self.router_aux_loss_coef}")
-        if self.max_steps < 1 or self.batch_size < 1 or not 0 <= self.warmup_steps <= self.max_steps:
-            raise ValueError(
-                "MidtrainConfig: expected max_steps, batch_size >= 1 and 0 <= warmup_steps <= max_steps, "
-                f"found {self.max_steps}, {self.batch_size}, {self.warmup_steps}"
-            )
-        if self.learning_rate <= 0 or min(self.sigma) < 0 or self.save_steps < 1:
-            raise ValueError("MidtrainConfig: expected learning_rate > 0, sigma >= 0 and save_steps >= 1")
-        if min(self.gradient_accumulation_steps, self.max_length, self.packing_window) < 1:
-            raise ValueError(
-                "MidtrainConfig: expected gradient_accumulation_steps, max_length and packing_window "
-                f">= 1, found {self.gradient_accumulation_steps}, {self.max_length}, "
-                f"{self.packing_window}"
-            )
-
-
-_NEUTRAL = (
-    "bf16",
-    "gradient_accumulation_steps",
-    "padding_free",
-    "packing",
-    "max_length",
-    "packing_window",
-    "gradient_checkpointing",
-    "router_aux_loss_coef",
-    "freeze_vision",
-    "image_labels",
-    "image_blocks",
-    "schedule",
-)
-"""Settings that a run's digest names only where they differ from the default, so that older states still fit."""
 
 
 @dataclass
@@ -143,47 +47,6 @@ class Curve:
     def plain(self) -> dict[str, Any]:
         """JSON-able, without wall time."""
         return {"steps": self.steps, "validation": self.validation, "bad_rows": self.bad_rows}
-
-
-class ListSource:
-    """Rows of a list, shuffled anew each epoch by (seed, epoch)."""
-
-    def __init__(self, rows: Sequence[Row], seed: int = 0) -> None:
-        if not rows:
-            raise ValueError("ListSource: expected rows, found none")
-        self._rows, self._seed = rows, seed
-
-    def rows(self, start: int) -> Iterator[Row | None]:
-        """See `RowSource`."""
-        epoch, offset = divmod(start, len(self._rows))
-        while True:
-            source = torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
-            order = torch.randperm(len(self._rows), generator=source).tolist()
-            yield from (self._rows[i] for i in order[offset:])
-            epoch, offset = epoch + 1, 0
-
-    def digest(self) -> str:
-        """See `RowSource`."""
-        from schemas.ids import digest
-
-        return digest([self._seed, [str(row.get("sample_id", i)) for i, row in enumerate(self._rows)]])
-
-
-def learning_rate(step: int, config: MidtrainConfig) -> float:
-    """Linear warm-up, then a cosine to `final_lr_share` of the peak at the last step."""
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    progress = (step - config.warmup_steps) / max(1, config.max_steps - 1 - config.warmup_steps)
-    low = config.final_lr_share
-    return config.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
-
-
-def sigma_at(step: int, config: MidtrainConfig) -> float:
-    """Width of coordinate targets at a step: geometric from first to last."""
-    first, last = config.sigma
-    if first <= 0 or last <= 0:
-        return 0.0
-    return first * (last / first) ** (step / max(1, config.max_steps - 1))
 
 
 def train(
@@ -221,7 +84,7 @@ def train(
     step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
     num_tokens = sum(row["tokens"] for row in curve.steps)
     run = _Run(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
-    place = Place(saved.get("position", 0), saved.get("taken", 0))
+    place = StreamPosition(saved.get("position", 0), saved.get("taken", 0))
     stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (
         deterministic(run.device, config.threads),
@@ -330,7 +193,7 @@ def _tell(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEve
             on_event(event)
 
 
-def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[Step]:
+def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[StepBatches]:
     """A GPU's batches are made by a thread while it computes; a CPU has no core to spare for one."""
     if device.type != "cpu":
         yield from ahead(stream, count)
@@ -350,11 +213,11 @@ class _Run:
         self.device = torch.device(group.device) if group.world > 1 else next(model.parameters()).device
         self._bad_before, self._torn = bad_before, 0
 
-    def bad_rows(self, given: Step) -> int:
+    def bad_rows(self, given: StepBatches) -> int:
         """Rows that could not be used so far, in this run and before it was resumed."""
         return self._bad_before + given.after.bad + self._torn
 
-    def step(self, given: Step, step: int) -> dict[str, Any]:
+    def step(self, given: StepBatches, step: int) -> dict[str, Any]:
         """Train on a step's batches; what goes into the curve."""
         config = self._config
         for one in self._optimiser.param_groups:
@@ -428,22 +291,7 @@ def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
     rest = {
         key: value
         for key, value in asdict(config).items()
-        if key != "save_steps" and not (key in _NEUTRAL and value == fields[key].default)
+        if key != "save_steps" and not (key in NEUTRAL and value == fields[key].default)
     }
     weights.update(canonical_json([source.digest(), rest]).encode())
     return weights.hexdigest()
-
-
-def config_from(plain: Mapping[str, Any]) -> MidtrainConfig:
-    """From JSON; `warmup_steps` that aren't given are a tenth of all, at most 20. Raises `ValueError` naming an unknown
-    key."""
-    known = MidtrainConfig.__dataclass_fields__
-    require_known("midtrain config", plain, known)
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
-    if isinstance(values.get("spans"), Mapping):
-        values["spans"] = SpanWeights(**values["spans"])
-    if "warmup_steps" not in values:
-        values["warmup_steps"] = min(
-            known["warmup_steps"].default, values.get("max_steps", known["max_steps"].default) // 10
-        )
-    return MidtrainConfig(**values)

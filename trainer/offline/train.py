@@ -29,14 +29,16 @@ from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.config import OfflineConfig, learner_config
 from trainer.offline.epoch_alignment import aligned_rows, as_trained, wanted, with_aligned
-from trainer.offline.held_out import REPLIES, Measure, RlTask, choose, complete_episodes, measure, succeeds, tasks_of
-from trainer.offline.rl_metrics import Trained, in_memory, metrics_of, weight_delta
+from trainer.offline.held_out import Measure, measure
+from trainer.offline.rl_metrics import Trained, metrics_of
 from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
+from trainer.offline.tasks import REPLIES, RlTask, choose, complete_episodes, succeeds, tasks_of
 from trainer.rl.box_reward import difficulty_weights
 from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION, Learner, Reply
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores
+from trainer.rl.weight_change import in_memory, weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent

@@ -24,7 +24,6 @@ from generators.generation.tasks.contract import Contract
 from schemas.ids import canonical_json, digest
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
-from trainer.offline.rl_metrics import in_memory, weight_delta
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, Group, SyncCollector
 from trainer.online.config import OnlineConfig
@@ -44,6 +43,7 @@ from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION
 from trainer.rl.reward_figures import totals
+from trainer.rl.weight_change import in_memory, weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.memory import give_back
 from trainer.runtime.parallel import ranks

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.storage.manifest import Manifest
+from trainer.data.rows import HELDOUT, MIXTURE, SHARDS
 from trainer.stages.settings import MERGED, ONLINE, SPECIALISTS
 
 CODE_VERSION = "2"
 
-SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
 TASKS = "task_pool/shards"
 BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
 """Worlds of online RL unless its settings name others: those that a Chromium is enough for."""

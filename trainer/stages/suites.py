@@ -16,9 +16,10 @@ from typing import Any
 from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest
+from trainer.data.rows import SHARDS
 from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent
-from trainer.stages.assets import SHARDS, checkpoint_folder
+from trainer.stages.assets import checkpoint_folder
 from trainer.stages.settings import DEFAULTS
 from trainer.suites.leaderboard import SUITES_GROUP, figures, measured, put_report
 from trainer.suites.registry import SUITES, suite

@@ -13,8 +13,11 @@ import pytest
 import torch
 from forked import kill_myself, run_until_killed
 
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.config import MidtrainConfig, config_from
 from trainer.midtrain.loss import token_losses, validate
-from trainer.midtrain.train import ListSource, MidtrainConfig, config_from, learning_rate, sigma_at, train
+from trainer.midtrain.schedule import learning_rate, sigma_at
+from trainer.midtrain.train import train
 from trainer.modeling.batches import BadSample
 
 ROOT = Path(__file__).parents[3]

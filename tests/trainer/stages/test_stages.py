@@ -217,7 +217,7 @@ def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
 @pytest.mark.parametrize("name", OF_PRESET)
 def test_a_published_presets_settings_lie_between_the_defaults_and_what_is_given(name: str) -> None:
     """And each trainer takes them."""
-    from trainer.midtrain.train import config_from as midtrain
+    from trainer.midtrain.config import config_from as midtrain
     from trainer.offline.config import config_from as offline
     from trainer.online.config import config_from as online
     from trainer.stages.online import OF_THE_STAGE

@@ -103,7 +103,8 @@ class Evaluation:
         return [{name: record[name] for name in KEPT} for record in found["records"]]
 
     def _grounding(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
-        from trainer.evaluation.controls import BlindTable, picture_key
+        from trainer.data.clusters import picture_key
+        from trainer.evaluation.controls import BlindTable
         from trainer.evaluation.evaluate import EvalConfig, evaluate
 
         if not self._asked:

@@ -25,7 +25,8 @@ from trainer.proving.staircase.tasks import nano_pool
 from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
-    from trainer.midtrain.train import MidtrainConfig, RowSource
+    from trainer.data.row_sources import RowSource
+    from trainer.midtrain.config import MidtrainConfig
 
 DONE = "done.json"
 CODE_VERSION = "1"
@@ -97,7 +98,8 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.midtrain.train import MidtrainConfig, train
+            from trainer.midtrain.config import MidtrainConfig
+            from trainer.midtrain.train import train
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 
             loaded = load_checkpoint(base.model)
@@ -158,8 +160,8 @@ class Trainings:
 
     def _source(self, settings: MidtrainConfig) -> RowSource:
         """The training rows in the order and mixture of these settings."""
-        from trainer.data.stream import scheduled
-        from trainer.midtrain.train import ListSource
+        from trainer.data.row_sources import ListSource
+        from trainer.midtrain.schedule import scheduled
 
         rows = self.rows["train"]
         return scheduled(ListSource(rows, settings.seed), settings, rows)
@@ -279,7 +281,8 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.midtrain.train import MidtrainConfig, train
+            from trainer.midtrain.config import MidtrainConfig
+            from trainer.midtrain.train import train
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 
             loaded = load_checkpoint(start.model)

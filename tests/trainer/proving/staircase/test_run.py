@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pipelines.store import Store
-from trainer.midtrain.train import MidtrainConfig
+from trainer.midtrain.config import MidtrainConfig
 from trainer.presets import NANO_BASE
 from trainer.proving.staircase.chart import staircase_svg
 from trainer.proving.staircase.choice import Tasks
