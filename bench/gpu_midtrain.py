@@ -105,8 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def model_of(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """(model with random weights, processor), made on `device`."""
-    from trainer.modeling.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.published import random_base
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor, preset

@@ -14,8 +14,9 @@ import torch
 
 from trainer.data.row_sources import RowSource
 from trainer.midtrain.config import MidtrainConfig
-from trainer.modeling.batches import BadSample, Batch, Processor, Row
+from trainer.modeling.batches import BadSample, Batch, Row
 from trainer.modeling.packing import bins, fill, packed
+from trainer.modeling.processor import Processor
 from trainer.modeling.seen_pictures import SeenPictures
 from trainer.runtime.parallel import Ranks
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainer.modeling.batches import Processor
 from trainer.modeling.generation import generate, reply_limit
+from trainer.modeling.processor import Processor
 from trainer.offline.semi_online import answering, sop_progress
 from trainer.offline.tasks import DOMAINS, REPLIES, RlTask, complete_episodes, succeeds
 from trainer.rl.rewards import RewardConfig, bounds, reward

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pipelines.prompts import with_asked_form
 from schemas.actions import Finished, parse_reply
 from trainer.data.clusters import cluster, cluster_of
-from trainer.modeling.batches import BadSample, Processor, Row
+from trainer.modeling.batches import BadSample, Row
+from trainer.modeling.processor import Processor
 from trainer.rl.rewards import DEFAULT, RewardConfig, Truth, point_hit, step_success
 
 DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -23,9 +23,10 @@ from typing import Any
 
 import torch
 
-from trainer.modeling.batches import Batch, Processor, Row
+from trainer.modeling.batches import Batch, Row
 from trainer.modeling.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs, train_only
 from trainer.modeling.packing import packed, takes_packed
+from trainer.modeling.processor import Processor
 from trainer.modeling.sharding import gather_into, norm_of, sharded
 from trainer.rl.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.runtime.parallel import following, ranks

@@ -19,8 +19,8 @@ from trainer.midtrain.config import config_from
 from trainer.midtrain.schedule import scheduled
 from trainer.midtrain.train import train
 from trainer.modeling import checkpoint as checkpoints
-from trainer.modeling.batches import Processor
 from trainer.modeling.model import build_model, parameter_count
+from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import train_tokenizer
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch

@@ -84,8 +84,8 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
     """Train one model in either form after the other; weights and curves go into the folder."""
     from safetensors.torch import save_file
 
-    from trainer.modeling.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
 

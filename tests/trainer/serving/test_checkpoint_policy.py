@@ -19,8 +19,8 @@ from pipelines.derivers.navigation import navigation
 from pipelines.prompts import prompt_text
 from schemas.action_types import Click, Scroll, Type
 from schemas.actions import format, parse_reply
-from trainer.modeling.batches import Processor
 from trainer.modeling.checkpoint import Checkpoint, lineage, save_checkpoint
+from trainer.modeling.processor import Processor
 from trainer.serving.checkpoint_policy import CheckpointPolicy, checkpoint_policies
 
 PAST = (Said(Click((1, 2))), Said(None), Said(Scroll(direction="down")), Said(Type("a'b")), Said(Click((3, 4))))

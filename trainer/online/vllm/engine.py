@@ -32,9 +32,9 @@ import torch
 
 from generators.policies.policy import PolicyError
 from pipelines.prompts import messages, navigation_text
-from trainer.modeling.batches import Processor
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
+from trainer.modeling.processor import Processor
 from trainer.online.config import VllmConfig
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.rollouts import POLICY, Job

@@ -71,9 +71,9 @@ class Trainings:
         """The nano preset as it is built, its tokenizer learned on the training texts."""
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.modeling.batches import Processor
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
             from trainer.modeling.model import build_model
+            from trainer.modeling.processor import Processor
             from trainer.modeling.tokenizer import train_tokenizer
             from trainer.presets import Shape, image_processor, preset
 
