@@ -39,9 +39,9 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     from trainer.data.row_sources import ListSource
     from trainer.midtrain.config import MidtrainConfig
     from trainer.midtrain.train import train
-    from trainer.modeling.span_weights import SpanWeights
     from trainer.modeling.checkpoint import lineage, save_checkpoint
     from trainer.modeling.model import build_model
+    from trainer.modeling.span_weights import SpanWeights
     from trainer.presets import preset
 
     timed = 2 if small > 1 else TIMED

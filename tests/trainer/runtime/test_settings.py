@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainer.midtrain.train import train as midtrain
+from trainer.midtrain import config as midtrain
 from trainer.offline import config as offline
 from trainer.offline.config import OfflineConfig
 from trainer.online import config as online
