@@ -35,7 +35,7 @@ LONGEST_FIRST = (
     "e2e/test_kill",
     "e2e/test_review",
     "quality/contamination/test_shard_scan",
-    "trainer/online/test_vllm_engine",
+    "trainer/online/vllm/test_engine",
     "trainer/proving/nano_base/test_nano_base",
     "generators/test_registries",
     "e2e/test_generation",
