@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.ids import canonical_json
 from trainer.merging.merge_methods import Cut, Tally, TensorReport, Trim, cut_for, linear_piece, ties_piece
-from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, write_like
+from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, layer_of, write_like
 
 if TYPE_CHECKING:
     import torch
-from trainer.modeling.tensors import layer_of
 
 METHODS = ("linear", "ties")
 LINEAGE, PRESET = "lineage.json", "preset.json"

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
 from trainer.online.vllm.weight_update import acknowledged
+from trainer.runtime.gloo import JOIN_S, LOOPBACK, gloo_group
 
 if TYPE_CHECKING:
     import torch
-from trainer.runtime.gloo import JOIN_S, LOOPBACK, gloo_group
 
 UNIQUE_ID_KEY = "0"
 """Where torch's `ProcessGroupNCCL` leaves the id of its first communicator, in the store that it was given."""
