@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from pipelines.storage.whole_files import whole_file
 from schemas.ids import digest
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
@@ -30,11 +29,13 @@ from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION, Learner, Reply
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores
+from trainer.rl.state_file import StateFile
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
 
 Event = dict[str, Any]
+FILE = "offline_rl.pt"
 
 
 @dataclass
@@ -86,8 +87,8 @@ class OfflineRun:
     ) -> None:
         self.model, self.processor, self.config = loaded.model, loaded.processor, config
         self.train, self.validation = train, validation
-        self.emit, self.file = emit, folder / "offline_rl.pt" if folder else None
-        self.identity = _identity(start, config, train, validation)
+        self.emit = emit
+        self.file = StateFile(folder / FILE if folder else None, _identity(start, config, train, validation))
         self.start = in_memory(self.model.named_parameters())
         self.learner = Learner(loaded.model, loaded.processor, learner_config(config))
         self.state = OfflineState()
@@ -244,30 +245,21 @@ class OfflineRun:
         self.emit(event)
 
     def _save(self) -> None:
-        if self.file is None:
+        if self.file.path is None:
             return
-        with whole_file(self.file, lasting=True, alone=True) as part, part.open("wb") as stream:
-            torch.save({"identity": self.identity, "learner": self.learner.state(), "state": vars(self.state)}, stream)
+        self.file.save(self.learner, state=vars(self.state))
         self.emit({"kind": "saved", "update": self.state.update})
 
     def _restore(self) -> bool:
-        """Go on from a saved state of this very run; one of another run is ignored (and later written over)."""
-        if self.file is None or not self.file.is_file():
+        """Go on from a saved state of this very run."""
+        saved = self.file.load(self.learner)
+        if saved is None:
             return False
-        saved = torch.load(self.file, weights_only=True, map_location="cpu")
-        if saved["identity"] != self.identity:
-            return False
-        self.learner.load(saved["learner"])
         self.state = OfflineState(**saved["state"])
         if self.state.aligned:
             self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)
         self.emit({"kind": "resumed", "update": self.state.update})
         return True
-
-    def forget(self) -> None:
-        """Remove the saved state of a run that is finished."""
-        if self.file is not None:
-            self.file.unlink(missing_ok=True)
 
     def course(self) -> Trained:
         """What happened, for the metrics."""

@@ -125,7 +125,7 @@ def train_offline(
         },
     )
     save_checkpoint(folder, loaded.model, loaded.processor, made)
-    run.forget()
+    run.file.forget()
     emit({"kind": "done", "domain": config.domain, **made.metrics})
     return OfflineResult(folder, metrics)
 

@@ -19,10 +19,11 @@ from trainer.online.replay import ReplayBuffer
 from trainer.online.rewards import trajectory_scores
 from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import POLICY, REFERENCE, Job, Rollout
-from trainer.online.state import Progress, StateFile
+from trainer.online.state import Progress, load_run, save_run
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.reward_figures import totals
+from trainer.rl.state_file import StateFile
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
 from trainer.statistics import mean_or_none
@@ -55,7 +56,7 @@ class OnlineRun:
 
     def go(self) -> None:
         """To the last update or the end of the budget."""
-        saved = self.state.load(self.learner)
+        saved = load_run(self.state, self.learner)
         if saved is not None:
             self.progress = saved
             self.replay.load(saved.replay)
@@ -216,7 +217,7 @@ class OnlineRun:
         self.progress.replay = self.replay.to_plain()
         self.progress.collected = self.collector.state()
         elapsed = self._elapsed()
-        self.state.save(self.learner, replace(self.progress, elapsed_s=elapsed))
+        save_run(self.state, self.learner, replace(self.progress, elapsed_s=elapsed))
         self.collector.saved()
         give_back()
         self.emit({"kind": "saved", "update": self.progress.update})

@@ -32,11 +32,12 @@ from trainer.online.reference import validation_tasks
 from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import POLICY, REFERENCE
 from trainer.online.run import OnlineRun
-from trainer.online.state import StateFile
+from trainer.online.state import FILE
 from trainer.online.strata import StratifiedBatches
 from trainer.online.success import FinalFrameJudge, judge_of
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.learner import STATE_VERSION
+from trainer.rl.state_file import StateFile
 from trainer.rl.weight_change import in_memory, weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import ranks
@@ -88,7 +89,7 @@ def train_online(
     batches = StratifiedBatches(tasks, config.edges, config.seed)
     loaded = load_checkpoint(start, device=device)
     config = _asking(loaded, config)
-    state = StateFile(Path(state_dir) if state_dir else None, _identity(start, tasks, checked, config))
+    state = StateFile(Path(state_dir) / FILE if state_dir else None, _identity(start, tasks, checked, config))
     run = _assembled(start, loaded, batches, checked, pool, judge, state, config, emit)
     before = in_memory(loaded.model.named_parameters())
     emit(
