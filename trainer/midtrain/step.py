@@ -18,7 +18,7 @@ from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import autocast
 
 
-class Steps:
+class OptimiserSteps:
     """One optimiser step after another."""
 
     def __init__(

@@ -24,7 +24,7 @@ from trainer.data.row_sources import RowSource
 from trainer.midtrain.config import NEUTRAL, MidtrainConfig
 from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
 from trainer.midtrain.loss import validate
-from trainer.midtrain.step import Steps
+from trainer.midtrain.step import OptimiserSteps
 from trainer.modeling.batches import Row
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.processor import Processor
@@ -83,7 +83,7 @@ def train(
     saved = state.load(model, optimiser) or {}
     step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
     num_tokens = sum(row["tokens"] for row in curve.steps)
-    run = Steps(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
+    run = OptimiserSteps(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
     place = StreamPosition(saved.get("position", 0), saved.get("taken", 0))
     stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (

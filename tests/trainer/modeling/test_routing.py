@@ -15,7 +15,7 @@ from two_ranks import on_two_ranks
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.global_batch import GlobalBatches, StreamPosition
-from trainer.midtrain.step import Steps
+from trainer.midtrain.step import OptimiserSteps
 from trainer.midtrain.train import train
 from trainer.modeling.model import label_logits, recompute
 from trainer.modeling.published import load_base
@@ -138,7 +138,7 @@ def gradients(folder: Path, group: Ranks) -> tuple[dict[str, torch.Tensor], dict
     model = sharded(model, group) if group.world > 1 else model
     given = GlobalBatches(ListSource(make_rows(12)), processor, CONFIG, group, StreamPosition()).next()
     optimiser = torch.optim.SGD(model.parameters(), 0.0)
-    told = Steps(model.train(), processor, optimiser, CONFIG, group, bad_before=0).step(given, 0)
+    told = OptimiserSteps(model.train(), processor, optimiser, CONFIG, group, bad_before=0).step(given, 0)
     found = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
     return {n: g.full_tensor() if hasattr(g, "full_tensor") else g.clone() for n, g in found.items()}, told
 

@@ -15,7 +15,7 @@ from two_ranks import on_two_ranks
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.global_batch import GlobalBatches, StreamPosition
-from trainer.midtrain.step import Steps
+from trainer.midtrain.step import OptimiserSteps
 from trainer.midtrain.train import train
 from trainer.modeling.model import recompute, speed_up
 from trainer.runtime.parallel import Ranks, launched, ranks
@@ -46,7 +46,7 @@ def gradients(model: Any, processor: Any, config: MidtrainConfig, group: Ranks) 
     recompute(model, config.gradient_checkpointing)
     optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate)
     given = GlobalBatches(ListSource(mixed_rows()), processor, config, group, StreamPosition()).next()
-    Steps(model.train(), processor, optimiser, config, group, bad_before=0).step(given, 0)
+    OptimiserSteps(model.train(), processor, optimiser, config, group, bad_before=0).step(given, 0)
     found = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
     whole = {n: g.full_tensor() if hasattr(g, "full_tensor") else g.clone() for n, g in found.items()}
     return whole, [batch.tokens for batch in given.batches if batch.samples]
