@@ -105,8 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def model_of(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """(model with random weights, processor), made on `device`."""
-    from trainer.modeling.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.published import random_base
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor, preset
@@ -302,14 +302,14 @@ class Screens:
         }
 
     def rows(self, start: int) -> Iterator[dict[str, Any]]:
-        """See `trainer.midtrain.train.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         position = start
         while True:
             yield self.row(position)
             position += 1
 
     def digest(self) -> str:
-        """See `trainer.midtrain.train.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         return f"screens {self._size}"
 
 

@@ -36,7 +36,8 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 
     from bench.tiny import processor_of
     from bench.tiny import rows as screens
-    from trainer.midtrain.train import ListSource, train
+    from trainer.data.row_sources import ListSource
+    from trainer.midtrain.train import train
     from trainer.modeling.checkpoint import lineage, save_checkpoint
     from trainer.modeling.model import build_model
     from trainer.presets import preset

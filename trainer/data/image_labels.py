@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from trainer.modeling.batches import Batch, Processor, Row
+from trainer.modeling.batches import Batch, Row
+from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import encode_text
 
 if TYPE_CHECKING:

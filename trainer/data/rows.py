@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pipelines.storage.manifest import Manifest
     from pipelines.store import Store
 
+SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
+"""Assets that hold rows to train on, the choice among them, and those that no training sees."""
 PICTURES = "images"
 
 

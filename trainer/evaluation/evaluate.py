@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.actions import parse_reply
-from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
+from trainer.data.clusters import cluster, picture_key
+from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
@@ -52,16 +53,6 @@ def _checkable(row: Row) -> bool:
     except ValueError:
         return False
     return True
-
-
-def cluster(row: Row) -> str:
-    """What isn't independent: the screen of a grounding sample, the episode of a navigation sample."""
-    if row["objective"] == "navigation":
-        for parent in row.get("parents") or ():
-            kind, _, rest = parent.partition(":")
-            if kind in ("step", "episode"):
-                return f"episode:{rest.rpartition('/')[0] if kind == 'step' else rest}"
-    return f"screen:{picture_key(row)}"
 
 
 def judge(row: Row, text: str) -> dict[str, float]:

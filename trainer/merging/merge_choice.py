@@ -1,4 +1,5 @@
-"""Which density and lambda a TIES merge gets: those of some with which it does most on validation (METHOD §8)."""
+"""Which density and lambda a TIES merge gets: those of some with which it does most on validation (docs/method.md
+§8)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from typing import Any
 
 from trainer.merging.merge import MergeReport, merge
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
-from trainer.offline.held_out import DOMAINS, RlTask, choose, measure, tasks_of
+from trainer.offline.held_out import measure
+from trainer.offline.tasks import DOMAINS, RlTask, choose, tasks_of
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.rewards import RewardConfig
 

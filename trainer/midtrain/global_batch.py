@@ -9,25 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from trainer.modeling.batches import BadSample, Batch, Processor, Row
+from trainer.data.row_sources import RowSource
+from trainer.modeling.batches import BadSample, Batch, Row
 from trainer.modeling.packing import bins, fill, packed
+from trainer.modeling.processor import Processor
+from trainer.modeling.seen_pictures import SeenPictures
 from trainer.runtime.parallel import Ranks
-
-if TYPE_CHECKING:
-    from trainer.midtrain.train import RowSource
-    from trainer.modeling.seen_pictures import SeenPictures
-    from trainer.settings.supervised import MidtrainConfig
+from trainer.settings.supervised import MidtrainConfig
 
 AHEAD = 2
 """Steps that wait for the GPU at most."""
 
 
 @dataclass(frozen=True)
-class Place:
+class StreamPosition:
     """Where a stream is: position of the next row (packed: of the window's first row), sequences of that window that
     are used up, and rows that could not become a sequence since the stream was opened."""
 
@@ -37,13 +35,13 @@ class Place:
 
 
 @dataclass
-class Step:
+class StepBatches:
     """What a rank trains on in a step: its micro-batches, its rows whose picture turned out to be torn, and the place
     after it."""
 
     batches: list[Batch]
     torn: int
-    after: Place
+    after: StreamPosition
 
 
 class GlobalBatches:
@@ -56,7 +54,7 @@ class GlobalBatches:
         processor: Processor,
         config: MidtrainConfig,
         group: Ranks,
-        place: Place,
+        place: StreamPosition,
         seen: SeenPictures | None = None,
     ) -> None:
         self._seen = seen
@@ -69,7 +67,7 @@ class GlobalBatches:
         self.fill = 1.0
         """Share of the places of the last window's sequences that hold a token."""
 
-    def next(self) -> Step:
+    def next(self) -> StepBatches:
         """The next step; a micro-batch that no row is left for is an empty one."""
         config, group = self._config, self._group
         wanted = range(config.batch_size)
@@ -82,7 +80,7 @@ class GlobalBatches:
             batch, lost = self._batch(mine)
             made.append(batch)
             torn += lost
-        return Step(made, torn, Place(self._position, self._taken, self._bad))
+        return StepBatches(made, torn, StreamPosition(self._position, self._taken, self._bad))
 
     def _batch(self, rows: list[Row]) -> tuple[Batch, int]:
         """(batch, rows that turned out to be torn)."""
@@ -163,7 +161,7 @@ class GlobalBatches:
         return [[rows[index] for index in made[place]] for place in order]
 
 
-def ahead(batches: GlobalBatches, count: int) -> Iterator[Step]:
+def ahead(batches: GlobalBatches, count: int) -> Iterator[StepBatches]:
     """`count` steps, made by a thread up to `AHEAD` before a GPU computes them."""
     from concurrent.futures import ThreadPoolExecutor
 

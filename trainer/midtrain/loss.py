@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from trainer.modeling.batches import Batch, Processor, Row
+from trainer.modeling.batches import Batch, Row
 from trainer.modeling.model import label_logits
+from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import LAST_NUMBER
 from trainer.runtime.parallel import Ranks
 from trainer.settings.supervised import SpanWeights

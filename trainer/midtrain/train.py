@@ -1,7 +1,7 @@
 """Mid-training: supervised next-token loss on the answers of the mixture.
 
 Loss of a step = Σ w_t · ℓ_t / Σ w_t over the answer tokens of all micro-batches and all ranks, w from `SpanWeights`, ℓ
-from `supervised_loss`: the gradient is the same however a batch is split. The width of coordinate targets shrinks
+from `trainer.midtrain.loss`: the gradient is the same however a batch is split. The width of coordinate targets shrinks
 during training from `sigma[0]` to `sigma[1]` units.
 
 Deterministic on CPU for a fixed thread count: rows are a pure function of (source, position), weights of (rows,
@@ -11,40 +11,29 @@ at all. Wall time reaches `on_event` and the tracker only, never a file that is 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from trainer.data.image_labels import LabelledImages
-from trainer.midtrain.global_batch import GlobalBatches, Place, Step, ahead
-from trainer.midtrain.loss import token_losses, validate
-from trainer.modeling.batches import Batch, Processor, Row
+from trainer.data.row_sources import RowSource
+from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
+from trainer.midtrain.loss import validate
+from trainer.midtrain.step import OptimiserSteps
+from trainer.modeling.batches import Row
 from trainer.modeling.model import freeze_vision, recompute
-from trainer.modeling.routing import Balance, routed
+from trainer.modeling.processor import Processor
+from trainer.modeling.sharding import gather_into, sharded
 from trainer.runtime.deterministic import deterministic
-from trainer.runtime.parallel import Ranks, following, gather_into, norm_of, ranks, sharded
-from trainer.runtime.precision import autocast, in_bf16
+from trainer.runtime.parallel import Ranks, following, ranks
+from trainer.runtime.precision import in_bf16
 from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.runtime.training_state import TrainingState
 from trainer.settings.supervised import MidtrainConfig
-
-
-class RowSource(Protocol):
-    """Endless rows in an order that is a pure function of the position, and a name for that order.
-
-    One that shows no picture twice says so by `pictures_come_again = False`.
-    """
-
-    def rows(self, start: int) -> Iterator[Row | None]:
-        """Rows from global position `start` on, without end; None is a position that is passed over."""
-
-    def digest(self) -> str:
-        """Changes whenever the order or the content does."""
 
 
 @dataclass
@@ -58,47 +47,6 @@ class Curve:
     def plain(self) -> dict[str, Any]:
         """JSON-able, without wall time."""
         return {"steps": self.steps, "validation": self.validation, "bad_rows": self.bad_rows}
-
-
-class ListSource:
-    """Rows of a list, shuffled anew each epoch by (seed, epoch)."""
-
-    def __init__(self, rows: Sequence[Row], seed: int = 0) -> None:
-        if not rows:
-            raise ValueError("ListSource: expected rows, found none")
-        self._rows, self._seed = rows, seed
-
-    def rows(self, start: int) -> Iterator[Row | None]:
-        """See `RowSource`."""
-        epoch, offset = divmod(start, len(self._rows))
-        while True:
-            source = torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
-            order = torch.randperm(len(self._rows), generator=source).tolist()
-            yield from (self._rows[i] for i in order[offset:])
-            epoch, offset = epoch + 1, 0
-
-    def digest(self) -> str:
-        """See `RowSource`."""
-        from schemas.ids import digest
-
-        return digest([self._seed, [str(row.get("sample_id", i)) for i, row in enumerate(self._rows)]])
-
-
-def learning_rate(step: int, config: MidtrainConfig) -> float:
-    """Linear warm-up, then a cosine to `final_lr_share` of the peak at the last step."""
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    progress = (step - config.warmup_steps) / max(1, config.max_steps - 1 - config.warmup_steps)
-    low = config.final_lr_share
-    return config.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
-
-
-def sigma_at(step: int, config: MidtrainConfig) -> float:
-    """Width of coordinate targets at a step: geometric from first to last."""
-    first, last = config.sigma
-    if first <= 0 or last <= 0:
-        return 0.0
-    return first * (last / first) ** (step / max(1, config.max_steps - 1))
 
 
 def train(
@@ -135,8 +83,8 @@ def train(
     saved = state.load(model, optimiser) or {}
     step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
     num_tokens = sum(row["tokens"] for row in curve.steps)
-    run = _Run(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
-    place = Place(saved.get("position", 0), saved.get("taken", 0))
+    run = OptimiserSteps(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
+    place = StreamPosition(saved.get("position", 0), saved.get("taken", 0))
     stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (
         deterministic(run.device, config.threads),
@@ -245,87 +193,13 @@ def _tell(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEve
             on_event(event)
 
 
-def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[Step]:
+def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[StepBatches]:
     """A GPU's batches are made by a thread while it computes; a CPU has no core to spare for one."""
     if device.type != "cpu":
         yield from ahead(stream, count)
         return
     for _ in range(count):
         yield stream.next()
-
-
-class _Run:
-    """One optimiser step after another."""
-
-    def __init__(
-        self, model: Any, processor: Processor, optimiser: Any, config: MidtrainConfig, group: Ranks, *, bad_before: int
-    ) -> None:
-        self._model, self._processor, self._optimiser = model, processor, optimiser
-        self._config, self._group = config, group
-        self.device = torch.device(group.device) if group.world > 1 else next(model.parameters()).device
-        self._bad_before, self._torn = bad_before, 0
-
-    def bad_rows(self, given: Step) -> int:
-        """Rows that could not be used so far, in this run and before it was resumed."""
-        return self._bad_before + given.after.bad + self._torn
-
-    def step(self, given: Step, step: int) -> dict[str, Any]:
-        """Train on a step's batches; what goes into the curve."""
-        config = self._config
-        for one in self._optimiser.param_groups:
-            one["lr"] = learning_rate(step, config)
-        real = [batch for batch in given.batches if batch.samples]
-        own = [
-            sum(float(batch.weights.sum(dtype=torch.float64)) for batch in real),
-            sum(batch.tokens for batch in real),
-            sum(batch.samples for batch in real),
-            given.torn,
-        ]
-        weight, tokens, samples, torn = self._group.sums(own)
-        self._torn += int(torn)
-        if not weight:
-            raise ValueError(f"mid-training: the batch of step {step} has no answer token with a weight above 0")
-        self._optimiser.zero_grad(set_to_none=True)
-        balance = Balance(self._model, self._group) if config.router_aux_loss_coef else None
-        loss = aux_loss = 0.0
-        for batch in given.batches:
-            part, aux = self._backward(batch.to(self.device), (weight, tokens), sigma_at(step, config), balance)
-            loss, aux_loss = loss + part, aux_loss + aux
-        loss, aux_loss = self._group.sums([loss, aux_loss])
-        norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.max_grad_norm))
-        if not torch.isfinite(norm):
-            raise FloatingPointError(
-                f"mid-training: loss {loss} has a gradient that is not finite at step {step}; "
-                f"lower learning_rate ({config.learning_rate})"
-            )
-        self._optimiser.step()
-        return {
-            "step": step + 1,
-            "loss": loss,
-            "learning_rate": learning_rate(step, config),
-            "tokens": int(tokens),
-            "samples": int(samples),
-            "grad_norm": norm.item(),
-            **({"aux_loss": aux_loss} if balance else {}),
-        }
-
-    def _backward(
-        self, batch: Batch, whole: tuple[float, float], sigma: float, balance: Balance | None
-    ) -> tuple[float, float]:
-        """Add a micro-batch's gradient; its parts of the loss and of the experts' balance, which the loss holds.
-        `whole`: weight and tokens of the step. Parts are averaged over ranks, so each is `world` times its share."""
-        weight, tokens = whole
-        with (
-            autocast(batch.input_ids.device, self._config.bf16, self._group.world),
-            routed(self._model, balance is not None) as logits,
-        ):
-            losses, weights, _ = token_losses(self._model, self._processor, batch, sigma, self._config.image_blocks)
-            part, aux = (losses * weights).sum() / weight, 0.0
-            if balance is not None:  # on ranks and micro-batches without rows, too: the others wait for their counts
-                share = balance.loss(logits, batch.attention_mask) * (batch.tokens * bool(batch.samples) / tokens)
-                part, aux = part + self._config.router_aux_loss_coef * share, share.item()
-        (part * self._group.world).backward()
-        return part.item(), aux
 
 
 def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:

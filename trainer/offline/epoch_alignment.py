@@ -1,10 +1,11 @@
 """History alignment within offline RL: before an epoch, the training tasks anew in the policy's own words.
 
-METHOD §6 (UI-Venus V1): between epochs the policy answers every step of the training episodes, thoughts of right
-actions enter the histories of later steps, and rare actions come in several histories (`trainer.offline.alignment`). An
-epoch then holds each task once, in its new form where it has one, and the further forms of rare ones. Each epoch starts
-from the recorded rows, so what an earlier policy thought doesn't pile up. Validation and held-out tasks stay as they
-are. The checkpoint's preset tells that it learned from thoughts in histories (`as_trained`).
+docs/method.md §6 (UI-Venus V1): between epochs the policy answers every step of the training episodes, thoughts of
+right actions enter the histories of later steps, and rare actions come in several histories
+(`trainer.offline.alignment`). An epoch then holds each task once, in its new form where it has one, and the further
+forms of rare ones. Each epoch starts from the recorded rows, so what an earlier policy thought doesn't pile up.
+Validation and held-out tasks stay as they are. The checkpoint's preset tells that it learned from thoughts in histories
+(`as_trained`).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.prompts import asks_to_think, prompt_text
-from trainer.modeling.batches import BadSample, Processor
+from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import reply_limit
+from trainer.modeling.processor import Processor
 from trainer.offline.alignment import align, model_rollouts
-from trainer.offline.held_out import DOMAINS, REPLIES, RlTask
+from trainer.offline.tasks import DOMAINS, REPLIES, RlTask
 from trainer.presets import Preset
 from trainer.settings.offline import AlignmentConfig
 

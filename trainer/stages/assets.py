@@ -15,12 +15,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.storage.manifest import Manifest
+from trainer.data.rows import HELDOUT, MIXTURE, SHARDS
 from trainer.settings.stage_names import MERGED, ONLINE, SPECIALISTS
 from trainer.settings.tree import TrainerSettings
 
 CODE_VERSION = "2"
 
-SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
 TASKS = "task_pool/shards"
 BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
 """Worlds of online RL unless its settings name others: those that a Chromium is enough for."""

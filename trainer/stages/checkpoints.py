@@ -12,22 +12,23 @@ import torch
 from pipelines.prompts import prompt_text
 from pipelines.storage.manifest import Check
 from schemas.ids import canonical_json, digest
-from trainer.data.rows import light_rows, pick, with_pictures
-from trainer.data.stream import MixtureSource, cluster_of, scheduled, set_aside
+from trainer.data.clusters import cluster_of, set_aside
+from trainer.data.rows import HELDOUT, MIXTURE, SHARDS, light_rows, pick, with_pictures
+from trainer.data.stream import MixtureSource
+from trainer.midtrain.schedule import scheduled
 from trainer.midtrain.train import train
 from trainer.modeling import checkpoint as checkpoints
-from trainer.modeling.batches import Processor
 from trainer.modeling.model import build_model, parameter_count
+from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import train_tokenizer
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
-from trainer.stages.assets import HELDOUT, MIXTURE, SHARDS
 from trainer.stages.context import Context, Made
 from trainer.stages.settings import preset_from
 from trainer.statistics import fell
 
 if TYPE_CHECKING:
-    from trainer.offline.held_out import RlTask
+    from trainer.offline.tasks import RlTask
 
 CURVE = "curve.json"
 CHOICE = "merge_choice.json"
@@ -163,7 +164,7 @@ def mid_trained(context: Context, folder: Path) -> Made:
 
 def specialist(context: Context, folder: Path) -> Made:
     """Offline RL of one domain from mid_trained."""
-    from trainer.offline.held_out import choose, rows_of, tasks_of
+    from trainer.offline.tasks import choose, rows_of, tasks_of
     from trainer.offline.train import train_offline
 
     config = context.settings.offline.of_domain(context.domain)
@@ -303,7 +304,7 @@ def merged(context: Context, folder: Path) -> Made:
 def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     """Tasks of each merged domain from the rows that no training has seen."""
     from trainer.merging.merge_choice import merged_domains, validation_tasks
-    from trainer.offline.held_out import rows_of
+    from trainer.offline.tasks import rows_of
 
     settings, shards = context.settings.merge, context.inputs[SHARDS]
     limit = settings.validation_rows

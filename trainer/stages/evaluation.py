@@ -11,12 +11,12 @@ import torch
 
 from pipelines.storage.manifest import Check
 from schemas.ids import canonical_json
-from trainer.data.rows import light_rows, screen_elements, with_pictures
-from trainer.evaluation.controls import BlindTable, picture_key
+from trainer.data.clusters import picture_key
+from trainer.data.rows import HELDOUT, SHARDS, light_rows, screen_elements, with_pictures
+from trainer.evaluation.controls import BlindTable
 from trainer.evaluation.evaluate import choose, evaluate
 from trainer.evaluation.records import Records
 from trainer.modeling.checkpoint import load_checkpoint
-from trainer.stages.assets import HELDOUT, SHARDS
 from trainer.stages.context import Context, Made
 
 REPORT = "evaluation.json"

@@ -20,7 +20,7 @@ from pipelines.storage.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
 from trainer.modeling.checkpoint import read_preset
-from trainer.offline.held_out import DOMAINS
+from trainer.offline.tasks import DOMAINS
 from trainer.online.strata import edges_for
 from trainer.online.success import judge_of
 from trainer.online.train import train_online

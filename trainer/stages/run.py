@@ -20,11 +20,12 @@ from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.training_data.mixture import require_scan
 from schemas.ids import digest
+from trainer.data.rows import SHARDS
 from trainer.runtime import tracking
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stage_names import ONLINE, SPECIALISTS
 from trainer.settings.tree import TrainerSettings
-from trainer.stages.assets import CODE_VERSION, SHARDS, asset_of, checkpoint_folder, inputs_of
+from trainer.stages.assets import CODE_VERSION, asset_of, checkpoint_folder, inputs_of
 from trainer.stages.context import Context, Made
 from trainer.stages.settings import ranks_of, stage_settings, weights_folder
 

@@ -17,8 +17,9 @@ from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from schemas.ids import digest
 from schemas.settings import SettingsError, nearest
+from trainer.data.rows import SHARDS
 from trainer.runtime.tracking import OnEvent
-from trainer.stages.assets import SHARDS, checkpoint_folder
+from trainer.stages.assets import checkpoint_folder
 from trainer.stages.settings import stage_settings
 from trainer.suites.leaderboard import SUITES_GROUP, figures, measured, put_report
 from trainer.suites.registry import SUITES, suite

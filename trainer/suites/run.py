@@ -139,9 +139,8 @@ def _store(options: SuiteOptions, name: str) -> Store:
 
 def blind_table(store: Store | None) -> BlindTable | None:
     """The blind table of a store's training shards; None without any."""
-    from trainer.data.rows import light_rows
+    from trainer.data.rows import SHARDS, light_rows
     from trainer.evaluation.controls import BlindTable
-    from trainer.stages.assets import SHARDS
 
     shards = store.current(SHARDS) if store is not None else None
     return BlindTable(light_rows(shards, ("train",))) if shards is not None else None
@@ -200,12 +199,11 @@ def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
 
 def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
 
-    from trainer.data.rows import light_rows, screen_elements, with_pictures
-    from trainer.evaluation.controls import picture_key
+    from trainer.data.clusters import picture_key
+    from trainer.data.rows import HELDOUT, light_rows, screen_elements, with_pictures
     from trainer.evaluation.evaluate import choose, evaluate
     from trainer.modeling.checkpoint import load_checkpoint
     from trainer.settings.measuring import EvalConfig
-    from trainer.stages.assets import HELDOUT
     from trainer.suites.answering import checkpoint_name
 
     store = _store(options, known.name)

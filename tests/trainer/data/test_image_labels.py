@@ -9,8 +9,9 @@ import torch
 
 from generators.perception.labels import ImageLabel
 from trainer.data.image_labels import LabelledImages
+from trainer.data.row_sources import ListSource
 from trainer.midtrain.loss import validate
-from trainer.midtrain.train import ListSource, train
+from trainer.midtrain.train import train
 from trainer.modeling.model import label_logits
 from trainer.settings.supervised import MidtrainConfig
 

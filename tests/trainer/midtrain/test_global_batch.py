@@ -9,8 +9,8 @@ import pytest
 import torch
 from drawn import make_rows
 
-from trainer.midtrain.global_batch import GlobalBatches, Place, Step, ahead
-from trainer.midtrain.train import ListSource
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
 from trainer.modeling.batches import BadSample, Batch
 from trainer.runtime.parallel import Ranks
 from trainer.settings.supervised import MidtrainConfig
@@ -19,9 +19,15 @@ CONFIG = MidtrainConfig(batch_size=4, threads=1, max_length=200, packing_window=
 
 
 def stream(
-    processor: Any, rows: Any, config: MidtrainConfig, place: Place | None = None, *, rank: int = 0, world: int = 1
+    processor: Any,
+    rows: Any,
+    config: MidtrainConfig,
+    place: StreamPosition | None = None,
+    *,
+    rank: int = 0,
+    world: int = 1,
 ) -> GlobalBatches:
-    return GlobalBatches(ListSource(rows, 7), processor, config, Ranks(rank, world), place or Place())
+    return GlobalBatches(ListSource(rows, 7), processor, config, Ranks(rank, world), place or StreamPosition())
 
 
 def answers(batches: list[Batch]) -> list[tuple[int, ...]]:
@@ -40,7 +46,7 @@ def test_any_place_is_taken_up_and_any_split_has_the_same_rows(processor: Any, p
     rows[5] = {**rows[5], "images": [rows[5]["images"][0][:100]]}  # whole header, torn body
     config = CONFIG.changed(packing=packing)
     source = stream(processor, rows, config)
-    whole: list[Step] = [source.next() for _ in range(9)]
+    whole: list[StepBatches] = [source.next() for _ in range(9)]
     assert whole[-1].after.bad > 1 and sum(step.torn for step in whole) > 0
     for start in (1, 3, 8):
         resumed = stream(processor, rows, config, whole[start - 1].after)

@@ -12,8 +12,10 @@ import pytest
 import torch
 from forked import kill_myself, run_until_killed
 
+from trainer.data.row_sources import ListSource
 from trainer.midtrain.loss import token_losses, validate
-from trainer.midtrain.train import ListSource, learning_rate, sigma_at, train
+from trainer.midtrain.schedule import learning_rate, sigma_at
+from trainer.midtrain.train import train
 from trainer.modeling.batches import BadSample
 from trainer.settings.supervised import MidtrainConfig
 
@@ -81,8 +83,8 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
     """Train one model in either form after the other; weights and curves go into the folder."""
     from safetensors.torch import save_file
 
-    from trainer.modeling.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
 

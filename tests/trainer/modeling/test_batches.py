@@ -12,7 +12,8 @@ from drawn import draw
 from PIL import Image
 
 from pipelines.prompts import grounding_text, messages
-from trainer.modeling.batches import BadSample, Processor, row_images
+from trainer.modeling.batches import BadSample, row_images
+from trainer.modeling.processor import Processor
 from trainer.settings.supervised import SpanWeights
 
 

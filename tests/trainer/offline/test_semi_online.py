@@ -21,7 +21,7 @@ from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from schemas.actions import Action, Click, Finished, render
 from trainer.modeling.batches import Row
 from trainer.modeling.generation import Completion
-from trainer.offline.held_out import RlTask, sop
+from trainer.offline.held_out import sop
 from trainer.offline.semi_online import (
     Answer,
     Played,
@@ -34,6 +34,7 @@ from trainer.offline.semi_online import (
     update_of,
     whole_episodes,
 )
+from trainer.offline.tasks import RlTask
 from trainer.rl.grpo import Advantages, group_advantages, grpo_loss
 from trainer.rl.rewards import Truth, reward
 from trainer.settings.grpo import GrpoConfig

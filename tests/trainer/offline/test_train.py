@@ -14,12 +14,14 @@ import torch
 from drawn import make_rows, scroll_rows
 from forked import kill_myself, run_until_killed
 
-from trainer.midtrain.train import ListSource, train
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.tensors import WeightFiles
-from trainer.offline.held_out import measure, tasks_of
+from trainer.offline.held_out import measure
+from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
 from trainer.runtime.deterministic import deterministic
 from trainer.settings.grpo import GrpoConfig

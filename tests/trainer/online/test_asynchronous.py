@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Group
 from trainer.online.rollouts import Job, Rollout, Sample, lost
+from trainer.online.run import _counting
 from trainer.online.strata import StratifiedBatches
-from trainer.online.train import _counting
 from trainer.settings.online import OnlineConfig
 
 CONFIG = {

@@ -16,7 +16,7 @@ from generators.task_pool import STRATA, stratum
 from trainer.online.collect import in_device_order
 from trainer.online.strata import StratifiedBatches
 from trainer.online.vllm.client import VllmClient
-from trainer.online.vllm.engine import endpoints, weight_update
+from trainer.online.vllm.servers import endpoints, weight_update
 from trainer.settings.online import OnlineConfig, VllmConfig
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from event_files import scalars_of
 
-from trainer.midtrain.train import ListSource, train
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.train import train
 from trainer.runtime.tracking import Watch, kept
 from trainer.settings.supervised import MidtrainConfig
 

@@ -23,8 +23,8 @@ from trainer.proving.nano_base.vision import FilledScreens, VisionConfig, train_
 from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
-    from trainer.modeling.batches import Processor
     from trainer.modeling.checkpoint import Lineage
+    from trainer.modeling.processor import Processor
 
 GATE = "gate.json"
 
@@ -71,9 +71,9 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     """Random weights, and a tokenizer of the curriculum's words and `texts`; kept in `work/0-random`."""
     from generators.perception.questions import LAYOUTS, LESSONS, WORLDS
     from pipelines.prompts import prompt_text
-    from trainer.modeling.batches import Processor
     from trainer.modeling.checkpoint import lineage
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
     from trainer.settings.model_shape import Shape

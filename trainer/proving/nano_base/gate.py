@@ -44,7 +44,7 @@ def _gate_rows(source: PerceptionSource, count: int) -> tuple[list[dict[str, Any
     """The first `count` grounding rows with encoded pictures, and the boxes of all elements by picture."""
     from pipelines.storage.images import encode_png
     from schemas.coordinates import box_to_unit
-    from trainer.evaluation.controls import picture_key
+    from trainer.data.clusters import picture_key
 
     rows: list[dict[str, Any]] = []
     elements: dict[str, list[list[float]]] = {}

@@ -88,7 +88,7 @@ class PerceptionSource:
         self._page = lru_cache(maxsize=500)(lambda name: read_screens(drawings.folder / "pages", name))
 
     def rows(self, start: int) -> Iterator[dict[str, Any] | None]:
-        """See `trainer.midtrain.train.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         place = start
         while True:
             yield self.row(place)
@@ -118,7 +118,7 @@ class PerceptionSource:
                 return rng.choice(screens)
 
     def digest(self) -> str:
-        """See `trainer.midtrain.train.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         lessons = [asdict(LESSONS[name]) | {"weight": weight} for name, weight in self._lessons.items()]
         drawn = {
             name: some

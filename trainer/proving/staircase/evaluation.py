@@ -19,8 +19,8 @@ from schemas.ids import digest
 from trainer.proving.staircase.choice import Tasks
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.early_stop import LIMITS
+from trainer.proving.staircase.finished_stage import FinishedStage
 from trainer.proving.staircase.tasks import family_of, nano_pool
-from trainer.proving.staircase.training import Stage
 from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Evaluation:
         self.test = [contract for _, contract in tasks.of("test", *config.worlds, each=config.test_each)]
         self.sampled = [contract for _, contract in tasks.of("test", *config.worlds, each=config.sampled_each)]
 
-    def row(self, name: str, tested: Stage | PolicyMaker) -> dict[str, Any]:
+    def row(self, name: str, tested: FinishedStage | PolicyMaker) -> dict[str, Any]:
         """Figures of a checkpoint or a policy: {"name", "greedy", "sampled", "grounding"}, records each."""
         from trainer.modeling.tensors import WeightFiles
 
@@ -103,7 +103,8 @@ class Evaluation:
         return [{name: record[name] for name in KEPT} for record in found["records"]]
 
     def _grounding(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
-        from trainer.evaluation.controls import BlindTable, picture_key
+        from trainer.data.clusters import picture_key
+        from trainer.evaluation.controls import BlindTable
         from trainer.evaluation.evaluate import evaluate
         from trainer.settings.measuring import EvalConfig
 
@@ -126,7 +127,7 @@ class Evaluation:
             for record in found["records"]
         ]
 
-    def score(self, stage: Stage) -> float:
+    def score(self, stage: FinishedStage) -> float:
         """For choosing among merges: greedy success on validation episodes."""
         each = self.config.validation_each
         contracts = [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
@@ -146,7 +147,7 @@ class Evaluation:
         return float(json.loads(path.read_text(encoding="utf-8"))["success"])
 
 
-def _loaded(stage: Stage) -> Checkpoint:
+def _loaded(stage: FinishedStage) -> Checkpoint:
     from trainer.modeling.checkpoint import load_checkpoint
 
     return load_checkpoint(stage.model)

@@ -6,45 +6,32 @@ again goes on where it was killed: finished stages are skipped, an unfinished on
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.generation.tasks.contract import Contract
 from pipelines.prompts import prompt_text
-from pipelines.storage.whole_files import put_json
 from schemas.ids import digest
 from trainer.proving.staircase.choice import Tasks
 from trainer.proving.staircase.config import PIXELS, StaircaseConfig
 from trainer.proving.staircase.early_stop import Looks, StopTraining
+from trainer.proving.staircase.finished_stage import STATE, FinishedStage, keep_peak, made_once, weights_of
 from trainer.proving.staircase.screening import Screened, screen, worth_training
 from trainer.proving.staircase.stopwatch import Stopwatch, TimeUp
 from trainer.proving.staircase.tasks import nano_pool
 from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
-    from trainer.midtrain.train import RowSource
+    from trainer.data.row_sources import RowSource
     from trainer.settings.supervised import MidtrainConfig
 
-DONE = "done.json"
 CODE_VERSION = "1"
-MODEL, STATE = "model", "state"
 TOKENIZER_TEXTS = 4000
 WITHOUT_END = 1_000_000
 """Steps or updates of a control: the time ends it."""
 Rows = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A finished stage: its checkpoint, and how long it took over all tries."""
-
-    name: str
-    model: Path
-    seconds: float
-    told: Mapping[str, Any]
 
 
 class Trainings:
@@ -58,22 +45,22 @@ class Trainings:
         self.rows = {split: [row for row in rows if row["split"] == split] for split in ("train", "validation", "test")}
 
     # --- one after the other
-    def base(self) -> Stage:
+    def base(self) -> FinishedStage:
         """The checkpoint folder of the config, or nano with random weights."""
         if self.config.base:
             from trainer.modeling.tensors import WeightFiles
 
             weights = WeightFiles(self.config.base).digest()
-            return Stage("base", Path(self.config.base), 0.0, {"weights": weights, "random_weights": False})
+            return FinishedStage("base", Path(self.config.base), 0.0, {"weights": weights, "random_weights": False})
         return self.random_weights("base")
 
-    def random_weights(self, name: str = "random_weights") -> Stage:
+    def random_weights(self, name: str = "random_weights") -> FinishedStage:
         """The nano preset as it is built, its tokenizer learned on the training texts."""
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.modeling.batches import Processor
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
             from trainer.modeling.model import build_model
+            from trainer.modeling.processor import Processor
             from trainer.modeling.tokenizer import train_tokenizer
             from trainer.presets import image_processor, preset
             from trainer.settings.model_shape import Shape
@@ -94,7 +81,7 @@ class Trainings:
 
         return self._stage(name, self.config.key("base", "shape", "seed", tasks=self.tasks.digest), make)
 
-    def mid(self, base: Stage) -> Stage:
+    def mid(self, base: FinishedStage) -> FinishedStage:
         """Mid-training on episodes and grounding, stopped in the window of pass@1."""
         config = self.config
 
@@ -138,7 +125,7 @@ class Trainings:
                     loaded.processor.preset,
                     config={"midtrain": dict(config.midtrain)},
                     seeds={"order": config.seed},
-                    parents={"checkpoints/base": self._weights(base)},
+                    parents={"checkpoints/base": weights_of(base)},
                     metrics=told,
                 ),
             )
@@ -154,20 +141,20 @@ class Trainings:
             "window",
             "mid_budget_s",
             "seed",
-            start=self._weights(base),
+            start=weights_of(base),
             tasks=self.tasks.digest,
         )
         return self._stage("mid", key, make, config.mid_budget_s)
 
     def _source(self, settings: MidtrainConfig) -> RowSource:
         """The training rows in the order and mixture of these settings."""
-        from trainer.data.stream import scheduled
-        from trainer.midtrain.train import ListSource
+        from trainer.data.row_sources import ListSource
+        from trainer.midtrain.schedule import scheduled
 
         rows = self.rows["train"]
         return scheduled(ListSource(rows, settings.seed), settings, rows)
 
-    def offline(self, start: Stage, domain: str, control_s: float = 0.0) -> Stage:
+    def offline(self, start: FinishedStage, domain: str, control_s: float = 0.0) -> FinishedStage:
         """Offline RL of a domain, its peak being kept. As a control it goes on and on for that time."""
         config, name = self.config, "more_offline" if control_s else f"offline_{domain}"
         budget_s = control_s or config.offline_budget_s
@@ -199,11 +186,11 @@ class Trainings:
                     validation_rows=self.rows["validation"] or None,
                     state_dir=state,
                     on_event=event,
-                    parents={"checkpoints/mid_trained": self._weights(start)},
+                    parents={"checkpoints/mid_trained": weights_of(start)},
                 )
                 looks = found.metrics["looks"]
             except TimeUp:
-                looks = _keep_peak(start.model, state / "offline_rl.pt", folder, name, self._weights(start))
+                looks = keep_peak(start.model, state / "offline_rl.pt", folder, name, weights_of(start))
             return {
                 "looks": looks,
                 "budget_s": budget_s,
@@ -217,12 +204,12 @@ class Trainings:
             given=given,
             domain=domain,
             budget=round(budget_s, 3),
-            start=self._weights(start),
+            start=weights_of(start),
             tasks=self.tasks.digest,
         )
         return self._stage(name, key, make, budget_s)
 
-    def online(self, start: Stage) -> Stage:
+    def online(self, start: FinishedStage) -> FinishedStage:
         """Online RL on the training episodes of the families that its start sometimes solves."""
         config, name = self.config, f"online_{self.config.platform}"
 
@@ -254,7 +241,7 @@ class Trainings:
                 state_dir=folder.parent / STATE,
                 stage=name,
                 on_event=event,
-                parents={f"checkpoints/offline_{config.platform}": self._weights(start)},
+                parents={f"checkpoints/offline_{config.platform}": weights_of(start)},
             )
             return {"metrics": found.metrics, "timing": found.timing, "screened": shares, "families": families}
 
@@ -266,18 +253,18 @@ class Trainings:
             "screen_attempts",
             "screen_least",
             "seed",
-            start=self._weights(start),
+            start=weights_of(start),
             tasks=self.tasks.digest,
         )
         return self._stage(name, key, make)
 
-    def _screened(self, start: Stage, folder: Path, watch: Stopwatch, event: OnEvent) -> Screened:
+    def _screened(self, start: FinishedStage, folder: Path, watch: Stopwatch, event: OnEvent) -> Screened:
         """What the checkpoint that online RL begins with solves; nothing, at once, where nobody asks."""
         config = self.config
         some = [contract for _, contract in self.tasks.of("train", *config.worlds, each=config.screen_each)]
         return screen(start.model, some, config, folder, lambda: watch.seconds, event) if some else Screened({}, 0.0)
 
-    def more_supervised(self, start: Stage, budget_s: float) -> Stage:
+    def more_supervised(self, start: FinishedStage, budget_s: float) -> FinishedStage:
         """A control: supervised training goes on from where online RL began, for as long as that took."""
         config = self.config
 
@@ -330,7 +317,7 @@ class Trainings:
                     "more_supervised",
                     loaded.processor.preset,
                     seeds={"order": config.seed + 1},
-                    parents={"checkpoints/start": self._weights(start)},
+                    parents={"checkpoints/start": weights_of(start)},
                     metrics={"steps": steps},
                 ),
             )
@@ -342,12 +329,12 @@ class Trainings:
             "control_learning_rate",
             "seed",
             budget=round(budget_s, 3),
-            start=self._weights(start),
+            start=weights_of(start),
             tasks=self.tasks.digest,
         )
         return self._stage("more_supervised", key, make, budget_s)
 
-    def merged(self, method: str, base: Stage, experts: Sequence[Stage], **how: Any) -> Stage:
+    def merged(self, method: str, base: FinishedStage, experts: Sequence[FinishedStage], **how: Any) -> FinishedStage:
         """Linear or TIES merge of specialists against their common ancestor."""
         name = method if not how else f"{method}-{digest(how)[:8]}"
 
@@ -359,7 +346,7 @@ class Trainings:
                 merge(method, base.model, [expert.model for expert in experts], folder, stage=method, **how)
             return {"how": how}
 
-        started = [self._weights(stage) for stage in (base, *experts)]
+        started = [weights_of(stage) for stage in (base, *experts)]
         return self._stage(name, digest([CODE_VERSION, method, how, started]), make)
 
     # --- what they share
@@ -367,50 +354,7 @@ class Trainings:
         """Validation episodes of the platform, the first of every family."""
         return [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
 
-    def _weights(self, stage: Stage) -> str:
-        from trainer.modeling.tensors import WeightFiles
-
-        return str(stage.told.get("weights") or WeightFiles(stage.model).digest())
-
     def _stage(
         self, name: str, key: str, make: Callable[[Path, Stopwatch], dict[str, Any]], budget_s: float = 0.0
-    ) -> Stage:
-        """The stage as it lies there, or made now."""
-        from trainer.modeling.tensors import WeightFiles
-
-        home = self.folder / f"{name}-{key[:12]}"
-        done = home / DONE
-        if not done.is_file():
-            watch = Stopwatch(home / "clock.json", budget_s)
-            self.emit({"kind": "stage", "stage": name})
-            told = make(home / MODEL, watch)
-            watch.write()
-            weights = WeightFiles(home / MODEL).digest()
-            put_json(done, {"key": key, "seconds": watch.seconds, "told": {**told, "weights": weights}})
-            self.emit({"kind": "stage_done", "stage": name, "seconds": watch.seconds})
-        found = json.loads(done.read_text(encoding="utf-8"))
-        return Stage(name, home / MODEL, found["seconds"], found["told"])
-
-
-def _keep_peak(start: Path, state: Path, folder: Path, name: str, parent: str) -> list[dict[str, Any]]:
-    """The peak's weights of an offline run that the time has ended, as a checkpoint; → its looks."""
-    import torch
-
-    from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
-
-    saved = torch.load(state, weights_only=True, map_location="cpu")["state"]
-    loaded = load_checkpoint(start)
-    loaded.model.load_state_dict(saved["peak_weights"])
-    save_checkpoint(
-        folder,
-        loaded.model,
-        loaded.processor,
-        lineage(
-            name,
-            loaded.processor.preset,
-            parents={"checkpoints/start": parent},
-            metrics={"updates": saved["update"], "peak_update": saved["peak_update"]},
-        ),
-    )
-    looks: list[dict[str, Any]] = saved["looks"]
-    return looks
+    ) -> FinishedStage:
+        return made_once(self.folder, name, key, make, budget_s, self.emit)
