@@ -103,9 +103,13 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise SettingsError(where, problems(cls, error)) from None
 
+    def given(self) -> dict[str, Any]:
+        """The settings that somebody set, as they are, without the defaults."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
     def changed(self, **changes: Any) -> Self:
         """A copy with other values, checked like a new one; what was set stays set."""
-        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
+        return type(self)(**{**self.given(), **changes})
 
     def plain(self) -> dict[str, Any]:
         """Every setting as JSON values."""

@@ -102,5 +102,5 @@ class OfflineSection(OfflineSettings):
 
     def of_domain(self, domain: str) -> OfflineConfig:
         """The run of a domain's specialist, when its own settings are already among the shared ones."""
-        given = {name: getattr(self, name) for name in self.model_fields_set if name in OfflineSettings.model_fields}
-        return OfflineConfig(domain=domain, **given)  # type: ignore[arg-type]
+        run = {name: value for name, value in self.given().items() if name in OfflineSettings.model_fields}
+        return OfflineConfig(**{**run, "domain": domain})

@@ -206,5 +206,5 @@ class OnlineSection(OnlineConfig):
     def of_run(self, **more: Any) -> OnlineConfig:
         """The run of a specialist, when its own settings are already among the shared ones. `more`: settings to take
         where nothing is set."""
-        own = {name: getattr(self, name) for name in self.model_fields_set if name in OnlineConfig.model_fields}
-        return OnlineConfig(**{**more, **own})
+        run = {name: value for name, value in self.given().items() if name in OnlineConfig.model_fields}
+        return OnlineConfig(**{**more, **run})

@@ -67,7 +67,8 @@ def suite_settings(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     by_suite = asked.suites.__pydantic_extra__
     if unknown := sorted(set(by_suite) - set(SUITES)):
         raise SettingsError("trainer", {("suites",): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], SUITES)}"})
-    chosen = {**asked.suites.version_part(), **by_suite[name].version_part()}
+    own = by_suite[name].given() if name in by_suite else {}
+    chosen = {**asked.suites.plain(), **own}
     return {**{word: chosen[word] for word in USED[suite(name).kind]}, "device": asked.device}
 
 

@@ -138,7 +138,7 @@ def test_the_merge_reads_the_online_specialists_unless_others_are_named() -> Non
         "mid_training/shards",
     )
     named = {"merge": {"specialists": ["offline_web", "offline_mobile"]}}
-    chosen = stage_config("unified", named)
+    chosen = stage_settings("unified", named)
     assert inputs_of("unified", chosen) == (
         "checkpoints/mid_trained",
         "checkpoints/offline_web",
