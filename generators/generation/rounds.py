@@ -44,7 +44,7 @@ from generators.task_pool import STRATA
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, Manifest
-from quality.duplicates.embedding import Embedder
+from quality.evidence.embedding import Embedder
 from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns
 

@@ -21,7 +21,7 @@ from PIL import Image
 
 from pipelines.store.files import StoreError
 from pipelines.store.images import ImageError, open_image
-from quality.duplicates.embedding import VectorCache
+from quality.evidence.embedding import VectorCache
 
 SIDE, CHROMA_SIDE = 64, 16
 BYTES = SIDE * SIDE + 2 * CHROMA_SIDE * CHROMA_SIDE

@@ -16,7 +16,7 @@ from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, Manifest
-from quality.items import Part, Row, load_part, part_keys, provenance
+from quality.items.item import Part, Row, load_part, part_keys, provenance
 from quality.judges.judge import Judge, Verdict, code_digest, identity
 from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
 from quality.judges.rules import RUBRIC_VERSION
@@ -34,7 +34,7 @@ _CODE = (
     "refinement/rewrite",
     "refinement/gold",
     "review/kept",
-    "cleaning",
+    "judges/cleaning",
     "safety/credentials",
     "safety/personal_numbers",
 )

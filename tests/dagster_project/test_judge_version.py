@@ -14,8 +14,8 @@ from generators.judge_bench import stages
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.judges.judge import Verdict
+from quality.judges.nano.judge import NanoJudge, model_version
 from quality.judges.verdicts import judge_source
-from quality.nano.judge import NanoJudge, model_version
 from schemas.tables import Verdicts
 
 
