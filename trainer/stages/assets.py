@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from trainer.data.rows import HELDOUT, MIXTURE, SHARDS
 from trainer.stages.settings import MERGED, ONLINE, SPECIALISTS
 
