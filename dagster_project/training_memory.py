@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.free_space import told
+from pipelines.store.free_space import told
 from trainer.settings.tree import TrainerSettings
 
 STATE, WEIGHTS = 16, 4

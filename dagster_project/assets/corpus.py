@@ -10,7 +10,7 @@ from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
 from generators import task_pool
 from generators.task_pool import PoolConfig
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import Mixture
 from pipelines.training_data.shards import ShardIndex

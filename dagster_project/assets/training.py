@@ -10,7 +10,7 @@ from typing import Any
 
 from dagster_project.assets.sources import client_options
 from dagster_project.graph import Stage, Work
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
 from trainer.settings.stage_names import ONLINE

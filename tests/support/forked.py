@@ -17,7 +17,7 @@ CONTEXT.set_forkserver_preload(
         "trainer.midtrain.train",
         "trainer.offline.train",
         "trainer.stages.run",
-        "pipelines.unify",
+        "pipelines.unify.unify",
         "quality.refinement.gold",
     ]
 )

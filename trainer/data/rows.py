@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from schemas.ids import digest
 
 if TYPE_CHECKING:
-    from pipelines.storage.manifest import Manifest
     from pipelines.store import Store
+    from pipelines.store.manifest import Manifest
 
 SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
 """Assets that hold rows to train on, the choice among them, and those that no training sees."""

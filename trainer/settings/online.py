@@ -23,8 +23,8 @@ class TrajectoryReward(Settings):
 
 
 class ReferenceConfig(Settings):
-    """When the reference policy follows (METHOD §7): every `eval_steps` updates the policy and the reference are
-    compared on held-out episodes, paired. Fewer validation tasks than `episodes` come again, sampled
+    """When the reference policy follows (docs/method.md §7): every `eval_steps` updates the policy and the reference
+    are compared on held-out episodes, paired. Fewer validation tasks than `episodes` come again, sampled
     (`trainer.online.reference`); more are left out. Without any, with beta 0, `eval_steps` 0 or `episodes` below
     `min_episodes` it never follows, and each task is tried once at most."""
 

@@ -21,7 +21,7 @@ NORMS = r"language_model.*norm"
 
 def nano() -> TrainerSettings:
     """A model of 3 million parameters, from scratch or from nano-base, on two cores."""
-    # so few replies say little about all of its weights: RL of them unlearned grounding (docs/log.md)
+    # so few replies say little about all of its weights: RL of them unlearned grounding (docs/decisions/rl.md)
     rl: dict[str, Any] = {"trainable": NORMS, "learning_rate": 4e-3}
     return TrainerSettings(
         midtrain=MidtrainConfig(sigma=(40, 15)),

@@ -1,4 +1,4 @@
-"""Settings of the rewards of offline RL (METHOD §6)."""
+"""Settings of the rewards of offline RL (docs/method.md §6)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from trainer.data.rows import HELDOUT, MIXTURE, SHARDS
 from trainer.settings.stage_names import MERGED, ONLINE, SPECIALISTS
 from trainer.settings.tree import TrainerSettings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pipelines.prompts import prompt_text
-from pipelines.storage.manifest import Check
+from pipelines.store.manifest import Check
 from schemas.ids import canonical_json, digest
 from trainer.data.clusters import cluster_of, set_aside
 from trainer.data.rows import HELDOUT, MIXTURE, SHARDS, light_rows, pick, with_pictures

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Check, Manifest
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stage_names import ONLINE, SPECIALISTS
 from trainer.settings.tree import TrainerSettings

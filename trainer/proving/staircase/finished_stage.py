@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from trainer.proving.staircase.stopwatch import Stopwatch
 from trainer.runtime.tracking import OnEvent
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from trainer.proving.staircase.choice import Tasks, choose_tasks
 from trainer.proving.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.proving.staircase.episodes import counts, make_episodes, read_rows

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import StaircaseForm
