@@ -153,7 +153,7 @@ def problems(model: type[BaseModel], error: ValidationError) -> dict[Path, str]:
     for one in error.errors(include_url=False):
         if one["type"] == "default_factory_not_called":  # follows from another setting, which is told
             continue
-        path, cause = _path(model, one["loc"]), one.get("ctx", {}).get("error")
+        path, cause = _path(one), one.get("ctx", {}).get("error")
         if isinstance(cause, SettingsError):  # of settings within these
             found = {**{(*path, *inner): said for inner, said in cause.problems.items()}, **found}
         elif one["type"] == "extra_forbidden":
@@ -242,22 +242,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"nearest are {', '.join(near)}" if near else f"known are {', '.join(known) or 'none'}"
 
 
-def _path(model: type[BaseModel], loc: tuple[int | str, ...]) -> Path:
-    """pydantic's place of an error without the words that only it knows: names of settings, and numbers in a list."""
-    path: list[str] = []
-    for one in loc:
-        if "[" in str(one):  # which member of a union was tried
-            continue
-        parent = _model_at(model, tuple(path))
-        if isinstance(one, int) or parent is None:
-            if path and not isinstance(one, int) and _field_at(model, tuple(path)) is not None:
-                continue  # which member of a union was tried
-            path.append(str(one))
-        elif (
-            _named(parent, str(one)) is not None or len(path) + 1 == len(loc) or parent.model_config["extra"] == "allow"
-        ):
-            path.append(str(one))
-    return tuple(path)
+def _path(error: ErrorDetails) -> Path:
+    """The names that lead to an error, without pydantic's words for the member of a union that was tried."""
+    loc = [str(one) for one in error["loc"]]
+    return tuple(one for one in loc[:-1] if "[" not in one) + tuple(
+        one for one in loc[-1:] if "[" not in one or error["type"] == "extra_forbidden"
+    )
 
 
 def _named(model: type[BaseModel], name: str) -> FieldInfo | None:
@@ -273,10 +263,14 @@ def _field_at(model: type[BaseModel], path: Path) -> FieldInfo | None:
 def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     """The model of the settings that stand under a path of names; None where there are none."""
     found: type[BaseModel] | None = model
-    for name in path:
+    names = iter(path)
+    for name in names:
         field = _named(found, name) if found is not None else None
-        if field is None:
-            return None
-        models = [one for one in _options(field.annotation) if isinstance(one, type) and issubclass(one, BaseModel)]
-        found = models[0] if models else None
+        found = None
+        for option in _options(field.annotation) if field is not None else ():
+            if typing.get_origin(option) is dict:  # settings by a name that a person chose
+                option = typing.get_args(option)[1]
+                next(names, None)
+            if isinstance(option, type) and issubclass(option, BaseModel):
+                found = option
     return found
