@@ -2,7 +2,7 @@
 
 A function returns None if it can't see (no picture, no elements, not its action), `Finding(cap=10)` if what it looked
 at speaks for the step, else a finding whose `cap` is the highest alignment the step can still have, with the reason
-and, where the evidence proves it, the repair. Caps: 0–3 = the step is wrong, 4–6 = doubtful, see METHOD §3.
+and, where the evidence proves it, the repair. Caps: 0–3 = the step is wrong, 4–6 = doubtful, see docs/method.md §3.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from quality.evidence.pixels import STATUS_BAR, changed_box, changed_share, spread_around
 from quality.evidence.words import entities, holds, named_elements, plain, similarity
-from quality.items import Step
-from quality.screens import Box, Element, Screen
+from quality.items.item import Step
+from quality.items.pixels import STATUS_BAR, changed_box, changed_share, spread_around
+from quality.items.screens import Box, Element, Screen
 from schemas.action_types import Drag, Scroll, Type, scroll_direction
 
 CONTAINER_SHARE = 0.4

@@ -1,4 +1,4 @@
-"""Reconstruction (METHOD §3: 0–3): keep what evidence proves, else decline, and the item is discarded.
+"""Reconstruction (docs/method.md §3: 0–3): keep what evidence proves, else decline, and the item is discarded.
 
 Steps: flip a scroll whose measured shift contradicts its word, realign an off-by-one screenshot, snap a slightly
 shifted point or box to the element that is named, type what the next screen shows, drop a repetition. Episodes: cut
@@ -15,9 +15,9 @@ from dataclasses import replace
 from quality.evidence.samples import boxes_of
 from quality.evidence.steps import Finding, point_of
 from quality.evidence.words import holds
-from quality.items import Episode, Row, Sample, Step
+from quality.items.item import Episode, Row, Sample, Step
+from quality.items.screens import Box
 from quality.refinement.repairs import repair_of, with_action
-from quality.screens import Box
 from schemas.action_types import DIRECTIONS, OPPOSITE, Scroll, Type
 
 SNAP_LIMIT = 150.0

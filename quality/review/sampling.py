@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quality.items import Episode, Row, Sample, provenance
+from quality.items.item import Episode, Row, Sample, provenance
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM
 
 ACTIONS = (
@@ -36,7 +36,7 @@ ACTIONS = (
     "Hotkey",
     "PressRecent",
 )
-"""From common to rare (METHOD §2): an episode's stratum is named after the rarest action it holds."""
+"""From common to rare (docs/method.md §2): an episode's stratum is named after the rarest action it holds."""
 
 QUEUE_BANDS = ("abstained", "near_cut", "low_confidence", "sure", "rejected", "unjudged")
 UNCERTAIN = QUEUE_BANDS[:3]
