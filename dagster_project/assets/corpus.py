@@ -8,8 +8,8 @@ from dagster_project.assets import generation, hygiene
 from dagster_project.assets.hygiene import with_gold
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
-from generators import task_pool
-from generators.task_pool import PoolConfig
+from generators.tasks import task_pool
+from generators.tasks.task_pool import PoolConfig
 from pipelines.storage.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import Mixture

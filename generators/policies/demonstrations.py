@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from generators.generation.tasks.contract import Trajectory
 from generators.policies.agent_prompt import template
 from generators.policies.policy import Decision, Policy, View
+from generators.tasks.task_spec import Trajectory
 from quality.duplicates.embedding import Embedder
 from schemas.actions import Action, render
 

@@ -186,7 +186,7 @@ def test_a_licence_that_is_not_allowed_is_shown_and_not_ingested(settings: deplo
 
 
 def test_sources_wait_for_files_outside_the_fan_in(settings: deployment.Deployment, tmp_path: Path) -> None:
-    from generators.embedded.build import SOURCES
+    from generators.proving.embedded.build import SOURCES
 
     assert {name for name in SOURCES if name in registry()} == set(deployment.EMBEDDED)
     assert set(sources.enabled(settings)) == set(deployment.EMBEDDED)
@@ -386,7 +386,7 @@ def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: 
 
 
 def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> None:
-    from generators import task_pool
+    from generators.tasks import task_pool
     from pipelines import unify
     from pipelines.training_data import mixture, shards
     from quality.duplicates import dedup
@@ -404,8 +404,8 @@ def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> Non
 
 
 def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from generators import task_pool
-    from generators.task_pool import METHOD_EDGES, NANO_EDGES
+    from generators.tasks import task_pool
+    from generators.tasks.task_pool import METHOD_EDGES, NANO_EDGES
 
     monkeypatch.delenv("VESPER_DEPLOYMENT", raising=False)
     shipped = deployment.load()

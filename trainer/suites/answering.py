@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pipelines.prompts import prompt_text
 
 if TYPE_CHECKING:
-    from generators.generation.execution.scheduling import PolicyMaker
+    from generators.execution.scheduling import PolicyMaker
     from generators.policies.policy import View
     from pipelines.prompts import HistoryForm
     from trainer.data.batches import Row
@@ -202,7 +202,7 @@ def trained_agents(
 ) -> PolicyMaker:
     """Policies over a served checkpoint of this project: asked as it was trained, in what its preset says of that
     (`history`, `thinking`). `max_new_tokens`: of a reply (None: see `served_tokens`)."""
-    from generators.generation.execution.scheduling import PolicyMaker
+    from generators.execution.scheduling import PolicyMaker
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
 

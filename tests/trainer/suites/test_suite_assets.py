@@ -14,7 +14,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from dagster_project import automation, definitions, deployment, graph
-from generators.generation.tasks import steering
+from generators.generation.proposing import steering
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from trainer.suites import leaderboard, stage

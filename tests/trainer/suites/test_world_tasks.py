@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from generators.browser import BrowserMissing
-from generators.generation.execution.scheduling import PolicyMaker
+from generators.devices.browser import BrowserMissing
+from generators.execution.scheduling import PolicyMaker
 from generators.policies.policy import Decision, View
 from schemas.action_types import Finished, Wait
 from schemas.actions import format
