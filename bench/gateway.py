@@ -4,9 +4,9 @@ Latency: 64 bytes to an echo server and back, over all paths in turn, so that wh
 peer is a bare TCP relay on the same event loop (or two, for two hops). What a path adds is its percentile less that of
 the direct path. Idle connections: all are spoken over once at the end, so a dead one is found; memory is what the node
 processes grew by (the kernel's buffers are not in it). Allocation: on the disk of the temporary folder, written as the
-authority writes (`synchronous=NORMAL`, see generators/devices/authority/lease_tables.py), 900 of 1,000 devices being
-held; its peer is one bare commit of a row to SQLite with that setting, there. Over HTTP all devices are free, and the peer is
-the same server's empty answer.
+authority writes (`synchronous=NORMAL`, see `lease_tables.py` of the authority), 900 of 1,000 devices being held; its
+peer is one bare commit of a row to SQLite with that setting, there. Over HTTP all devices are free, and the peer is the
+same server's empty answer.
 """
 
 from __future__ import annotations

@@ -24,14 +24,16 @@ from generators.devices.device import DeviceError  # noqa: E402
 from generators.execution.device_pool import GatewayPool, leased_worlds  # noqa: E402
 from generators.execution.execute import Limits  # noqa: E402
 from generators.execution.journal import Journal, turn_to_plain  # noqa: E402
-from generators.execution.scheduling import PolicyMaker, RunStatistics, run_all  # noqa: E402
+from generators.execution.scheduling import RunStatistics, run_all  # noqa: E402
 from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
 from generators.generation.verify import Verifier  # noqa: E402
 from generators.policies.oracles.fsm_oracle import FsmGuide  # noqa: E402
 from generators.policies.oracles.plan_oracles import PhoneGuide  # noqa: E402
 from generators.policies.policy import Decision, View  # noqa: E402
+from generators.policies.policy_maker import PolicyMaker  # noqa: E402
 from generators.policies.scripted_agent import ScriptedAgent, scripted_name  # noqa: E402
-from generators.tasks.task_spec import Contract, Trajectory  # noqa: E402
+from generators.tasks.task_spec import Contract  # noqa: E402
+from generators.tasks.trajectory import Trajectory  # noqa: E402
 from generators.tasks.world_interface import World  # noqa: E402
 from generators.worlds.fsm.fsm_tasks import TaskMaker  # noqa: E402
 from generators.worlds.fsm.sites import make_site  # noqa: E402

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from generators.tasks.task_pool import STRATA
+from generators.tasks.strata import STRATA
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from quality.model_client.prices import Prices

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pipelines.home import named_home
 
 if TYPE_CHECKING:
-    from generators.execution.scheduling import PolicyMaker
     from generators.generation.loop import LoopConfig, LoopParts
+    from generators.policies.policy_maker import PolicyMaker
     from pipelines.store import Store
 
 EXAMPLE = "vesper generate --rounds 2 --tasks 12 --targets 8"

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from generators.execution.journal import Claim, ClaimLost, Journal, JournalError
 from generators.policies.policy import Policy, PolicyError, Said, View
-from generators.tasks.task_spec import Contract, FailureKind, Trajectory, Turn
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import FailureKind, Trajectory, Turn
 from generators.tasks.world_interface import Observation, World, WorldError
 from generators.worlds.wrappers.defects import injected
 from generators.worlds.wrappers.hostile import Hostile

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from generators.tasks.task_spec import Contract, Trajectory, Turn
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory, Turn
 from pipelines.storage.whole_files import sync
 from schemas.actions import format, parse
 

@@ -27,9 +27,10 @@ from generators.execution.execute import (
 from generators.execution.journal import ClaimLost, Journal
 from generators.execution.task_queue import Job, TaskQueue
 from generators.execution.worker_pool import NO_DEVICE_S, Crew, CrewStatistics, Worker
-from generators.policies.policy import CannotDo, Policy
-from generators.tasks.task_spec import Contract, Trajectory
-from generators.tasks.world_interface import World
+from generators.policies.policy import CannotDo
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -43,16 +44,6 @@ STOP_S = 30.0
 
 Progress = Callable[[Trajectory, int, int], None]
 """(a trajectory that has ended, how many have, of how many)"""
-
-
-@dataclass(frozen=True)
-class PolicyMaker:
-    """`make(contract, world)` gives a policy named `name` for one execution. `wording`: version and digest of the words
-    that a model is asked in, which are part of what a round is; "" for a policy that asks none."""
-
-    name: str
-    make: Callable[[Contract, World], Policy]
-    wording: str = ""
 
 
 @dataclass

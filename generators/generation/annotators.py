@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from generators.generation.tables import episode_of
-from generators.tasks.task_spec import Trajectory, Turn
+from generators.tasks.trajectory import Trajectory, Turn
 from generators.worlds.evaluators import holds as rule_holds
 from quality.evidence.episode import Habits
 from quality.evidence.goal import left_unconfirmed

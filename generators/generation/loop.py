@@ -8,14 +8,15 @@ from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.execute import Limits
-from generators.execution.scheduling import PolicyMaker, Progress
+from generators.execution.scheduling import Progress
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
 from generators.generation.proposing.catalogue import Catalogue
 from generators.generation.proposing.proposers import Proposer
 from generators.generation.task_worlds.task_world import Ground, open_ground
 from generators.generation.verify import VerifyConfig
+from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
-from generators.tasks.task_pool import STRATA
+from generators.tasks.strata import STRATA
 from generators.tasks.world_interface import World
 from generators.worlds.wrappers.defects import Defective, Rates
 from generators.worlds.wrappers.delay import Delayed, Slowness

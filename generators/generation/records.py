@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.journal import turn_from_plain, turn_to_plain
-from generators.tasks.task_spec import Contract, Trajectory
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
 from schemas.ids import canonical_json, split_json_lines
 
 _TIMES = ("observe_s", "decide_s", "act_s")

@@ -8,8 +8,8 @@ from typing import Any
 from generators.generation.proposing.proposers import Proposal
 from generators.generation.task_worlds.task_world import Ground
 from generators.generation.verify import Verdict
-from generators.tasks.task_spec import Trajectory
-from generators.worlds.evaluators import has_rule
+from generators.tasks.task_spec import has_rule
+from generators.tasks.trajectory import Trajectory
 
 
 def figures(

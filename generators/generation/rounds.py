@@ -39,8 +39,9 @@ from generators.generation.round_figures import figures
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
-from generators.tasks.task_pool import STRATA
-from generators.tasks.task_spec import Contract, Trajectory
+from generators.tasks.strata import STRATA
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
 from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.duplicates.embedding import Embedder

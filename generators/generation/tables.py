@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from PIL import Image
 
-from generators.tasks.task_spec import Trajectory, Turn
+from generators.tasks.trajectory import Trajectory, Turn
 from pipelines.storage.images import read_image
 from quality.items import Episode, make_episode
 from quality.screens import ScreenBank, ScreenSource

@@ -3,11 +3,11 @@ examples are for who proposes."""
 
 from __future__ import annotations
 
-from generators.execution.scheduling import PolicyMaker
 from generators.generation.feedback import known_before
 from generators.generation.loop import TRAJECTORIES
 from generators.generation.records import read_lines
 from generators.policies.demonstrations import DemonstrationMemory
+from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import with_demonstrations
 from pipelines.store import Store
 from schemas.tables import Trajectories

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from generators.policies.agent_prompt import template
 from generators.policies.policy import Decision, Policy, View
-from generators.tasks.task_spec import Trajectory
+from generators.tasks.trajectory import Trajectory
 from quality.duplicates.embedding import Embedder
 from schemas.actions import Action, render
 

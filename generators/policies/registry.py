@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from generators.execution.scheduling import PolicyMaker
 from generators.policies.oracles.oracle import Guide
 from generators.policies.policy import CannotDo, Policy
+from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World
 
@@ -69,7 +69,7 @@ def _page_guide(contract: Contract, world: World) -> Guide:
 
 def _app_guide(contract: Contract) -> Guide | None:
     """The guide of a task of a real web app or a desktop program; None for one that no family of theirs made."""
-    from generators.generation.task_worlds.app_task_world import work_of
+    from generators.worlds.app_tasks import work_of
 
     work = work_of(contract)
     if work is None:

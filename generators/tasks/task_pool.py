@@ -1,12 +1,13 @@
 """The task pool of online training: static tasks of known worlds, dynamic ones from recorded data, in three strata.
 
-- `task_pool/static`: tasks from the functional maps of MiniWoB++ and our own pages, each proven by a recorded path.
+- `task_pool/static`: tasks from the functional maps of MiniWoB++ and our own pages, each proven by a recorded path
+  (`generators.generation.static_task_pool`).
 - `task_pool/dynamic`: tasks inferred from gold episodes. A new task q' is kept iff max similarity of q' to the pool is
   below epsilon (UI-Venus-1.5, section 2.3): greedy in a total order, so a pure function of the set.
 - `task_pool/generated`: tasks that the generation loop has verified (`generators.generation.generated_pool`).
 - `task_pool/shards`: all of them, one shard a stratum, with an index. `generators.tasks.task_sampling` draws from them.
 
-Strata by expected steps N: easy N <= e1, medium e1 < N <= e2, hard N > e2.
+Strata: see `strata`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from generators.generation.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
-from generators.worlds.evaluators import FINAL_KEYFRAME
+from generators.tasks.strata import METHOD_EDGES, STRATA, stratum
+from generators.tasks.task_spec import FINAL_KEYFRAME, contract_id
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.removed import Removed, removed_items
 from quality.duplicates.embedding import EMBEDDED, Embedder
@@ -30,10 +31,6 @@ from schemas.tables import Steps, Tasks
 STATIC, DYNAMIC, SHARDS = "task_pool/static", "task_pool/dynamic", "task_pool/shards"
 GENERATED = "task_pool/generated"
 CODE_VERSION = "2"
-STRATA = ("easy", "medium", "hard")
-METHOD_EDGES = (10, 20)
-NANO_EDGES = (2, 4)
-"""The embedded worlds are short."""
 EPSILON = 0.9
 INDEX = pa.schema([("task_id", pa.string()), ("stratum", pa.string()), ("shard", pa.string()), ("row", pa.int32())])
 
@@ -64,18 +61,6 @@ class PoolConfig:
             raise ValueError(f"task pool: expected 0 < epsilon <= 1, found {self.epsilon}")
 
 
-def stratum(expected_steps: int, edges: tuple[int, int] = METHOD_EDGES) -> str:
-    """easy, medium or hard. Raises `ValueError` for fewer than one step."""
-    if expected_steps < 1:
-        raise ValueError(f"task: expected at least 1 step, found {expected_steps}")
-    return STRATA[(expected_steps > edges[0]) + (expected_steps > edges[1])]
-
-
-def contract_id(target: str, instruction: str, state: str, evaluator: str) -> str:
-    """`task_id` of a contract; state and evaluator as canonical JSON."""
-    return digest([target, instruction, state, evaluator])[:32]
-
-
 def pool_row(row: Mapping[str, Any], origin: str, config: PoolConfig) -> dict[str, Any]:
     """A row of `Tasks` from one without id, stratum and origin; state and evaluator as plain JSON values."""
     state, evaluator = canonical_json(row["initial_state"]), canonical_json(row["evaluator"])
@@ -87,42 +72,6 @@ def pool_row(row: Mapping[str, Any], origin: str, config: PoolConfig) -> dict[st
         "stratum": stratum(row["expected_steps"], config.edges),
         "origin": origin,
     }
-
-
-def build_static(
-    store: Store, *, config: PoolConfig | None = None, tasks: Iterable[Mapping[str, Any]] | None = None
-) -> Manifest:
-    """Functional maps → `task_pool/static` (table `tasks`). Opens a browser, unless it was built before.
-
-    `tasks` replaces the maps by rows of one's own (`Tasks` without id, stratum and origin; state and evaluator as
-    plain JSON values). Raises `BrowserMissing` without a Chromium.
-    """
-    config, maps = config or PoolConfig(), MapConfig()
-    listed = None if tasks is None else [dict(task) for task in tasks]
-    chart = functional_map() if listed is None else {}
-    plain = {**asdict(config), "maps": asdict(maps) if listed is None else digest(listed), "chart": chart}
-    spec = PartSpec("all", digest([CODE_VERSION, plain]))
-
-    def make(out: PartWriter) -> dict[str, Any]:
-        attempts = Attempts()
-        rows = list(proven_tasks(maps, attempts)) if listed is None else listed
-        unique = {task["task_id"]: task for task in (pool_row(row, "static", config) for row in rows)}
-        out.table("tasks", _table(unique.values()))
-        counts = Counter(task["stratum"] for task in unique.values())
-        return {**counts, "tasks": len(unique), "tried": attempts.tried, "failed": len(attempts.failed)}
-
-    with store.build(STATIC, code_version=CODE_VERSION, config=plain, parts=[spec]) as build:
-        counts = build.run_part(spec, make).counts
-        checks = [
-            Check("there are tasks", counts["tasks"] > 0, str(counts["tasks"]), "at least 1"),
-            Check(
-                "most oracles complete their task",
-                4 * counts["failed"] <= max(counts["tried"], 1),
-                f"{counts['failed']} of {counts['tried']} failed",
-                "at most a quarter",
-            ),
-        ]
-        return build.commit(counts=counts, checks=checks)
 
 
 def build_dynamic(
@@ -145,7 +94,7 @@ def build_dynamic(
         **asdict(config),
         "model": embedder.identity,
         "sources": list(sources),
-        "proposer": f"{proposer.__module__}.{getattr(proposer, '__name__', type(proposer).__name__)}",
+        "proposer": _proposer_name(proposer),
     }
     data = {m.asset: m.data_version for m in known}
     spec = PartSpec("all", digest([CODE_VERSION, plain, data, sorted(removed.episodes)]))
@@ -157,7 +106,7 @@ def build_dynamic(
         nearest = novelty([text for _, text in proposed], pool, embedder, config.epsilon)
         kept = [place for place, value in enumerate(nearest) if value < config.epsilon]
         tasks = [pool_row(_dynamic(*proposed[place]), "dynamic", config) for place in kept]
-        out.table("tasks", _table(tasks))
+        out.table("tasks", tasks_table(tasks))
         names = pa.array([task["task_id"] for task in tasks], pa.string())
         values = pa.array([nearest[place] for place in kept], pa.float64())
         out.table("similarity", pa.table({"task_id": names, "nearest": values}))
@@ -176,6 +125,13 @@ def build_dynamic(
         found = f"{counts['nearest_kept']:.4f}"
         new = counts["nearest_kept"] < config.epsilon
         return build.commit(counts=counts, checks=[Check("every kept task is new", new, found, f"< {config.epsilon}")])
+
+
+def _proposer_name(proposer: Proposer) -> str:
+    """What the configuration of `task_pool/dynamic` calls a proposer; the name is in its hash, so it outlives moves."""
+    if proposer is own_instruction:
+        return "generators.task_pool.own_instruction"
+    return f"{proposer.__module__}.{getattr(proposer, '__name__', type(proposer).__name__)}"
 
 
 def novelty(texts: Sequence[str], pool: Sequence[str], embedder: Embedder, epsilon: float) -> list[float]:
@@ -243,7 +199,8 @@ def _dynamic(episode: Mapping[str, Any], instruction: str) -> dict[str, Any]:
     }
 
 
-def _table(tasks: Iterable[Mapping[str, Any]]) -> pa.Table:
+def tasks_table(tasks: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows of `Tasks`, in the order of their ids."""
     return Tasks.table(sorted(tasks, key=lambda task: task["task_id"]))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from generators.tasks.task_pool import SHARDS, STRATA
+from generators.tasks.strata import STRATA
+from generators.tasks.task_pool import SHARDS
 from pipelines.store import Store
 from schemas.ids import digest
 from schemas.tables import Tasks

@@ -10,8 +10,6 @@ from typing import Any
 
 Evaluator = Mapping[str, Any]
 State = Mapping[str, Any]
-VOTES, FINAL_KEYFRAME = "votes", "judge_final_keyframe"
-"""What stands for the rule of a task without one: no state decides it, annotators do, or a judge of its last screen."""
 
 
 def _phone_state(evaluator: Evaluator, state: State, answer: str) -> bool:
@@ -60,11 +58,6 @@ RULES: dict[str, Callable[[Evaluator, State, str], bool]] = {
     "desktop_state": _desktop_state,
     "webapp_state": _webapp_state,
 }
-
-
-def has_rule(evaluator: Evaluator) -> bool:
-    """Whether a rule decides the task, known or not."""
-    return evaluator.get("rule") not in (VOTES, FINAL_KEYFRAME)
 
 
 def holds(evaluator: Evaluator, state: State, answer: str = "") -> bool:

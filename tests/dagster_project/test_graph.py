@@ -404,16 +404,17 @@ def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> Non
 
 
 def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from generators.generation import static_task_pool
     from generators.tasks import task_pool
-    from generators.tasks.task_pool import METHOD_EDGES, NANO_EDGES
+    from generators.tasks.strata import METHOD_EDGES, NANO_EDGES
 
     monkeypatch.delenv("VESPER_DEPLOYMENT", raising=False)
     shipped = deployment.load()
     assert corpus.pool_config(shipped).edges == NANO_EDGES
     assert corpus.pool_config(deployment.Deployment(tmp_path)).edges == METHOD_EDGES
     asked: list[object] = []
-    for name in ("build_static", "build_dynamic"):
-        monkeypatch.setattr(task_pool, name, lambda *_, config, **more: asked.append(config.edges))
+    for module, name in ((static_task_pool, "build_static"), (task_pool, "build_dynamic")):
+        monkeypatch.setattr(module, name, lambda *_, config, **more: asked.append(config.edges))
     work = graph.Work(Store(tmp_path), shipped)
     corpus._static_tasks(work)
     corpus._dynamic_tasks(work, ["aitw"])

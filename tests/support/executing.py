@@ -22,9 +22,11 @@ from typing import Any
 from generators.execution.device_pool import LocalPool
 from generators.execution.execute import Limits
 from generators.execution.journal import Journal
-from generators.execution.scheduling import PolicyMaker, run_all
+from generators.execution.scheduling import run_all
 from generators.policies.policy import Decision, View
-from generators.tasks.task_spec import Contract, Trajectory, Turn
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory, Turn
 from generators.tasks.world_interface import Observation, World
 from generators.worlds.fsm.fsm_tasks import FsmTask, TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld

@@ -6,7 +6,8 @@ import json
 from random import Random
 
 from generators.generation.task_worlds.fsm_task_world import site_of
-from generators.tasks.task_spec import Contract, Trajectory, Turn
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory, Turn
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from generators.execution.execute import Limits
-from generators.tasks.task_pool import NANO_EDGES
+from generators.tasks.strata import NANO_EDGES
 from trainer.rl.grpo import GrpoConfig
 from trainer.runtime.settings import require_known
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from generators.execution.execute import Limits, execute
 from generators.execution.journal import Attempt, Claim, ClaimLost, Journal
-from generators.tasks.task_spec import Contract, Trajectory, Turn
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory, Turn
 from schemas.ids import digest
 from trainer.online.rewards import Outcome
 from trainer.online.success import FinalFrameJudge, LastScreen, decide

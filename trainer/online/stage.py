@@ -12,9 +12,9 @@ from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.device_sources import DEVICES, LOCAL, Places, open_pool
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import Contract, has_rule
 from generators.tasks.world_interface import World
-from generators.worlds.evaluators import RULES, has_rule
+from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
 from pipelines.storage.manifest import Check
 from schemas.ids import digest

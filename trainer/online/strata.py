@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.tasks.task_pool import METHOD_EDGES, NANO_EDGES, STRATA, stratum
+from generators.tasks.strata import METHOD_EDGES, NANO_EDGES, STRATA, stratum
 from generators.tasks.task_sampling import TaskPool
 from generators.tasks.task_spec import Contract
 from schemas.tables import Tasks

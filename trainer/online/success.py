@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.execute import ScreenKeeper
-from generators.tasks.task_spec import Trajectory
+from generators.tasks.task_spec import has_rule
+from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation
-from generators.worlds.evaluators import has_rule, holds
+from generators.worlds.evaluators import holds
 from quality.drawing import draw_action, to_png
 from quality.judges.judge import JudgeError
 from quality.model_client.client import ModelClient, Picture, Request, data_block

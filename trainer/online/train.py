@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.device_pool import DevicePool
-from generators.tasks.task_spec import Contract
-from generators.worlds.evaluators import has_rule
+from generators.tasks.task_spec import Contract, has_rule
 from schemas.ids import canonical_json, digest
 from trainer.evaluation.statistics import mean_or_none
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint

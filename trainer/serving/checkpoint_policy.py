@@ -12,7 +12,7 @@ from pipelines.prompts import HistoryForm, history_entry, messages, navigation_t
 from schemas.actions import parse_reply
 
 if TYPE_CHECKING:
-    from generators.execution.scheduling import PolicyMaker
+    from generators.policies.policy_maker import PolicyMaker
     from generators.tasks.task_spec import Contract
     from generators.tasks.world_interface import World
     from trainer.modeling.checkpoint import Checkpoint
@@ -123,7 +123,7 @@ def played_prompt(view: View, history: HistoryForm = "action", *, thinking: bool
 def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int | None = None) -> PolicyMaker:
     """For `generators.policies.registry.build_policy`: greedy policies over one loaded checkpoint folder, one reply at
     a time. Raises `ValueError` for a folder that is no checkpoint."""
-    from generators.execution.scheduling import PolicyMaker
+    from generators.policies.policy_maker import PolicyMaker
     from trainer.modeling.checkpoint import load_checkpoint
 
     loaded, lock = load_checkpoint(checkpoint), threading.Lock()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.execution.scheduling import PolicyMaker
+from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from pipelines.storage.whole_files import put_json
 from schemas.ids import digest

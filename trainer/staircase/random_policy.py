@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from generators.execution.scheduling import PolicyMaker
 from generators.policies.oracles.oracle import click_on
 from generators.policies.policy import Decision, View
+from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from pipelines.prompts import reply_text
 from schemas.action_types import Finished, PressBack, PressEnter, Scroll, Type

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 from generators.execution.device_pool import DevicePool
 from generators.execution.execute import Limits
 from generators.execution.journal import Journal
-from generators.execution.scheduling import PolicyMaker, RunStatistics, run_all
-from generators.tasks.task_spec import Contract, Trajectory
+from generators.execution.scheduling import RunStatistics, run_all
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
 from generators.worlds.evaluators import holds
 from schemas.ids import digest
 from trainer.evaluation.statistics import crossed_interval, mean_or_none, pass_at_k

@@ -16,7 +16,7 @@ from typing import Any
 
 from generators.generation.task_worlds.task_world import Ground, Idea, Name
 from generators.policies.exploration import Exploration, Screen, Way, fingerprint
-from generators.tasks.task_spec import Trajectory
+from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Place
 from quality.evidence.words import entities, plain
 from schemas.actions import format

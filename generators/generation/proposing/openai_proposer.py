@@ -15,8 +15,7 @@ from typing import Any
 from generators.generation.proposing.catalogue import PRIOR, Catalogue
 from generators.generation.proposing.proposers import Proposal
 from generators.generation.task_worlds.task_world import Ground, Idea
-from generators.tasks.task_spec import Contract
-from generators.worlds.evaluators import VOTES
+from generators.tasks.task_spec import VOTES, Contract
 from quality.model_client.client import ModelClient, Request, Unanswerable, data_block
 
 PROMPT_VERSION = "propose-1"

@@ -23,8 +23,8 @@ from generators.generation.proposing.catalogue import PRIOR, Catalogue
 from generators.generation.proposing.reverse_tasks import Writer, synthesise
 from generators.generation.proposing.task_bank import TaskBank, gate
 from generators.generation.task_worlds.task_world import Ground, Idea
-from generators.tasks.task_pool import STRATA
-from generators.tasks.task_pool import stratum as strata_of
+from generators.tasks.strata import STRATA
+from generators.tasks.strata import stratum as strata_of
 from generators.tasks.task_spec import Contract
 
 LOOK = 24

@@ -1,7 +1,8 @@
 """Tasks written backwards: walk first, then say what the walk achieved (OS-Genesis, GUI-ReWalk).
 
 A walk (`walks`) has its loops cut out, the rest is walked again, each step is told in a sentence (low level), and a
-writer turns the sentences into one instruction (high level). A writer is any callable from a prompt to a text: the embedded one needs no model and reads the same prompt; `ModelWriter` asks an OpenAI-protocol endpoint.
+writer turns the sentences into one instruction (high level). A writer is any callable from a prompt to a text: the
+embedded one needs no model and reads the same prompt; `ModelWriter` asks an OpenAI-protocol endpoint.
 
 A task names the state that its path reached: what lasts of it is its evaluator (`fsm.evaluate`), out of band.
 """

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from generators.generation.loop import CATALOGUE, LoopConfig
-from generators.tasks.task_pool import METHOD_EDGES, STRATA
+from generators.tasks.strata import METHOD_EDGES, STRATA
 from generators.tasks.task_sampling import PRIOR, frontier_weight
 from pipelines.storage.frozen import freeze, read_frozen
 from pipelines.storage.manifest import Manifest, StoreError

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import Contract, has_rule
 from generators.tasks.world_interface import World, WorldError
-from generators.worlds.evaluators import has_rule, holds
+from generators.worlds.evaluators import holds
 from quality.duplicates.embedding import Embedder
 from quality.duplicates.neighbours import cosines
 

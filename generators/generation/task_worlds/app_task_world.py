@@ -6,32 +6,17 @@ that a guide can follow it. Nothing here is infeasible by design: what can go wr
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from random import Random
 from typing import Any
 
 from generators.generation.task_worlds.task_world import Idea, Name
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World
+from generators.worlds.app_tasks import APPS, SEEDS, snapshots, work_of, works
 from generators.worlds.evaluators import holds
 from schemas.ids import canonical_json
-
-APPS = ("datasette", "django_admin", "dagster_ui", "desktop")
-SEEDS = 40
-"""Snapshots of each app that tasks are made on; one that has a single snapshot gives as many as it has."""
-
-
-@dataclass(frozen=True)
-class AppWork:
-    """A task of an app: what the loop executes, and the plan that does it."""
-
-    family: str
-    contract: Contract
-    plan: tuple[tuple[str, ...], ...]
 
 
 class AppGround:
@@ -50,7 +35,7 @@ class AppGround:
         return tuple(sorted({work.family for work in works(self.name, self._first) if work.contract.target == target}))
 
     def ideas(self, target: str, rng: Random) -> Iterator[Idea]:
-        seeds = _snapshots(self.name)
+        seeds = snapshots(self.name)
         while True:
             seed = self._first + rng.randrange(seeds)
             own = [work for work in works(self.name, seed) if work.contract.target == target]
@@ -88,35 +73,3 @@ class AppGround:
 
     def passing(self, target: str, path: str) -> bool:
         return False
-
-
-@lru_cache(maxsize=512)
-def works(app: str, seed: int) -> tuple[AppWork, ...]:
-    """One task of every family of an app on the snapshot of a seed; () for a seed that it has no snapshot of."""
-    if app == "desktop":
-        from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
-
-        made = [(name, make_task(name, seed)) for name in FAMILIES]
-        return tuple(AppWork(f"desktop/{name}", task.contract(), task.plan) for name, task in made)
-    module = importlib.import_module(f"generators.worlds.webapps.{app}.{app}_tasks")
-    if seed and _snapshots(app) == 1:
-        return ()
-    return tuple(AppWork(f"{app}/{task.name}", task.contract(), task.plan) for task in module.make_tasks(seed))
-
-
-def _snapshots(app: str) -> int:
-    return 1 if app == "dagster_ui" else SEEDS
-
-
-def work_of(contract: Contract) -> AppWork | None:
-    """The task whose contract it is, made anew; None for one that no family of these apps made."""
-    app = contract.target.partition("/")[0]
-    if app not in APPS:
-        return None
-    told = contract.initial_state.get("seed")
-    seeds = [told] if isinstance(told, int) and app != "desktop" else range(_snapshots(app))
-    for seed in seeds:
-        for work in works(app, seed):
-            if work.contract.task_id == contract.task_id:
-                return work
-    return None

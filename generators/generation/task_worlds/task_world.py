@@ -75,7 +75,7 @@ class Ground(Protocol):
 
     def shortest(self, contract: Contract) -> int | None:
         """Truth: length of the shortest known path that does the task; None where it can't be done. Nothing is known of
-        a contract without a rule (`evaluators.has_rule`): don't ask."""
+        a contract without a rule (`task_spec.has_rule`): don't ask."""
         ...
 
     def true(self, contract: Contract, end_state: Mapping[str, Any], answer: str) -> bool:

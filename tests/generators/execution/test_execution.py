@@ -14,7 +14,8 @@ from generators.execution.journal import Journal
 from generators.generation.loop import LoopConfig
 from generators.generation.verify import VerifyConfig, broken_rule
 from generators.policies.policy import Decision, PolicyError, View
-from generators.tasks.task_spec import Contract, Trajectory
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation, World
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site

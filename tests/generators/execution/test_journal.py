@@ -21,7 +21,7 @@ from generators.execution.journal import (
     turn_from_plain,
     turn_to_plain,
 )
-from generators.tasks.task_spec import Trajectory, Turn
+from generators.tasks.trajectory import Trajectory, Turn
 from schemas.action_types import Click, Type
 
 TURN = Turn(

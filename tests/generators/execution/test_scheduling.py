@@ -34,13 +34,14 @@ from generators.execution import worker_pool as crew
 from generators.execution.device_pool import Device, LocalPool, Pools
 from generators.execution.execute import Limits
 from generators.execution.journal import Journal, JournalError, read_journal
-from generators.execution.scheduling import PolicyMaker, RunStatistics, run_all
+from generators.execution.scheduling import RunStatistics, run_all
 from generators.generation.verify import Verifier
 from generators.policies.policy import Decision, View
+from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
-from generators.tasks.task_spec import Contract, Trajectory
+from generators.tasks.task_spec import VOTES, Contract
+from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation, World
-from generators.worlds.evaluators import VOTES
 from quality.model_client.retry import Retry
 
 ROOT = Path(__file__).parents[3]

@@ -13,10 +13,11 @@ from executing import PathPolicy, fsm_contracts, pool
 from bench.soak import account
 from bench.soak_worker import fingerprint, note
 from generators.execution.journal import Journal
-from generators.execution.scheduling import PolicyMaker, run_all
+from generators.execution.scheduling import run_all
 from generators.generation.annotators import TreeEvidence, WorldRule
 from generators.generation.verify import Verifier
 from generators.policies.policy import Decision, View
+from generators.policies.policy_maker import PolicyMaker
 from pipelines.store import Store
 
 

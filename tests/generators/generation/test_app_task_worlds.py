@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from generators.generation.task_worlds.app_task_world import APPS, work_of
 from generators.generation.task_worlds.task_world import open_ground
 from generators.policies.oracles.intent_oracle import PATIENCE, Intent, IntentGuide
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import Place, WorldError
+from generators.worlds.app_tasks import APPS, work_of
 from schemas.actions import Action, CallUser, Click, Wait
 
 

@@ -17,8 +17,8 @@ from generators.generation.proposing.openai_proposer import OpenAIProposer
 from generators.generation.proposing.proposers import Proposed, arms, propose, shares
 from generators.generation.proposing.task_bank import TaskBank, gate
 from generators.generation.task_worlds.task_world import Ground, Idea, Name, open_ground
-from generators.tasks.task_spec import Contract
-from generators.worlds.evaluators import VOTES, holds
+from generators.tasks.task_spec import VOTES, Contract
+from generators.worlds.evaluators import holds
 from quality.duplicates.embedding import EMBEDDED, Embedder
 from quality.duplicates.neighbours import cosines
 from quality.model_client.client import ModelClient, Retry

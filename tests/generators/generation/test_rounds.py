@@ -17,7 +17,6 @@ from executing import FaultyWorld, pool
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.execution.device_pool import LocalPool
 from generators.execution.execute import Limits
-from generators.execution.scheduling import PolicyMaker
 from generators.generation import rounds
 from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of, rounds_to_make
 from generators.generation.generated_pool import build_pool
@@ -34,10 +33,12 @@ from generators.generation.loop import (
 )
 from generators.generation.records import from_plain, read_lines, to_plain
 from generators.generation.rounds import build_bank, run_round
+from generators.generation.static_task_pool import build_static
 from generators.generation.verified_demonstrations import memory_before
 from generators.policies.policy import Policy
+from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
-from generators.tasks.task_pool import build_shards, build_static
+from generators.tasks.task_pool import build_shards
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import holds

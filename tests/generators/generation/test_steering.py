@@ -18,7 +18,7 @@ from generators.generation.loop import BANK, CATALOGUE, LoopConfig
 from generators.generation.proposing import steering
 from generators.generation.proposing.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.generation.rounds import build_bank, build_catalogue
-from generators.tasks.task_pool import STRATA
+from generators.tasks.strata import STRATA
 from pipelines.storage.frozen import read_frozen
 from pipelines.storage.manifest import Manifest, StoreError
 from pipelines.store import Check, PartSpec, PartWriter, Store

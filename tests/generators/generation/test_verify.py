@@ -12,7 +12,7 @@ from generators.execution.journal import Journal
 from generators.execution.scheduling import run_all
 from generators.generation.annotators import JudgeAnnotator, Outcome, TreeEvidence, Vote, WorldRule
 from generators.generation.verify import Verifier, VerifyConfig, decide
-from generators.tasks.task_spec import Trajectory
+from generators.tasks.trajectory import Trajectory
 from generators.worlds.fsm.evaluate import holds
 from pipelines.store import Store
 from quality.judges.registry import JudgeConfig, build_judge

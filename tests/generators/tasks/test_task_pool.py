@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.generation.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
-from generators.tasks.task_pool import NANO_EDGES, PoolConfig, build_dynamic, build_shards, build_static, stratum
+from generators.generation.static_task_pool import build_static
+from generators.tasks.strata import NANO_EDGES, stratum
+from generators.tasks.task_pool import PoolConfig, build_dynamic, build_shards
 from generators.tasks.task_sampling import TaskPool
 from pipelines.store import Store, StoreError
 from quality.duplicates.embedding import Embedder

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.execution.device_pool import LocalPool
-from generators.tasks.task_pool import STRATA, stratum
+from generators.tasks.strata import STRATA, stratum
 from trainer.online.collect import in_device_order
 from trainer.online.config import OnlineConfig, VllmConfig, config_from
 from trainer.online.strata import StratifiedBatches

@@ -13,7 +13,8 @@ from chromium import open_chromium
 from executing import fsm_contracts
 
 from generators.execution.leased_worlds import SITE_OPTIONS
-from generators.tasks.task_pool import build_shards, build_static
+from generators.generation.static_task_pool import build_static
+from generators.tasks.task_pool import build_shards
 from generators.worlds.registry import WORLDS, WorldKind
 from generators.worlds.serve_sites import serve_sites
 from pipelines.store import PartSpec, Store

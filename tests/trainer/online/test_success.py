@@ -17,9 +17,9 @@ from openai_server import OpenAIServer
 from PIL import Image
 
 from generators.execution.execute import Limits
-from generators.tasks.task_spec import Contract, Trajectory
+from generators.tasks.task_spec import FINAL_KEYFRAME, VOTES, Contract
+from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation
-from generators.worlds.evaluators import FINAL_KEYFRAME, VOTES
 from quality.model_client.client import ModelClient
 from quality.model_client.retry import Retry
 from quality.model_client.spending import Ceiling, JudgeBook

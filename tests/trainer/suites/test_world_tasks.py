@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from generators.devices.browser import BrowserMissing
-from generators.execution.scheduling import PolicyMaker
 from generators.policies.policy import Decision, View
+from generators.policies.policy_maker import PolicyMaker
 from schemas.action_types import Finished, Wait
 from schemas.actions import format
 from trainer.staircase.tasks import MOST_EPISODES, SPLIT_SEEDS

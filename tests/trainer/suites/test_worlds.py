@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.execution.execute import Limits
-from generators.execution.scheduling import PolicyMaker
 from generators.policies.policy import Decision, PolicyError, View
+from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from schemas.action_types import Finished
 from schemas.actions import format
