@@ -85,10 +85,10 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
 
 def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
     """A page tells its instruction only when it is loaded, so one is open meanwhile."""
-    from generators.proving.judge_bench.recorders.miniwob_oracles_sites import SOLVERS
     from generators.worlds.miniwob.miniwob_world import open_miniwob_world
+    from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
 
-    pages = _families(sorted(SOLVERS), only, "MiniWoB++ pages")
+    pages = _families(sorted(SCRIPTED_PAGES), only, "MiniWoB++ pages")
     with open_miniwob_world() as world:
         for number in range(10_000):
             page = pages[number % len(pages)]
