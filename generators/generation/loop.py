@@ -23,7 +23,7 @@ from generators.worlds.wrappers.delay import Delayed, Slowness
 from generators.worlds.wrappers.hostile import PLANTERS, Hostile
 from generators.worlds.wrappers.wrapper import rate
 from pipelines.store import Store
-from quality.duplicates.embedding import EMBEDDED
+from quality.evidence.embedding import EMBEDDED
 
 CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
     f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")

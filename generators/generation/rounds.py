@@ -44,7 +44,7 @@ from generators.tasks.task_spec import Contract
 from generators.tasks.trajectory import Trajectory
 from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.duplicates.embedding import Embedder
+from quality.evidence.embedding import Embedder
 from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns
 

@@ -24,7 +24,7 @@ from generators.tasks.strata import METHOD_EDGES, STRATA, stratum
 from generators.tasks.task_spec import FINAL_KEYFRAME, contract_id
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.removed import Removed, removed_items
-from quality.duplicates.embedding import EMBEDDED, Embedder
+from quality.evidence.embedding import EMBEDDED, Embedder
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Steps, Tasks
 

@@ -21,8 +21,8 @@ from dagster_project.metadata import Confirmed
 from dagster_project.plotted import figures_of, plotted, tonight
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
-from quality.judges.questions import Usage
 from quality.model_client.prices import Prices
+from quality.model_client.questions import Usage
 from quality.model_client.spending import Ceiling, JudgeBook
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

@@ -11,8 +11,8 @@ import pytest
 
 from dagster_project import definitions, deployment
 from pipelines.store import Store
-from quality import cards
-from quality.card_pages import Section, markdown, page
+from quality.cards.card import card as cards
+from quality.cards.pages import Section, markdown, page
 
 SOURCE = "screenqa"
 KEYS = ("raw/rico", *(f"{part}/{SOURCE}" for part in ("raw", "unified", "verdicts", "gold")))

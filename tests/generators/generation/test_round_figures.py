@@ -14,9 +14,11 @@ from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.round_figures import figures
 from generators.generation.task_worlds.task_world import open_ground
 from generators.generation.verify import Verdict
-from generators.tasks.task_spec import VOTES, Contract
+from generators.tasks.task_spec import VOTES
+from generators.tasks.task_spec import Contract
 from generators.tasks.trajectory import Trajectory
-from quality.duplicates.embedding import EMBEDDED, Embedder
+from quality.evidence.embedding import EMBEDDED
+from quality.evidence.embedding import Embedder
 
 STATES = {"fsm": {"page": "home", "variables": {}, "data": {}}, "phone": {"apps": {}}, "desktop": {"files": {}}}
 

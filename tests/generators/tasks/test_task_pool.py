@@ -20,7 +20,7 @@ from generators.tasks.strata import NANO_EDGES, stratum
 from generators.tasks.task_pool import PoolConfig, build_dynamic, build_shards
 from generators.tasks.task_sampling import TaskPool
 from pipelines.store import Store, StoreError
-from quality.duplicates.embedding import Embedder
+from quality.evidence.embedding import Embedder
 from schemas.tables import Samples, Steps, Tasks
 
 
