@@ -21,8 +21,8 @@ from dagster_project.assets.generation import GOLD, POOL
 from dagster_project.assets.sources import judge_config
 from dagster_project.graph import Work
 from dagster_project.resources import JudgeResource, StoreResource, work
-from pipelines.storage.frozen import read_frozen
 from pipelines.store import Store
+from pipelines.store.frozen import read_frozen
 from quality.model_client.spending import today
 from quality.review import promote as people
 from schemas.ids import digest
@@ -32,7 +32,7 @@ NOTHING = "nothing promoted yet"
 
 @dataclass(frozen=True)
 class Promotion:
-    """A frozen manifest (`pipelines.storage.frozen`), by its short name."""
+    """A frozen manifest (`pipelines.store.frozen`), by its short name."""
 
     name: str
     description: str

@@ -11,7 +11,7 @@ from dagster_project.graph import Stage, Work
 from generators.generation import static_task_pool
 from generators.tasks import task_pool
 from generators.tasks.task_pool import PoolConfig
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import Mixture
 from pipelines.training_data.shards import ShardIndex

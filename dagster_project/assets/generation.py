@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
 from generators.generation.round_tables import CatalogueRows
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dagster_project.graph import Stage, Work
 from generators.proving.judge_bench import stages as judge_stages
 from generators.proving.judge_bench.build import BUILD_VERSION
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 OWNERS = ("team:quality",)
 

@@ -43,10 +43,7 @@ def bench(options: argparse.Namespace) -> int:
     """Build the corpus, refine it, and hold gold against the world's truth. Raises `ValueError`, `JudgeError`."""
     from dagster_project.deployment import home
     from generators.proving.judge_bench.accept import own_oracle
-    from generators.proving.judge_bench.build import BUILD_VERSION
-    from generators.proving.judge_bench.build import BenchConfig
-    from generators.proving.judge_bench.build import build
-    from generators.proving.judge_bench.build import read_report
+    from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
     from generators.proving.judge_bench.recorders.losses import lines
     from generators.proving.judge_bench.verify import verify
     from quality.commands.judge import refine_directory

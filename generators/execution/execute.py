@@ -26,7 +26,7 @@ from generators.tasks.trajectory import FailureKind, Trajectory, Turn
 from generators.tasks.world_interface import Observation, World, WorldError
 from generators.worlds.wrappers.defects import injected
 from generators.worlds.wrappers.hostile import Hostile
-from pipelines.storage.whole_files import sync
+from pipelines.whole_files import sync
 from schemas.action_types import CallUser, Finished
 
 if TYPE_CHECKING:

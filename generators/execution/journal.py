@@ -26,7 +26,7 @@ from typing import Any
 
 from generators.tasks.task_spec import Contract
 from generators.tasks.trajectory import Trajectory, Turn
-from pipelines.storage.whole_files import sync
+from pipelines.whole_files import sync
 from schemas.actions import format, parse
 
 VERSION = 1

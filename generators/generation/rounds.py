@@ -42,8 +42,9 @@ from generators.generation.verify import Verifier
 from generators.tasks.strata import STRATA
 from generators.tasks.task_spec import Contract
 from generators.tasks.trajectory import Trajectory
-from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.files import StoreError
+from pipelines.store.manifest import Check, Manifest
 from quality.evidence.embedding import Embedder
 from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns

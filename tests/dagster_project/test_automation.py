@@ -13,9 +13,9 @@ import pytest
 
 from dagster_project import automation, checks, definitions, deployment, feedback, graph
 from dagster_project.asked import AGAIN_S
-from pipelines.storage.frozen import frozen_digest
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, PartWriter, Store
+from pipelines.store.frozen import frozen_digest
+from pipelines.store.manifest import Manifest
 
 
 @pytest.fixture

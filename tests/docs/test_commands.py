@@ -21,7 +21,7 @@ from doc_blocks import SHELLS, Block, blocks, command_lines, same_words, simple_
 from doc_commands import PYTHON, ROOT, VESPER, run_as_program, said_to_ours, understand
 
 from dagster_project import cli
-from pipelines.storage import choose_version
+from pipelines.store import choose_version
 from pipelines.store import Store
 from quality.review.queue import Queue
 from schemas import tables
@@ -29,8 +29,8 @@ from schemas.ids import item_step
 from schemas.tables import Pairs, Steps, Tasks, Trajectories, TrajectoryRuns
 from trainer.suites.leaderboard import Standings
 
-GENERATED = {"sources.md", "log.md"}
-"""Made by a command, and the log of decisions: no instructions to follow."""
+GENERATED = {"sources.md"}
+"""Written by a command."""
 PAGES = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.name not in GENERATED)]
 
 

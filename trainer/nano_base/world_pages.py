@@ -20,7 +20,7 @@ from generators.proving.perception.screens import Pasted, PastedScreen
 from generators.proving.perception.sheets import Drawn
 from generators.tasks.world_interface import Observation, Place, World
 from generators.worlds.nano_text import ADVANCE_PX, TEXT_PX
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 from schemas.coordinates import contains
 from trainer.staircase.choice import OpenWorlds
 from trainer.staircase.performing import perform

@@ -16,7 +16,7 @@ from generators.tasks.task_spec import Contract, has_rule
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
-from pipelines.storage.manifest import Check
+from pipelines.store.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
 from trainer.evaluation.statistics import fell

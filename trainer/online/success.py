@@ -19,8 +19,7 @@ from generators.tasks.task_spec import has_rule
 from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation
 from generators.worlds.evaluators import holds
-from quality.items.drawing import draw_action
-from quality.items.drawing import to_png
+from quality.items.drawing import draw_action, to_png
 from quality.judges.judge import JudgeError
 from quality.model_client.client import ModelClient, Picture, Request, data_block
 

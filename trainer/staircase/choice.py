@@ -24,7 +24,7 @@ from generators.policies.scripted_agent import ScriptedAgent
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.staircase.blind import BlindPolicy, BlindTable

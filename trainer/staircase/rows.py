@@ -11,7 +11,7 @@ from generators.proving.judge_bench.recorders.references import references
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import Observation, Place
 from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
-from pipelines.training_data.tokens import count_tokens
+from pipelines.prompts.tokens import count_tokens
 from schemas.ids import canonical_json, item_step, sample_id
 from trainer.serving.checkpoint_policy import played_prompt
 from trainer.staircase.performing import Moment

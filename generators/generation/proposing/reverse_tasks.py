@@ -31,12 +31,9 @@ from generators.generation.proposing.walks import (
 )
 from generators.policies.exploration import Exploration
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place
-from generators.tasks.world_interface import World
-from generators.tasks.world_interface import WorldError
+from generators.tasks.world_interface import Place, World, WorldError
 from generators.worlds.fsm.evaluate import RULE
-from quality.model_client.questions import Request
-from quality.model_client.questions import data_block
+from quality.model_client.questions import Request, data_block
 from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Type
 from schemas.actions import Action

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from generators.tasks.task_spec import Contract
-from generators.tasks.task_spec import has_rule
-from generators.tasks.world_interface import World
-from generators.tasks.world_interface import WorldError
+from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
 from quality.duplicates.neighbours import cosines
 from quality.evidence.embedding import Embedder

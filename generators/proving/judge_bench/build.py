@@ -17,20 +17,12 @@ from typing import Any
 
 from generators.devices.browser import keep_browser
 from generators.proving.judge_bench.defects.episodes import EPISODE_OPERATORS
-from generators.proving.judge_bench.defects.grounding import MovedBox
-from generators.proving.judge_bench.defects.grounding import is_off
-from generators.proving.judge_bench.defects.grounding import one_box
-from generators.proving.judge_bench.defects.grounding import whole_screen
-from generators.proving.judge_bench.defects.steps import STEP_OPERATORS
-from generators.proving.judge_bench.defects.steps import Operator
-from generators.proving.judge_bench.defects.steps import Planted
-from generators.proving.judge_bench.defects.steps import Tools
+from generators.proving.judge_bench.defects.grounding import MovedBox, is_off, one_box, whole_screen
+from generators.proving.judge_bench.defects.steps import STEP_OPERATORS, Operator, Planted, Tools
 from generators.proving.judge_bench.recorders.failing_policies import fail
 from generators.proving.judge_bench.recorders.losses import KINDS
-from generators.proving.judge_bench.tables import Label
-from generators.proving.judge_bench.tables import Tables
-from generators.proving.judge_bench.trace import GroundingScreen
-from generators.proving.judge_bench.trace import Trace
+from generators.proving.judge_bench.tables import Label, Tables
+from generators.proving.judge_bench.trace import GroundingScreen, Trace
 from generators.tasks.world_interface import World
 from quality.items.truth import BAND_OF
 from schemas.ids import digest

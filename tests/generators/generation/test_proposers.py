@@ -12,21 +12,12 @@ import pytest
 from fsm_walks import walk
 from openai_server import OpenAIServer
 
-from generators.generation.proposing.catalogue import Catalogue
-from generators.generation.proposing.catalogue import Outcome
+from generators.generation.proposing.catalogue import Catalogue, Outcome
 from generators.generation.proposing.openai_proposer import OpenAIProposer
-from generators.generation.proposing.proposers import Proposed
-from generators.generation.proposing.proposers import arms
-from generators.generation.proposing.proposers import propose
-from generators.generation.proposing.proposers import shares
-from generators.generation.proposing.task_bank import TaskBank
-from generators.generation.proposing.task_bank import gate
-from generators.generation.task_worlds.task_world import Ground
-from generators.generation.task_worlds.task_world import Idea
-from generators.generation.task_worlds.task_world import Name
-from generators.generation.task_worlds.task_world import open_ground
-from generators.tasks.task_spec import VOTES
-from generators.tasks.task_spec import Contract
+from generators.generation.proposing.proposers import Proposed, arms, propose, shares
+from generators.generation.proposing.task_bank import TaskBank, gate
+from generators.generation.task_worlds.task_world import Ground, Idea, Name, open_ground
+from generators.tasks.task_spec import VOTES, Contract
 from generators.worlds.evaluators import holds
 from quality.duplicates.neighbours import cosines
 from quality.evidence.embedding import EMBEDDED, Embedder

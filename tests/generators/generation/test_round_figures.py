@@ -14,11 +14,9 @@ from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.round_figures import figures
 from generators.generation.task_worlds.task_world import open_ground
 from generators.generation.verify import Verdict
-from generators.tasks.task_spec import VOTES
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import VOTES, Contract
 from generators.tasks.trajectory import Trajectory
-from quality.evidence.embedding import EMBEDDED
-from quality.evidence.embedding import Embedder
+from quality.evidence.embedding import EMBEDDED, Embedder
 
 STATES = {"fsm": {"page": "home", "variables": {}, "data": {}}, "phone": {"apps": {}}, "desktop": {"files": {}}}
 

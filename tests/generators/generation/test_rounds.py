@@ -42,8 +42,8 @@ from generators.tasks.task_pool import build_shards
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import holds
-from pipelines.storage.frozen import freeze
 from pipelines.store import Check, Store, StoreError
+from pipelines.store.frozen import freeze
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
 
 CONFIG = LoopConfig(targets=2, tasks=2, mix=(0.5, 0.5, 0.0))

@@ -15,8 +15,8 @@ from dagster._core.loader import LoadingContextForTest
 
 from dagster_project import automation, definitions, deployment, graph
 from generators.generation.proposing import steering
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from trainer.suites import leaderboard, stage
 from trainer.suites.stage import AGENT, build_suite, suite_settings
 

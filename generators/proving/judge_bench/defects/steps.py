@@ -12,18 +12,9 @@ from random import Random
 from typing import Any
 
 from generators.proving.judge_bench.recorders.thoughts import thought
-from generators.proving.judge_bench.trace import Move
-from generators.proving.judge_bench.trace import Trace
-from generators.proving.judge_bench.trace import arrive
-from generators.proving.judge_bench.trace import perform
-from generators.proving.judge_bench.trace import reached
-from generators.tasks.world_interface import Box
-from generators.tasks.world_interface import Observation
-from generators.tasks.world_interface import Place
-from generators.tasks.world_interface import World
-from generators.tasks.world_interface import WorldError
-from quality.items.pixels import changed_share
-from quality.items.pixels import grey_small
+from generators.proving.judge_bench.trace import Move, Trace, arrive, perform, reached
+from generators.tasks.world_interface import Box, Observation, Place, World, WorldError
+from quality.items.pixels import changed_share, grey_small
 from schemas.action_types import OPPOSITE, Click, Finished, PressBack, Scroll, Type, Wait
 from schemas.actions import Action, format
 

@@ -15,24 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from generators.proving.judge_bench.build import OPERATORS
-from generators.proving.judge_bench.build import BenchConfig
-from generators.proving.judge_bench.build import build
-from generators.proving.judge_bench.build import is_held_out
-from generators.proving.judge_bench.defects.steps import Tools
-from generators.proving.judge_bench.defects.steps import inside
-from generators.proving.judge_bench.defects.steps import shift
+from generators.proving.judge_bench.build import OPERATORS, BenchConfig, build, is_held_out
+from generators.proving.judge_bench.defects.steps import Tools, inside, shift
 from generators.proving.judge_bench.recorders.own_pages import OwnPagesRecorder
-from generators.proving.judge_bench.trace import Trace
-from generators.proving.judge_bench.trace import perform
-from generators.proving.judge_bench.trace import reached
+from generators.proving.judge_bench.trace import Trace, perform, reached
 from generators.proving.judge_bench.verify import verify
 from generators.proving.judge_bench.worlds import recorders
 from generators.worlds.pages.pages_world import PagesWorld
 from quality.commands.judge import read_directory
-from quality.items.truth import BAND_OF
-from quality.items.truth import EPISODE_DEFECTS
-from quality.items.truth import LABELS
+from quality.items.truth import BAND_OF, EPISODE_DEFECTS, LABELS
 from schemas.actions import parse
 
 Phone = tuple[PagesWorld, list[Trace]]

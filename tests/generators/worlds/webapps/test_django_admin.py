@@ -13,7 +13,7 @@ from generators.worlds.webapps.django_admin.django_admin_tasks import expected_d
 from generators.worlds.webapps.django_admin.django_admin_world import open_django_admin
 from generators.worlds.webapps.web_app_task import find
 from generators.worlds.webapps.web_app_world import REST_S, WebAppWorld
-from pipelines.storage.images import read_image
+from pipelines.store.images import read_image
 from schemas.actions import Click, Launch, Type, Wait
 
 
