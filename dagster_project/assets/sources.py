@@ -12,7 +12,7 @@ from typing import Any
 from dagster_project.deployment import Deployment, JudgeOptions
 from dagster_project.graph import Stage, Work
 from dagster_project.known_names import require_sources
-from generators.embedded import build as embedded
+from generators.proving.embedded import build as embedded
 from pipelines import sources as adapters
 from pipelines.mapping.adapter import Descriptor, Download, Raw
 from pipelines.store.manifest import Manifest
