@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.commands import write_report
-from quality.commands.judge import read_directory
+from quality.items.folder import read_directory
 from quality.safety.licence_report import terms
 from quality.safety.personal_data import Policy
 from quality.safety.scan import TRIGGERS, Findings, scan_texts, scan_triggers

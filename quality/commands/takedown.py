@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from pipelines.storage.frozen import MANIFEST, POINTER, frozen_digest
 from pipelines.takedown.tables import Needles, matches
 from pipelines.takedown.withdrawn import Taken
-from quality.judges.judge import JudgeError
+from quality.model_client.errors import JudgeError
 
 
 @dataclass

@@ -39,7 +39,7 @@ from quality.duplicates.neighbours import check_threshold, cosines, keep, simila
 from quality.duplicates.screen_owners import ASSET as SCREENS
 from quality.duplicates.screen_owners import canonical_screens, recording_pairs
 from quality.evidence.embedding import Embedder, normalise
-from quality.review.sampling import last_verdicts
+from quality.judges.verdicts import last_verdicts
 from schemas.ids import digest, item_episode, item_sample
 from schemas.tables import Pairs
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from quality.items.item import Item, Sample
-from quality.judges.judge import KEEP_FROM, Cost, Verdict
+from quality.judges.judge import KEEP_FROM, Verdict
 from quality.judges.openai_judge import episode_request, sample_request, step_request
 from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
+from quality.model_client.questions import Cost
 
 K = TypeVar("K", bound=Hashable)
 

@@ -21,13 +21,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.prompts import REFUSAL
+from quality.code_version import code_digest
 from quality.evidence.samples import boxes_of, expression_of, picture_moved
 from quality.evidence.steps import overlap
 from quality.evidence.words import plain
-from quality.items.item import Episode, Item, Part, Sample, Step, make_episode
+from quality.items.item import Episode, Item, Sample, Step, make_episode
+from quality.items.part import Part
 from quality.items.pixels import boxes_moved
 from quality.items.screens import Box, Element
-from quality.judges.judge import Verdict, code_digest
+from quality.judges.judge import Verdict
 from quality.safety.credentials import credential_in
 from schemas.actions import CallUser, Finished, Type, Wait
 

@@ -17,7 +17,8 @@ from typing import Any
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Sample
 from quality.judges.asking import Stamp, Tally, item_ids, step_reach, total
-from quality.judges.judge import Judge, JudgeError, Verdict, identity
+from quality.judges.judge import Judge, Verdict, identity
+from quality.model_client.errors import JudgeError
 from schemas.ids import digest
 
 VERSION = "ensemble-1"

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from quality.judges.judge import Judge
 from quality.judges.rules import RulesJudge
-from quality.refinement.repairs import Rewriter
-from quality.refinement.rewrite import ProofRewriter
 
 if TYPE_CHECKING:
     from quality.model_client.client import ModelClient
@@ -50,12 +48,13 @@ def _client(config: JudgeConfig, **defaults: Any) -> ModelClient:
     """A client of the config's endpoint. Raises `ValueError` if none is given."""
     from quality.model_client.client import ModelClient
 
-    base_url, model = _endpoint(config)
+    base_url, model = endpoint_of(config)
     options = {**defaults, **config.client}
-    return _made(config, "client", lambda: ModelClient(base_url, model, config.cache, **options))
+    return made_of(config, "client", lambda: ModelClient(base_url, model, config.cache, **options))
 
 
-def _endpoint(config: JudgeConfig) -> tuple[str, str]:
+def endpoint_of(config: JudgeConfig) -> tuple[str, str]:
+    """(base URL, model) of the config. Raises `ValueError` if either is missing."""
     if not config.base_url or not config.model:
         raise ValueError(
             f"judge {config.name} needs --base-url (e.g. http://127.0.0.1:8000/v1) and --model; "
@@ -71,7 +70,7 @@ def _second(config: JudgeConfig) -> JudgeConfig:
     return replace(config, base_url=config.second_base_url or config.base_url, model=config.second_model)
 
 
-def _made(config: JudgeConfig, what: str, make: Callable[[], T]) -> T:
+def made_of(config: JudgeConfig, what: str, make: Callable[[], T]) -> T:
     """What `make` makes of options. Raises `ValueError` for an option that it doesn't have."""
     try:
         return make()
@@ -87,8 +86,8 @@ def _rules(config: JudgeConfig) -> Judge:
 def _openai(config: JudgeConfig) -> Judge:
     from quality.judges.openai_judge import OpenAIJudge
 
-    base_url, model = _endpoint(config)
-    return _made(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
+    base_url, model = endpoint_of(config)
+    return made_of(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
 
 
 def _ensemble(config: JudgeConfig) -> Judge:
@@ -101,14 +100,14 @@ def _ensemble(config: JudgeConfig) -> Judge:
         build_judge(replace(_second(plain), name="openai") if member == "second" else replace(plain, name=member))
         for member in config.members
     ]
-    rule = _made(config, "settings", lambda: VotingRule(weights=config.weights, **config.settings))
+    rule = made_of(config, "settings", lambda: VotingRule(weights=config.weights, **config.settings))
     return EnsembleJudge(members, rule)
 
 
 def _cascade(config: JudgeConfig) -> Judge:
     from quality.judges.cascade import CascadeConfig, CascadeJudge
 
-    settings = _made(config, "settings", lambda: CascadeConfig(**config.settings))
+    settings = made_of(config, "settings", lambda: CascadeConfig(**config.settings))
     second = _client(_second(config)) if config.second_model else None
     return CascadeJudge(RulesJudge(), _client(config), second, settings)
 
@@ -118,7 +117,7 @@ def _keypoints(config: JudgeConfig) -> Judge:
     from quality.judges.keypoints import KeypointConfig
 
     # A window answers for up to ten statements, and a cut answer is none.
-    settings = _made(config, "settings", lambda: KeypointConfig(**config.settings))
+    settings = made_of(config, "settings", lambda: KeypointConfig(**config.settings))
     return KeypointJudge(_client(config, max_tokens=800), settings)
 
 
@@ -163,19 +162,6 @@ def asks_a_model(config: JudgeConfig) -> bool:
     if config.name == "ensemble":
         return any(asks_a_model(replace(config, name=member)) for member in config.members)
     return config.name not in OFFLINE
-
-
-def build_rewriter(config: JudgeConfig) -> Rewriter:
-    """The rewriter that goes with a judge: embedded for those that ask no model, else the same model. Raises as
-    `build_judge` does."""
-    if config.name not in JUDGES:
-        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
-    if not asks_a_model(config):
-        return ProofRewriter()
-    from quality.refinement.rewrite import OpenAIRewriter
-
-    base_url, model = _endpoint(config)
-    return _made(config, "client", lambda: OpenAIRewriter(base_url, model, config.cache, **config.client))
 
 
 def requests_sent(judge: Judge) -> int:

@@ -22,11 +22,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from quality.judges.judge import Cost, JudgeError
 from quality.model_client.answer_cache import Entry, read_entry
+from quality.model_client.errors import JudgeError
 from quality.model_client.questions import (
     TEMPERATURE,
     Answer,
+    Cost,
     Garbage,
     NoAnswer,
     Request,

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from quality.judges.judge import JudgeError
 from quality.model_client.calls import Endpoint, Engine
+from quality.model_client.errors import JudgeError
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Answer, Garbage, NoAnswer, Picture, Request, data_block, read_answer
 from quality.model_client.rate_limit import RateLimits

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from quality.judges.judge import JudgeError
+from quality.model_client.errors import JudgeError
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Usage
 from quality.model_client.rate_limit import Level

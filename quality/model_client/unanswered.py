@@ -12,8 +12,8 @@ import json
 import threading
 from collections.abc import Iterable, Mapping
 
-from quality.judges.judge import Cost, JudgeError
-from quality.model_client.questions import NoAnswer, Request
+from quality.model_client.errors import JudgeError
+from quality.model_client.questions import Cost, NoAnswer, Request
 from quality.model_client.spending import JudgeBook
 
 CONTROL_VERSION = "control-1"

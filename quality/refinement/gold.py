@@ -15,8 +15,10 @@ import pyarrow as pa
 from pipelines.derive import DERIVE_VERSION, derive_samples
 from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.items.item import Part, Row, load_part, part_keys, provenance
-from quality.judges.judge import Judge, Verdict, code_digest, identity
+from quality.code_version import code_digest
+from quality.items.item import Row, provenance
+from quality.items.part import Part, load_part, part_keys
+from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
 from quality.judges.rules import RUBRIC_VERSION
 from quality.judges.verdicts import read_pending, write_verdicts

@@ -25,15 +25,17 @@ import pyarrow.parquet as pq
 from pipelines.storage.frozen import frozen_digest, point_to, read_frozen
 from pipelines.storage.manifest import Check, FileEntry, StoreError, data_version, file_sha256
 from pipelines.store import Store, put_text
-from quality.items.item import Episode, Item, Part, Row, Sample
+from quality.code_version import code_digest
+from quality.items.item import Episode, Item, Row, Sample, base_id
+from quality.items.part import Part
 from quality.items.screens import Screen, ScreenBank
-from quality.judges.judge import BAND_RANK, Judge, JudgeError, Verdict, code_digest, identity
+from quality.judges.judge import BAND_RANK, Judge, Verdict, identity
 from quality.judges.verdicts import split_pending
+from quality.model_client.errors import JudgeError
 from quality.model_client.spending import CeilingReached
 from quality.review.agreement import agreement, consensus
 from quality.review.calibrate import HumanSet, Pair, gate, judge_agreement, pairs_of, report
 from quality.review.queue import OpenQueue, open_earlier, open_queue
-from quality.review.sampling import base_id
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Screens, Steps, Table

@@ -19,8 +19,8 @@ from generators.environments.world import Observation
 from generators.generation.execution.execute import ScreenKeeper
 from generators.generation.tasks.contract import Trajectory
 from quality.items.drawing import draw_action, to_png
-from quality.judges.judge import JudgeError
 from quality.model_client.client import ModelClient, Picture, Request, data_block
+from quality.model_client.errors import JudgeError
 
 ENDPOINT = "VESPER_JUDGE_BASE_URL"
 TEMPLATE_VERSION = "final-keyframe-1"

@@ -11,9 +11,10 @@ from quality.evidence import samples as evidence_samples
 from quality.evidence import steps as evidence
 from quality.evidence.steps import Finding
 from quality.judges.cascade import JOINT_VETOES, VETOES, CascadeConfig, CascadeJudge, veto
-from quality.judges.judge import JudgeError, identity
+from quality.judges.judge import identity
 from quality.judges.rules import RulesJudge
 from quality.model_client.client import ModelClient, Retry
+from quality.model_client.errors import JudgeError
 from schemas.actions import Click, Finished, Scroll, Wait
 from tests.support.scripted_judge import ScriptedJudge
 

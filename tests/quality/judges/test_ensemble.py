@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from quality.judges.asking import item_ids
 from quality.judges.ensemble import EnsembleJudge, VotingRule, calibrated_weights, weighted_median
-from quality.judges.judge import Cost, JudgeError, Verdict, identity
+from quality.judges.judge import Verdict, identity
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.rules import RulesJudge
+from quality.model_client.errors import JudgeError
+from quality.model_client.questions import Cost
 from schemas.actions import Click, Wait
 from tests.support.scripted_judge import ScriptedJudge
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quality.judges import step_labels
-from quality.judges.judge import JudgeError, identity, route
+from quality.judges.judge import identity, route
 from quality.judges.keypoint_judge import KeypointJudge
 from quality.judges.keypoints import (
     OUTCOMES,
@@ -23,6 +23,7 @@ from quality.judges.keypoints import (
     windows_of,
 )
 from quality.model_client.client import ModelClient, Retry
+from quality.model_client.errors import JudgeError
 from schemas.actions import CallUser, Click, Finished, Wait
 from tests.support.scripted_judge import ScriptedJudge
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from model_asking import answers_kept
 from openai_server import OpenAIServer
 
-from quality.judges.judge import JudgeError
 from quality.judges.openai_judge import (
     EPISODE_RUBRIC,
     RUBRIC_VERSION,
@@ -28,6 +27,7 @@ from quality.judges.openai_judge import (
     step_request,
 )
 from quality.model_client.client import Garbage, ModelClient, Request, Retry, data_block, read_answer
+from quality.model_client.errors import JudgeError
 from schemas.actions import Click, Type, Wait
 
 QUICK = Retry(attempts=5, base_s=0.01, cap_s=0.05, timeout_s=10, deadline_s=60, breaker_limit=6)

@@ -24,9 +24,9 @@ import pytest
 from model_asking import answers_kept
 from ports import free_port
 
-from quality.judges.judge import JudgeError
 from quality.judges.openai_judge import OpenAIJudge
 from quality.model_client.client import Ceiling, Garbage, Retry, read_answer
+from quality.model_client.errors import JudgeError
 from schemas.actions import Click, Wait
 
 # fastapi: the server itself. torchvision: AutoProcessor of every Qwen-VL loads a video processor, which needs it.

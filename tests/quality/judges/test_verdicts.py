@@ -10,14 +10,15 @@ from openai_server import OpenAIServer
 
 from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, Store
-from quality.items.item import load_part, part_keys
-from quality.judges.judge import JudgeError, Verdict
+from quality.items.part import load_part, part_keys
+from quality.judges.judge import Verdict
 from quality.judges.nightly import ceiling_of, clients_of, prices_of
 from quality.judges.openai_judge import OpenAIJudge
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.rules import RulesJudge
 from quality.judges.verdicts import judge_source, read_pending, split_items, split_pending
 from quality.model_client.client import Ceiling, ModelClient, Prices, Request, Retry
+from quality.model_client.errors import JudgeError
 from schemas.actions import Click, Wait
 from schemas.tables import Samples, Steps
 

@@ -8,8 +8,8 @@ import pytest
 from model_asking import questions
 from openai_server import PROMPT_TOKENS
 
-from quality.judges.judge import JudgeError
 from quality.model_client.client import Retry
+from quality.model_client.errors import JudgeError
 from quality.model_client.questions import Usage
 
 

@@ -18,9 +18,11 @@ from quality.evidence.episode import Habits
 from quality.items.item import Item, Sample
 from quality.items.screens import Screen
 from quality.items.truth import Truth
-from quality.judges.judge import Cost, JudgeError, Verdict
+from quality.judges.judge import Verdict
 from quality.judges.rules import RulesJudge
+from quality.model_client.errors import JudgeError
 from quality.model_client.prices import Prices
+from quality.model_client.questions import Cost
 from quality.proving import bench_report
 from quality.proving.figure_rows import PREVALENCE, Row
 from quality.proving.judge_bench import BenchResult, measure, risk_of

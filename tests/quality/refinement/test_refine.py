@@ -11,7 +11,8 @@ import pytest
 
 from pipelines.storage.manifest import StoreError
 from pipelines.store import PartSpec, Store
-from quality.items.item import Part, provenance
+from quality.items.item import provenance
+from quality.items.part import Part
 from quality.judges.judge import Verdict, route
 from quality.judges.rules import RUBRIC_VERSION, RulesJudge
 from quality.judges.verdicts import judge_part, judge_source
@@ -388,7 +389,8 @@ def unified_directory(folder: Path, store: Store) -> Path:
 
 
 def test_the_commands_work_on_a_folder_and_agree_with_the_store(store, tmp_path):
-    from quality.commands.judge import judge_directory, refine_directory
+    from quality.commands.judge import judge_directory
+    from quality.commands.refine import refine_directory
 
     folder = unified_directory(tmp_path / "in", store)
     report = judge_directory(folder, tmp_path / "judged")

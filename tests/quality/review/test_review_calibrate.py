@@ -14,10 +14,10 @@ from reviewing import judged_store
 from pipelines.storage.manifest import StoreError
 from pipelines.store import Check, PartSpec, Store
 from quality.items.item import Episode
-from quality.judges.judge import JudgeError, Verdict
+from quality.judges.judge import Verdict
 from quality.judges.rules import RulesJudge
+from quality.model_client.errors import JudgeError
 from quality.model_client.spending import CeilingReached
-from quality.proving.calibration import score_interval, wilson
 from quality.refinement.gold import Rejects
 from quality.refinement.repairs import marked
 from quality.review import promote as feedback
@@ -27,6 +27,7 @@ from quality.review.queue import build_queue, open_queue
 from quality.review.refusals import decisions_of
 from quality.review.sampling import QueueConfig
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
+from quality.statistics import score_interval, wilson
 from schemas.tables import Samples, Steps, Verdicts
 
 
