@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from pipelines.storage.frozen import MANIFEST, POINTER, frozen_digest
 from pipelines.takedown.tables import Needles, matches
 from pipelines.takedown.withdrawn import Taken
+from quality.evidence.embedding import VectorCache
 from quality.model_client.errors import JudgeError
 
 
@@ -78,8 +79,6 @@ def _forget_vectors(folder: Path, taken: Taken) -> int:
         vectors = np.load(listing.with_suffix(".npy"), mmap_mode="r")
         count += len(keys) - len(stays)
         if stays and len(vectors) == len(keys):
-            from quality.evidence.embedding import VectorCache
-
             VectorCache(folder).put([keys[place] for place in stays], np.asarray(vectors[stays]))
         del vectors
         listing.unlink()

@@ -28,7 +28,7 @@ from pipelines.prompts import prompt_text, template
 from pipelines.raw.rawdata import FileHashes, list_raw
 from pipelines.storage.images import ImageError, open_image, phash
 from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store, StoreError
-from pipelines.suites import BadRow, SuiteItem, get
+from pipelines.suites import BadRow, SuiteItem, get, registry
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
 from quality.contamination.text_prints import TextPrint, shingles, text_print
 from quality.duplicates.looks import VERSION as LOOK_VERSION
@@ -93,7 +93,6 @@ def split_name(source: str) -> str:
 
 def suite_names() -> list[str]:
     """All suites that training data is held against: the registered ones, then test splits."""
-    from pipelines.suites import registry
 
     return [*registry(), *(split_name(source) for source in SPLIT_SOURCES)]
 

@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pipelines import sources
 from pipelines.prompts import REFUSAL
 from quality.code_version import code_digest
 from quality.evidence.samples import boxes_of, expression_of, picture_moved
@@ -207,8 +208,6 @@ def short_trace(episode: Episode) -> Iterator[Taken]:
 
 
 def _recorded_whole(source: str) -> bool:
-    from pipelines import sources
-
     adapter = sources.registry().get(source)
     return adapter is None or adapter.descriptor.record_unit == "episode"
 

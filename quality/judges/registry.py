@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from quality.evidence.reading import reader_beside
+from quality.judges.cascade import CascadeConfig, CascadeJudge
+from quality.judges.ensemble import EnsembleJudge, VotingRule
 from quality.judges.judge import Judge
+from quality.judges.keypoint_judge import KeypointJudge
+from quality.judges.keypoints import KeypointConfig
+from quality.judges.nano.judge import NanoJudge
+from quality.judges.openai_judge import OpenAIJudge
+from quality.judges.reading import ReadingJudge
 from quality.judges.rules import RulesJudge
-
-if TYPE_CHECKING:
-    from quality.model_client.client import ModelClient
+from quality.model_client.client import ModelClient
 
 T = TypeVar("T")
 
@@ -46,7 +52,6 @@ class JudgeConfig:
 
 def _client(config: JudgeConfig, **defaults: Any) -> ModelClient:
     """A client of the config's endpoint. Raises `ValueError` if none is given."""
-    from quality.model_client.client import ModelClient
 
     base_url, model = endpoint_of(config)
     options = {**defaults, **config.client}
@@ -84,15 +89,11 @@ def _rules(config: JudgeConfig) -> Judge:
 
 
 def _openai(config: JudgeConfig) -> Judge:
-    from quality.judges.openai_judge import OpenAIJudge
-
     base_url, model = endpoint_of(config)
     return made_of(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
 
 
 def _ensemble(config: JudgeConfig) -> Judge:
-    from quality.judges.ensemble import EnsembleJudge, VotingRule
-
     if "ensemble" in config.members:
         raise ValueError("judge ensemble: members: expected other judges, found 'ensemble'")
     plain = replace(config, settings={}, read=False)  # the ensemble reads for all
@@ -105,25 +106,18 @@ def _ensemble(config: JudgeConfig) -> Judge:
 
 
 def _cascade(config: JudgeConfig) -> Judge:
-    from quality.judges.cascade import CascadeConfig, CascadeJudge
-
     settings = made_of(config, "settings", lambda: CascadeConfig(**config.settings))
     second = _client(_second(config)) if config.second_model else None
     return CascadeJudge(RulesJudge(), _client(config), second, settings)
 
 
 def _keypoints(config: JudgeConfig) -> Judge:
-    from quality.judges.keypoint_judge import KeypointJudge
-    from quality.judges.keypoints import KeypointConfig
-
     # A window answers for up to ten statements, and a cut answer is none.
     settings = made_of(config, "settings", lambda: KeypointConfig(**config.settings))
     return KeypointJudge(_client(config, max_tokens=800), settings)
 
 
 def _nano(config: JudgeConfig) -> Judge:
-    from quality.judges.nano.judge import NanoJudge
-
     if config.nano is None:
         raise ValueError(
             "judge nano: expected a trained judge (--nano DIR), found none; `vesper judge train` makes one"
@@ -151,8 +145,6 @@ def build_judge(config: JudgeConfig) -> Judge:
     judge = JUDGES[config.name](config)
     if not config.read:
         return judge
-    from quality.evidence.reading import reader_beside
-    from quality.judges.reading import ReadingJudge
 
     return ReadingJudge(judge, reader_beside(config.cache))
 

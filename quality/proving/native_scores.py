@@ -21,6 +21,7 @@ from quality.items.part import Part
 from quality.judges.judge import BAND_RANK, Judge, Verdict, identity, route
 from quality.judges.verdicts import judge_part
 from quality.proving import calibration as cal
+from quality.proving.figure_rows import plain
 from quality.statistics import confusion, weighted_kappa
 
 SCORES = ("alignment_score", "efficiency_score")
@@ -52,7 +53,6 @@ class NativeComparison:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; NaN → null."""
-        from quality.proving.figure_rows import plain
 
         return dict(plain(asdict(self)))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines import sources
 from pipelines.derive import DERIVE_VERSION, derive_samples
 from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
@@ -113,7 +114,6 @@ def first_keep(verdicts: Sequence[Verdict]) -> int:
 
 def licence_of(source: str) -> str:
     """Licence of a source by its descriptor; `unknown` for one that has no adapter here."""
-    from pipelines import sources
 
     adapter = sources.registry().get(source)
     return adapter.descriptor.licence if adapter else "unknown"

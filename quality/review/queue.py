@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.code_version import code_digest
+from quality.items.folder import read_directory
 from quality.items.item import Episode, Item, Row, base_id, make_episode, make_samples
 from quality.items.part import Part, load_part, part_keys
 from quality.items.screens import ScreenBank, ScreenSource
@@ -317,7 +318,6 @@ def _where(manifest: Manifest, key: str, table: str, column: str, values: Sequen
 def open_folder(folder: Path, config: QueueConfig | None = None) -> OpenQueue:
     """A queue drawn from what `vesper unify` or `vesper refine` wrote (with the verdicts, if any lie there).
     Raises `ValueError` if the folder holds no such tables."""
-    from quality.items.folder import read_directory
 
     config = config or QueueConfig()
     part = read_directory(folder)

@@ -24,7 +24,8 @@ from quality.model_client.errors import JudgeError
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Cost
 from quality.proving import bench_report
-from quality.proving.figure_rows import PREVALENCE, Row
+from quality.proving.figure_rows import PREVALENCE, Row, Scored
+from quality.proving.figures import figures
 from quality.proving.judge_bench import BenchResult, measure, risk_of
 from schemas.actions import Click
 from schemas.tables import Screens
@@ -332,9 +333,6 @@ def test_a_judge_that_leaves_out_or_repeats_an_item(made: Maker, bench: Path) ->
 def test_a_judge_that_learned_the_seen_items_gets_its_cuts_from_other_held_out_families() -> None:
     """It knows the seen ones by heart (risk 0 and 1): a cut from there would flag every held-out item."""
     import numpy as np
-
-    from quality.proving.figure_rows import Scored
-    from quality.proving.figures import figures
 
     rng = np.random.default_rng(0)
     scored = []
