@@ -40,7 +40,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Build the corpus, refine it, and hold gold against the world's truth. Raises `ValueError`, `JudgeError`."""
+    """Build the corpus, refine it, and hold gold against the world's truth. Raises `ValueError`, `ModelError`."""
     from dagster_project.deployment import home
     from generators.judge_bench.accept import own_oracle
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report

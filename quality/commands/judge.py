@@ -23,7 +23,7 @@ from schemas.tables import JudgeCosts, Verdicts
 
 def judge_directory(in_dir: Path, out_dir: Path, config: JudgeConfig | None = None) -> dict[str, Any]:
     """Judge a unified folder by the rules or what `config` says; returns the report. Raises `ValueError` on bad input,
-    `JudgeError` if a model fails."""
+    `ModelError` if a model fails."""
     part = read_directory(in_dir)
     chosen = build_judge(with_cache(config, out_dir))
     verdicts = judge_part(part, chosen)

@@ -22,7 +22,7 @@ from quality.items.screens import ScreenFolder
 from quality.judges.judge import identity
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.verdicts import judge_part
-from quality.model_client.errors import JudgeError
+from quality.model_client.errors import ModelError
 from quality.refinement.claims import load_claim, risks_of, write_risks
 from quality.refinement.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
 from quality.refinement.refine import refine_part
@@ -39,7 +39,7 @@ def refine_directory(
     chosen, rewriter = build_judge(config), build_rewriter(config)
     first = judge_part(part, chosen)
     if waiting := sum(verdict.pending for verdict in first):
-        raise JudgeError(f"{waiting} of {len(first)} items aren't judged: a ceiling was reached; run again later")
+        raise ModelError(f"{waiting} of {len(first)} items aren't judged: a ceiling was reached; run again later")
     refined = refine_part(part, first, chosen, rewriter, max_rounds)
     names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
     steps, samples = gold_tables(part, refined, licence_of(names[0]) if len(names) == 1 else "unknown")

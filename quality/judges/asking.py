@@ -43,7 +43,7 @@ def requests_of(items: Iterable[Item], only: Collection[str] | None = None) -> d
 
 def ask(client: ModelClient, requests: Mapping[K, Request]) -> dict[K, Answer | NoAnswer | None]:
     """Key → answer; None for one that a ceiling left for another night, `NoAnswer` for one that the model can't answer.
-    All run side by side. Raises `JudgeError`."""
+    All run side by side. Raises `ModelError`."""
     return dict(zip(requests, client.ask_all(list(requests.values())), strict=True))
 
 

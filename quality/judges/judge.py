@@ -105,7 +105,7 @@ class Judge(Protocol):
 
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
         """Items → verdicts in order: for an episode one verdict of its own, then one for each step with an action
-        (alignment its own, reachability its episode's); for a sample one. Raises `JudgeError`; a failure never
+        (alignment its own, reachability its episode's); for a sample one. Raises `ModelError`; a failure never
         becomes a score. `habits` says how the part writes its episodes, where the items are only some of them."""
         ...
 

@@ -39,7 +39,7 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
     """Judge all items of a source. Counts: items (steps and samples), one per disposition, `pending` ones, one per kind
     of objection; of a judge that asks a model, `bill`: tokens of all answers behind the verdicts, and their price.
 
-    A rerun with equal inputs asks the judge nothing. Raises `JudgeError`, `StoreError`.
+    A rerun with equal inputs asks the judge nothing. Raises `ModelError`, `StoreError`.
     """
     unified = store.require(f"unified/{source}")
     config = identity(judge)

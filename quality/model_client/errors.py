@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class JudgeError(RuntimeError):
-    """The judge can't work: endpoint dead, refused, or no valid answer within its retry policy."""
+class ModelError(RuntimeError):
+    """A model can't work: endpoint dead, refused, or no valid answer within its retry policy."""

@@ -21,7 +21,7 @@ from quality.items.bench_folder import judged_part, read_truth
 from quality.items.part import Part
 from quality.judges.judge import BAND_RANK, Judge, Verdict, identity, route
 from quality.judges.registry import report_of, requests_sent
-from quality.model_client.errors import JudgeError
+from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
 from quality.proving.figure_rows import PREVALENCE, Costs, Figures, Scored
 from quality.proving.figures import figures
@@ -68,7 +68,7 @@ def measure(
     `elements=False` empties every screen's element list (a source without a UI tree). `split` picks the items that
     figures are about; cuts come from the seen ones, but for a judge that learned from those (see `figures`).
     `rounds`, `seed`: of the bootstrap. Raises `ValueError` for a folder that is no bench or a judge that leaves out an
-    item, `JudgeError` if it fails or everything is pending.
+    item, `ModelError` if it fails or everything is pending.
     """
     if split not in SPLITS:
         raise ValueError(f"split: expected one of {', '.join(SPLITS)}, found {split!r}")
@@ -80,7 +80,7 @@ def measure(
     seconds = time.perf_counter() - began
     scored = score_items(truth, verdicts, part, judge.name)
     if not scored:
-        raise JudgeError(f"judge {judge.name}: all {len(truth)} labelled items are pending; run again later")
+        raise ModelError(f"judge {judge.name}: all {len(truth)} labelled items are pending; run again later")
     costs = _costs(verdicts, seconds, requests_sent(judge) - before, prices)
     found = figures(scored, split, rounds=rounds, seed=seed, learned=getattr(judge, "learned", False))
     return BenchResult(

@@ -61,7 +61,7 @@ def compare_native(folder: Path, judge: Judge, *, rounds: int = 200, seed: int =
     """Judge a folder of `vesper unify agentnet` (or of any source that keeps such scores) and compare by episode.
 
     A judge's episode score is the least of its own verdict and its steps' alignments. The judge is asked only if there
-    are scores. Raises `ValueError` for a folder that isn't one, `JudgeError`.
+    are scores. Raises `ValueError` for a folder that isn't one, `ModelError`.
     """
     part = read_directory(folder)
     natives = {episode.item_id: native_scores(episode) for episode in part.episodes}

@@ -58,7 +58,7 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_
     feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it.
 
     Raises `StoreError` if the verdicts are missing or of another version of the source than the current one,
-    `JudgeError` if a model can't work. A rerun with equal inputs does nothing.
+    `ModelError` if a model can't work. A rerun with equal inputs does nothing.
     """
     unified, verdicts = store.require(f"unified/{source}"), store.require(f"verdicts/{source}")
     config: dict[str, Any] = {

@@ -20,7 +20,7 @@ from generators.generation.execution.execute import ScreenKeeper
 from generators.generation.tasks.contract import Trajectory
 from quality.items.drawing import draw_action, to_png
 from quality.model_client.client import ModelClient, Picture, Request, data_block
-from quality.model_client.errors import JudgeError
+from quality.model_client.errors import ModelError
 
 ENDPOINT = "VESPER_JUDGE_BASE_URL"
 TEMPLATE_VERSION = "final-keyframe-1"
@@ -67,7 +67,7 @@ class FinalFrameJudge:
         failure."""
         try:
             answer = self.client.ask(request(done.contract.instruction, done.answer, screen))
-        except JudgeError as error:
+        except ModelError as error:
             return Decided(None, True, f"judge: {error}"[:300])
         return Decided(answer.fields["success"] == "yes", True, answer.fields["reason"][:300])
 

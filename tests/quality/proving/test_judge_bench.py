@@ -20,7 +20,7 @@ from quality.items.screens import Screen
 from quality.items.truth import Truth
 from quality.judges.judge import Verdict
 from quality.judges.rules import RulesJudge
-from quality.model_client.errors import JudgeError
+from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Cost
 from quality.proving import bench_report
@@ -199,7 +199,7 @@ def test_what_is_pending_is_in_no_figure(made: Maker, bench: Path) -> None:
     assert row(result, "wrong_element", "step").n == 3 and result.figures.abstained == 1
     assert "3 labelled items are pending" in bench_report.text([result])
     judge.names = ("step:", "episode:", "sample:")
-    with pytest.raises(JudgeError, match="all 62 labelled items are pending"):
+    with pytest.raises(ModelError, match="all 62 labelled items are pending"):
         measure(bench, judge, rounds=5)
 
 

@@ -16,7 +16,7 @@ from pipelines.store import Check, PartSpec, Store
 from quality.items.item import Episode
 from quality.judges.judge import Verdict
 from quality.judges.rules import RulesJudge
-from quality.model_client.errors import JudgeError
+from quality.model_client.errors import ModelError
 from quality.model_client.spending import CeilingReached
 from quality.refinement.gold import Rejects
 from quality.refinement.repairs import marked
@@ -324,7 +324,7 @@ def test_a_judge_that_people_contradict_isn_t_let_to_work(store: Store, monkeypa
     for _ in range(2):
         check = admit(store, right)  # type: ignore[arg-type]
         assert check is not None and check.passed
-        with pytest.raises(JudgeError, match="judge wrong: the judge agrees with people fails: kappa -"):
+        with pytest.raises(ModelError, match="judge wrong: the judge agrees with people fails: kappa -"):
             admit(store, wrong)  # type: ignore[arg-type]
     assert asked == ["right", "wrong"]
 
