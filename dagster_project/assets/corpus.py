@@ -14,7 +14,7 @@ from pipelines.storage.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import Mixture
 from pipelines.training_data.shards import ShardIndex
-from quality.cards.card import card as cards
+from quality.cards import card as cards
 from schemas.tables import Tasks
 
 HELDOUT = "evaluations/heldout"
