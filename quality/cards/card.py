@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines import sources as adapters
-from pipelines.adapter import Descriptor
-from pipelines.storage.manifest import Check, Manifest
+from pipelines.mapping.adapter import Descriptor
 from pipelines.store import PartSpec, PartWriter, Store, StoreError
+from pipelines.store.manifest import Check, Manifest
 from quality.cards.pages import Section, markdown, page
 from quality.cards.pictures import draw_samples, first_pictures
 from quality.items.drawing import DRAWING_VERSION

@@ -13,9 +13,9 @@ from PIL import Image
 
 from pipelines.derivers.base import unit_hash
 from pipelines.prompts import prompt_text
-from pipelines.storage.images import ImageError
-from pipelines.storage.manifest import Manifest
 from pipelines.store import PartWriter, Store, StoreError
+from pipelines.store.images import ImageError
+from pipelines.store.manifest import Manifest
 from quality.items.drawing import draw_action, draw_boxes
 from schemas.actions import parse
 

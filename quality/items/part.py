@@ -11,7 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from quality.items.item import Episode, Item, Sample, episodes_of, make_samples
 from quality.items.screens import ScreenBank, ScreenSource
 from schemas.tables import Samples, Screens, Steps

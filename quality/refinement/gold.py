@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines import sources
-from pipelines.derive import DERIVE_VERSION, derive_samples
-from pipelines.storage.manifest import Check, Manifest, StoreError
+from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.files import StoreError
+from pipelines.store.manifest import Check, Manifest
 from quality.code_version import code_digest
 from quality.items.item import Row, provenance
 from quality.items.part import Part, load_part, part_keys

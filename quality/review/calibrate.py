@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.storage.manifest import Check
+from pipelines.store.manifest import Check
 from quality.items.item import base_id
 from quality.judges.judge import BAND_RANK, KEEP_FROM, Verdict, route
 from quality.statistics import confusion, score_interval, weighted_kappa

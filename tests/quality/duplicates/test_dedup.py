@@ -15,7 +15,7 @@ from goldmaker import commit_gold, episodes, gold, screen_row, step_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.derive import derive_samples
+from pipelines.derivers.derive import derive_samples
 from pipelines.store import Store, StoreError
 from quality.commands.dedup_texts import dedup_file
 from quality.duplicates.dedup import Item, coarse, decide, find_duplicates, keep, literals

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from benchmaker import Maker, TableJudge, golden
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.sources import get
 from quality.proving import bench_report
 from quality.proving.judge_bench import BenchResult, measure
@@ -183,7 +183,7 @@ def test_a_bench_is_built_once_and_reused(
     """The builder is stood in for: what is tested is when it is asked, and for what."""
     from dataclasses import asdict
 
-    from generators.judge_bench import build
+    from generators.proving.judge_bench import build
 
     asked: list[Any] = []
 

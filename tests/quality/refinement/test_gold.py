@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.storage.manifest import StoreError
 from pipelines.store import PartSpec, Store
+from pipelines.store.files import StoreError
 from quality.commands.judge import judge_directory
 from quality.commands.refine import refine_directory
 from quality.judges.registry import JudgeConfig
