@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.extensions import find_part
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model, endpoint_of, made_of
 from quality.refinement.repairs import Rewriter
 from quality.refinement.rewrite import OpenAIRewriter, ProofRewriter
@@ -10,8 +11,7 @@ from quality.refinement.rewrite import OpenAIRewriter, ProofRewriter
 def build_rewriter(config: JudgeConfig) -> Rewriter:
     """The rewriter that goes with a judge: embedded for those that ask no model, else the same model. Raises as
     `build_judge` does."""
-    if config.name not in JUDGES:
-        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
+    find_part("judge", config.name, JUDGES)
     if not asks_a_model(config):
         return ProofRewriter()
     base_url, model = endpoint_of(config)
