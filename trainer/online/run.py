@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
 from trainer.online.collect import Collector, Group
 from trainer.online.figures import Event, rollout_figures, update_figures
 from trainer.online.learner import OnlineLearner

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from generators.generation.execution.execute import Limits
-from generators.task_pool import NANO_EDGES
+from generators.execution.execute import Limits
+from generators.tasks.strata import NANO_EDGES
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
 from trainer.settings.offline import OwnSettings
@@ -73,7 +73,7 @@ _USUAL = Limits()
 
 
 class RolloutLimits(Settings):
-    """What ends an episode of online RL (`generators.generation.execution.execute.Limits`)."""
+    """What ends an episode of online RL (`generators.execution.execute.Limits`)."""
 
     step_factor: Number = setting(1.5, "Most steps are this times the expected ones …", ge=0)
     step_extra: Whole = setting(2, "… and so many more.", ge=0)

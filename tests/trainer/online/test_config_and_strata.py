@@ -11,8 +11,8 @@ from choice_world import task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.generation.execution.devices import LocalPool
-from generators.task_pool import STRATA, stratum
+from generators.execution.device_pool import LocalPool
+from generators.tasks.strata import STRATA, stratum
 from trainer.online.collect import in_device_order
 from trainer.online.strata import StratifiedBatches
 from trainer.online.vllm.client import VllmClient

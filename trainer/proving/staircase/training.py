@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
 from trainer.proving.staircase.choice import Tasks

@@ -17,10 +17,10 @@ from online_runs import settings, train
 from rollout_servers import ServerProcess, rollout_server
 from vllm_engines import ask, engine, gap, job
 
-from generators.environments.world import World
-from generators.generation.execution.devices import LocalPool
-from generators.generation.execution.execute import Limits
+from generators.execution.device_pool import LocalPool
+from generators.execution.execute import Limits
 from generators.policies.policy import PolicyError
+from generators.tasks.world_interface import World
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs

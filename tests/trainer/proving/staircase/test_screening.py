@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import trainer.online.train
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
 from trainer.proving.staircase.choice import choose_tasks
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.screening import SCREENED, Screened, screen, worth_training
