@@ -151,7 +151,7 @@ def problems(model: type[BaseModel], error: ValidationError) -> dict[Path, str]:
     """Names of a wrong setting → what was expected and found."""
     found: dict[Path, str] = {}
     for one in error.errors(include_url=False):
-        if one["type"] == "default_factory_not_called":  # follows from another setting, which is told
+        if one["type"] in ("default_factory_not_called", "too_short") and found:  # follows from another error
             continue
         path, cause = _path(one), one.get("ctx", {}).get("error")
         if isinstance(cause, SettingsError):  # of settings within these

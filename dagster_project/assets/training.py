@@ -15,6 +15,8 @@ from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
 from trainer.settings.stage_names import ONLINE
 from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
+from trainer.settings.presets import configured
+from trainer.settings.tree import over
 from trainer.stages.settings import ranks_of, stage_settings
 
 DESCRIPTIONS = {
@@ -81,6 +83,7 @@ def trainer_config() -> dict[str, Any]:
         raise ValueError(f"VESPER_TRAINER: expected JSON, found {text[:60]!r}") from error
     if not isinstance(config, dict):
         raise ValueError(f"VESPER_TRAINER: expected a JSON object, found {text[:60]!r}")
+    over(configured(), config, where="VESPER_TRAINER")
     return config
 
 

@@ -147,7 +147,7 @@ def test_the_merge_reads_the_online_specialists_unless_others_are_named() -> Non
         "mid_training/shards",
     )
     assert inputs_of("linear", chosen) == inputs_of("unified", chosen)[:-1]
-    with pytest.raises(ValueError, match="expected specialists of"):
-        inputs_of("linear", {"merge": {"specialists": ["base"]}})
+    with pytest.raises(ValueError, match="merge.specialists.0: expected offline_grounding.*, found 'base'"):
+        stage_settings("linear", {"merge": {"specialists": ["base"]}})
     own = stage_config("online_web", {"online": {"updates": 3, "online_web": {"updates": 5}}})["online"]
     assert own["updates"] == 5 and own["workers"] == 2 and "online_mobile" not in own
