@@ -13,10 +13,10 @@ from dagster_project.graph import Stage, Work
 from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
-from trainer.settings.stage_names import ONLINE
-from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
 from trainer.settings.presets import configured
+from trainer.settings.stage_names import ONLINE
 from trainer.settings.tree import over
+from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
 from trainer.stages.settings import ranks_of, stage_settings
 
 DESCRIPTIONS = {

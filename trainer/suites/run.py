@@ -276,7 +276,7 @@ def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEv
         return evaluate_steps(
             store,
             known.raw,
-            known.constant,
+            known.constant,  # type: ignore[arg-type]
             answers,  # type: ignore[arg-type]
             StepsConfig(limit=options.limit, seed=options.seed, max_new_tokens=most),
             name=known.name,
