@@ -21,8 +21,8 @@ from dagster_project.assets.generation import GOLD, POOL
 from dagster_project.assets.sources import judge_config
 from dagster_project.graph import Work
 from dagster_project.resources import JudgeResource, StoreResource, work
-from pipelines.storage.frozen import read_frozen
 from pipelines.store import Store
+from pipelines.store.frozen import read_frozen
 from quality.model_client.spending import today
 from quality.review import promote as people
 from schemas.ids import digest
@@ -32,7 +32,7 @@ NOTHING = "nothing promoted yet"
 
 @dataclass(frozen=True)
 class Promotion:
-    """A frozen manifest (`pipelines.storage.frozen`), by its short name."""
+    """A frozen manifest (`pipelines.store.frozen`), by its short name."""
 
     name: str
     description: str
@@ -243,25 +243,25 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
 def _promote_evaluations(given: Work) -> dict[str, Any]:
-    from generators.generation.tasks.steering import promote_evaluations
+    from generators.generation.proposing.steering import promote_evaluations
 
     return promote_evaluations(given.store)
 
 
 def _evaluations_mark(store: Store) -> str:
-    from generators.generation.tasks.steering import evaluations_mark
+    from generators.generation.proposing.steering import evaluations_mark
 
     return evaluations_mark(store)
 
 
 def _promote_policy(given: Work) -> dict[str, Any]:
-    from generators.generation.tasks.steering import promote_policy
+    from generators.generation.proposing.steering import promote_policy
 
     return promote_policy(given.store)
 
 
 def _policy_mark(store: Store) -> str:
-    from generators.generation.tasks.steering import policy_mark
+    from generators.generation.proposing.steering import policy_mark
 
     return policy_mark(store)
 

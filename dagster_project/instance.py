@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from dagster_project import deployment
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 
 TEMPLATE = Path(__file__).parent / "dagster.yaml"
 POSTGRES = Path(__file__).parent / "dagster-postgres.yaml"

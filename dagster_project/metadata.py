@@ -13,8 +13,8 @@ import dagster as dg
 from dagster_project import deployment
 from dagster_project.graph import Stage
 from dagster_project.plotted import plotted, tonight
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
 from schemas.tables import Table
 

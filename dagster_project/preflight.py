@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from dagster_project.graph import Stage, Work
-from pipelines.storage.free_space import free_bytes, told
+from pipelines.store.free_space import free_bytes, told
 
 TIMEOUT_S = 10.0
 BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
@@ -171,7 +171,7 @@ def _names(body: bytes) -> set[str]:
 
 def browser(stage: Stage, work: Work) -> list[str]:
     """A Chromium. What was drawn once (a bench, a pool of tasks) is there, and isn't drawn again for nothing."""
-    from generators.browser import BrowserMissing, find_chromium
+    from generators.devices.browser import BrowserMissing, find_chromium
 
     if stage.group in ("bench", "task_pool") and work.store.current(stage.key) is not None:
         return []
@@ -186,8 +186,8 @@ def ground(stage: Stage, work: Work) -> list[str]:
     """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
     of a desktop."""
     from dagster_project.assets.generation import loop_config, places
-    from generators.generation.execution.device_pools import missing as gateways_missing
-    from generators.generation.grounds.ground import GROUNDS
+    from generators.execution.device_sources import missing as gateways_missing
+    from generators.generation.task_worlds.task_world import GROUNDS
 
     try:
         name = loop_config(work.deployment.generation).ground
@@ -201,7 +201,7 @@ def ground(stage: Stage, work: Work) -> list[str]:
         return found
     if name in BROWSER_GROUNDS:
         return found + browser(stage, work)
-    from generators.environments.desktop.session import find_missing
+    from generators.worlds.desktop.session import find_missing
 
     packages = find_missing()
     return found + ([f"desktop: packages are missing: {' '.join(packages)}"] if packages else [])
@@ -211,7 +211,7 @@ def devices(stage: Stage, work: Work) -> list[str]:
     """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
     judge of their success where one was named."""
     from dagster_project.assets.training import success_judge, trainer_worlds
-    from generators.generation.execution.device_pools import Places, missing
+    from generators.execution.device_sources import Places, missing
     from trainer.stages import BROWSER_WORLDS
 
     try:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from trainer.staircase.figures import ROWS
 from trainer.staircase.stage import ASSET as STAIRCASE
 

@@ -24,7 +24,7 @@ from dagster_project.live_pictures import LiveReader, show_on
 from dagster_project.metadata import Confirmed, column_schema, describe, row_count
 from dagster_project.resources import JudgeResource, StoreResource, work
 from dagster_project.run_stage import Reporter
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
 """Called with ("start" | "done" | "failed", key, facts) around each stage of this process; the demo prints them."""

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Iterator
 
 from dagster_project.graph import Stage, Work
-from generators.judge_bench import stages as judge_stages
-from generators.judge_bench.build import BUILD_VERSION
-from pipelines.storage.manifest import Manifest
+from generators.proving.judge_bench import stages as judge_stages
+from generators.proving.judge_bench.build import BUILD_VERSION
+from pipelines.store.manifest import Manifest
 
 OWNERS = ("team:quality",)
 

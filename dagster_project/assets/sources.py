@@ -12,11 +12,11 @@ from typing import Any
 from dagster_project.deployment import Deployment, JudgeOptions
 from dagster_project.graph import Stage, Work
 from dagster_project.known_names import require_sources
-from generators.embedded import build as embedded
+from generators.proving.embedded import build as embedded
 from pipelines import sources as adapters
-from pipelines import unify
-from pipelines.adapter import Descriptor, Download, Raw
-from pipelines.storage.manifest import Manifest
+from pipelines.mapping.adapter import Descriptor, Download, Raw
+from pipelines.store.manifest import Manifest
+from pipelines.unify import unify
 from quality.judges import verdicts
 from quality.judges.registry import JudgeConfig, asks_a_model
 from quality.refinement import gold

@@ -7,12 +7,13 @@ from itertools import count
 from typing import Any
 
 from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
+from generators.generation.proposing.catalogue import Catalogue, Outcome
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
-from generators.generation.tasks.catalogue import Catalogue, Outcome
-from pipelines.storage.frozen import freeze, read_frozen
-from pipelines.storage.manifest import Manifest, StoreError
 from pipelines.store import Store
+from pipelines.store.files import StoreError
+from pipelines.store.frozen import freeze, read_frozen
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 from schemas.tables import Trajectories
 

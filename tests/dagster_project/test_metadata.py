@@ -19,8 +19,8 @@ from dagster_project.assets import factory
 from dagster_project.graph import Stage, Work
 from dagster_project.metadata import Confirmed
 from dagster_project.plotted import figures_of, plotted, tonight
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Usage
 from quality.model_client.spending import Ceiling, JudgeBook

@@ -17,7 +17,7 @@ from dagster_project import automation, definitions, deployment, graph, prefligh
 from dagster_project.lineage.explain import native_record
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.world import World
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.sources import registry
 from pipelines.store import Store
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from generators.environments.world import World
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World
 from pipelines.prompts import REFUSAL
-from pipelines.storage.whole_files import whole_file
 from pipelines.store import Store
+from pipelines.whole_files import whole_file
 from schemas.ids import digest
 from schemas.tables import Samples
 from trainer.runtime.tracking import OnEvent

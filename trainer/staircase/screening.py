@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from generators.generation.tasks.contract import Contract
-from pipelines.storage.whole_files import put_json
+from generators.tasks.task_spec import Contract
+from pipelines.whole_files import put_json
 from trainer.runtime.tracking import OnEvent
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.early_stop import LIMITS

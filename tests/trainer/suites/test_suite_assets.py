@@ -14,9 +14,9 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from dagster_project import automation, definitions, deployment, graph
-from generators.generation.tasks import steering
-from pipelines.storage.manifest import Check, Manifest
+from generators.generation.proposing import steering
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from trainer.suites import leaderboard, stage
 from trainer.suites.stage import AGENT, build_suite, suite_settings
 
