@@ -110,11 +110,14 @@ def beam(stage: Stage, work: Work) -> list[str]:
 
 def judge(stage: Stage, work: Work) -> list[str]:
     """The judge in use: known, trained where it is trained, its endpoint answering where it asks one."""
+    from pipelines.extensions import find_part
     from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 
     settings = work.judge
-    if settings.name not in JUDGES:
-        return [f"judge: expected one of {', '.join(JUDGES)} ($VESPER_JUDGE), found {settings.name[:40]!r}"]
+    try:
+        find_part("judge", settings.name, JUDGES)
+    except ValueError as error:
+        return [f"{error} ($VESPER_JUDGE)"]
     if settings.name == "nano" and work.store.current("checkpoints/nano_judge") is None:
         return ["judge: nano isn't trained yet; materialise checkpoints/nano_judge, or use another ($VESPER_JUDGE)"]
     if work.deployment.judge.read and (unread := _cannot_read()):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from quality.proving.calibration import score_interval
+from quality.statistics import score_interval
 
 DRAWS = 2000
 TELLING = 6
