@@ -40,8 +40,8 @@ def tiny() -> tuple[Any, Any]:
     """(model, processor) of the true Qwen3-VL architecture, random weights."""
     import torch
 
-    from trainer.data.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset
 

@@ -26,9 +26,9 @@ from quality.model_client.spending import AnswerBook, Ceiling
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.online.engine import ReplyEngine
 from trainer.online.rollouts import Job
-from trainer.online.stage import runnable_tasks
 from trainer.online.success import ENDPOINT, FinalFrameJudge, decide, judge_of, request
 from trainer.online.workers import RolloutWorkers
+from trainer.stages.online import runnable_tasks
 
 GREEN = (0, 160, 0)
 QUICK = Retry(attempts=2, base_s=0.01, cap_s=0.02, timeout_s=5.0, deadline_s=10.0)
