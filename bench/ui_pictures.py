@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from dagster_dev import page_of, running  # noqa: E402
 
-from dagster_project import instance  # noqa: E402
+from dagster_project.settings import dagster_home as instance  # noqa: E402
 
 SOURCE = "aitz"
 SHARES = (0.4, 0.6, 0.8, 1.0)

@@ -7,9 +7,14 @@ from collections.abc import Collection
 
 import dagster as dg
 
-from dagster_project import after_refresh, alerts, automation, deployment, feedback, graph, run_launcher
-from dagster_project.assets import factory, hygiene, sources, upstream
-from dagster_project.resources import JudgeResource, StoreResource
+from dagster_project import run_launcher
+from dagster_project.assets import factory, upstream
+from dagster_project.assets.resources import JudgeResource, StoreResource
+from dagster_project.automation import alerts, feedback
+from dagster_project.automation import corpus_after_refresh as after_refresh
+from dagster_project.automation import jobs as automation
+from dagster_project.settings import deployment
+from dagster_project.stages import graph, hygiene, sources
 
 
 def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Definitions:

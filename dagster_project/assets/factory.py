@@ -15,15 +15,16 @@ from typing import Any
 import dagster as dg
 from dagster._core.errors import DagsterPipesExecutionError
 
-from dagster_project import checks, preflight
-from dagster_project.assets import upstream
-from dagster_project.automation import TAIL, asset_key
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
-from dagster_project.live_pictures import LiveReader, show_on
-from dagster_project.metadata import Confirmed, column_schema, describe, row_count
-from dagster_project.resources import JudgeResource, StoreResource, work
-from dagster_project.run_stage import Reporter
+from dagster_project.assets import checks, upstream
+from dagster_project.assets.keys import asset_key
+from dagster_project.assets.metadata import Confirmed, column_schema, describe, row_count
+from dagster_project.assets.resources import JudgeResource, StoreResource, work
+from dagster_project.assets.tail_condition import TAIL
+from dagster_project.execution.live_pictures import LiveReader, show_on
+from dagster_project.execution.run_stage import Reporter
+from dagster_project.preflight import probes as preflight
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.stage import Stage, Work
 from pipelines.storage.manifest import Manifest
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
@@ -197,7 +198,13 @@ def _in_own_process(
     try:
         reader = LiveReader(hear)
         done = dg.PipesSubprocessClient(forward_termination=True, message_reader=reader).run(
-            command=[sys.executable, "-m", "dagster_project.run_stage", name, *([str(ranks)] if ranks > 1 else [])],
+            command=[
+                sys.executable,
+                "-m",
+                "dagster_project.execution.run_stage",
+                name,
+                *([str(ranks)] if ranks > 1 else []),
+            ],
             context=context,
             env={**os.environ, **environment},
         )

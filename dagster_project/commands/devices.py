@@ -161,7 +161,7 @@ def _with_secret(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _home() -> Path:
-    from dagster_project.deployment import home
+    from dagster_project.settings.deployment import home
 
     folder = home() / "gateway"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -18,7 +18,7 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.sensor import execute_sensor_iteration
 from dagster._time import get_current_datetime
 
-from dagster_project.after_refresh import PATIENCE_S, decide
+from dagster_project.automation.corpus_after_refresh import PATIENCE_S, decide
 
 Status = dg.DagsterRunStatus
 DONE, BROKEN = ["gold", "one"], ["gold", "two"]

@@ -9,7 +9,10 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
-from dagster_project import asked, definitions, deployment, feedback
+from dagster_project import definitions
+from dagster_project.automation import feedback
+from dagster_project.automation import requested_runs as asked
+from dagster_project.settings import deployment
 from generators.generation.feedback import promote, promoted
 from pipelines.store import Check, PartSpec, Store
 

@@ -17,9 +17,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from dagster_project import alerts, definitions, deployment
-from dagster_project.alerts import Alert, AlertError
-from dagster_project.deployment import Alerts, Email
+from dagster_project import definitions
+from dagster_project.automation import alerts
+from dagster_project.automation.alerts import Alert, AlertError
+from dagster_project.settings import deployment
+from dagster_project.settings.deployment import Alerts, Email
 
 FAILURE = Alert("refresh_sources", "1234", (("raw__aitw", "expected native files, found none"),), url="http://ui/1234")
 

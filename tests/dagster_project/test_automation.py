@@ -11,8 +11,13 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
-from dagster_project import automation, checks, definitions, deployment, feedback, graph
-from dagster_project.asked import AGAIN_S
+from dagster_project import definitions
+from dagster_project.assets import checks
+from dagster_project.assets.tail_condition import TAIL
+from dagster_project.automation import feedback
+from dagster_project.automation.requested_runs import AGAIN_S
+from dagster_project.settings import deployment
+from dagster_project.stages.stage import Work
 from pipelines.storage.frozen import frozen_digest
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, PartWriter, Store
@@ -112,7 +117,7 @@ def test_the_tail_fires_on_new_data_and_not_on_the_same_again() -> None:
     @dg.asset
     def corpus() -> None: ...
 
-    @dg.asset(deps=[corpus], automation_condition=automation.TAIL)
+    @dg.asset(deps=[corpus], automation_condition=TAIL)
     def checkpoint() -> None: ...
 
     instance = dg.DagsterInstance.ephemeral()
@@ -166,7 +171,7 @@ def test_the_standings_wait_for_no_suite_that_was_never_run() -> None:
     keys = [["evaluations", "unified"], ["suites", "fsm"], ["suites", "phone"]]
     evaluation, fsm, phone = (made(key) for key in keys)
 
-    @dg.asset(deps=[evaluation, fsm, phone], automation_condition=automation.TAIL)
+    @dg.asset(deps=[evaluation, fsm, phone], automation_condition=TAIL)
     def standings() -> None: ...
 
     instance, toy = dg.DagsterInstance.ephemeral(), dg.Definitions([evaluation, fsm, phone, standings])
@@ -187,7 +192,7 @@ def test_the_tail_waits_where_an_input_warns(tmp_path: Path) -> None:
 
         return corpus
 
-    @dg.asset(deps=["corpus"], automation_condition=automation.TAIL)
+    @dg.asset(deps=["corpus"], automation_condition=TAIL)
     def checkpoint() -> None: ...
 
     store, instance, cursor, asked = Store(tmp_path), dg.DagsterInstance.ephemeral(), None, []
@@ -346,14 +351,14 @@ def test_what_the_trainer_said_before_is_promoted_again_when_it_comes_back(
 
 
 def test_a_round_is_steered_only_if_the_deployment_says_so(tmp_path: Path) -> None:
-    from dagster_project.assets import generation
+    from dagster_project.stages import generation
     from generators.generation.tasks import steering
 
     store = Store(tmp_path)
     _evaluated(store, "a", 0.97)
     made = steering.promote_evaluations(store)
     plain = deployment.Deployment(tmp_path, generation={"tasks": 20})
-    asked = graph.Work(store, plain, partition="round_001")
+    asked = Work(store, plain, partition="round_001")
     assert generation.config_of(asked).evaluations == ""
     config = generation.config_of(replace(asked, deployment=replace(plain, steer=True)))
     assert config.evaluations == made["digest"] and config.mix[2] > generation.config_of(asked).mix[2]

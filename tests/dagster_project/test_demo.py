@@ -7,7 +7,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import demo, instance
+from dagster_project.demo import whole_graph as demo
+from dagster_project.settings import dagster_home as instance
 
 
 def test_places_in_pools_of_a_killed_demo_are_given_back_and_no_others(

@@ -10,10 +10,11 @@ from typing import Any
 import gateway_parts as parts
 import pytest
 
-from dagster_project import deployment, graph, preflight
-from dagster_project.assets import generation
-from dagster_project.deployment import Deployment, DeploymentError
-from dagster_project.graph import Work
+from dagster_project.preflight import probes as preflight
+from dagster_project.settings import deployment
+from dagster_project.settings.deployment import Deployment, DeploymentError
+from dagster_project.stages import generation, graph
+from dagster_project.stages.stage import Work
 from generators.generation import rounds
 from generators.generation.execution.devices import GatewayPool, LocalPool
 from generators.generation.loop import LoopConfig, LoopParts

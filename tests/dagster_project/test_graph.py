@@ -14,8 +14,11 @@ import dagster as dg
 import pytest
 from stage_graph import all_above
 
-from dagster_project import checks, definitions, deployment, graph
-from dagster_project.assets import corpus, sources
+from dagster_project import definitions
+from dagster_project.assets import checks
+from dagster_project.settings import deployment
+from dagster_project.stages import corpus, graph, sources
+from dagster_project.stages.stage import JudgeSettings, Stage, Work
 from pipelines.sources import registry
 from pipelines.store import Check, PartSpec, Store
 from quality.judges.nightly import ask_again_of
@@ -42,7 +45,7 @@ def settings() -> deployment.Deployment:
 
 
 @pytest.fixture(scope="module")
-def stages(settings: deployment.Deployment) -> dict[str, graph.Stage]:
+def stages(settings: deployment.Deployment) -> dict[str, Stage]:
     return graph.stages(settings)
 
 
@@ -51,7 +54,7 @@ def loaded(settings: deployment.Deployment) -> dg.Definitions:
     return definitions.build(settings)
 
 
-def test_ten_sources_have_whole_chains(stages: dict[str, graph.Stage]) -> None:
+def test_ten_sources_have_whole_chains(stages: dict[str, Stage]) -> None:
     assert set(registry()) >= TEN
     for name in TEN:
         assert stages[f"verdicts/{name}"].deps == (f"unified/{name}",)
@@ -59,14 +62,14 @@ def test_ten_sources_have_whole_chains(stages: dict[str, graph.Stage]) -> None:
         assert f"raw/{name}" in stages[f"unified/{name}"].deps
 
 
-def test_companions_feed_the_sources_that_name_them(stages: dict[str, graph.Stage]) -> None:
+def test_companions_feed_the_sources_that_name_them(stages: dict[str, Stage]) -> None:
     for name, adapter in ((name, registry()[name]) for name in TEN):
         wanted = {f"raw/{name}", *(f"raw/{companion}" for companion in adapter.descriptor.companions)}
         assert set(stages[f"unified/{name}"].deps) == wanted
     assert "raw/rico" in stages["unified/screenqa"].deps
 
 
-def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
+def test_edges_after_the_fan_in(stages: dict[str, Stage]) -> None:
     gold = {key for key in stages if key.startswith("gold/")}
     specialists = {f"checkpoints/offline_{name}" for name in ("grounding", "mobile", "web")}
     prints = {f"fingerprints/{name}_test" for name in ("aitz", "android_control", "mind2web")}
@@ -100,7 +103,7 @@ def test_edges_after_the_fan_in(stages: dict[str, graph.Stage]) -> None:
 
 
 def test_a_merge_depends_on_the_specialists_that_the_trainer_is_told(
-    settings: deployment.Deployment, stages: dict[str, graph.Stage], monkeypatch: pytest.MonkeyPatch
+    settings: deployment.Deployment, stages: dict[str, Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offline = [f"offline_{name}" for name in ("grounding", "mobile", "web")]
     monkeypatch.setenv("VESPER_TRAINER", json.dumps({"merge": {"specialists": offline}}))
@@ -113,17 +116,17 @@ def test_a_merge_depends_on_the_specialists_that_the_trainer_is_told(
         assert loaded["checkpoints/unified"].deps == stages["checkpoints/unified"].deps, "it still loads"
 
 
-def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, graph.Stage]) -> None:
+def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, Stage]) -> None:
     raw = {key for key in stages if key.startswith("raw/")}
     assert raw >= {f"raw/{name}" for name in TEN}
     assert raw <= all_above(stages, "checkpoints/unified")
 
 
-def test_no_judgement_or_training_reads_a_held_out_sample(stages: dict[str, graph.Stage]) -> None:
+def test_no_judgement_or_training_reads_a_held_out_sample(stages: dict[str, Stage]) -> None:
     assert "evaluations/heldout" not in all_above(stages, "checkpoints/mid_trained")
 
 
-def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dict[str, graph.Stage]) -> None:
+def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dict[str, Stage]) -> None:
     assets = loaded.resolve_asset_graph()
     inside = {key.to_user_string() for key in assets.get_all_asset_keys() if not assets.get(key).is_external}
     assert inside == set(stages)
@@ -152,7 +155,7 @@ def test_a_suite_with_native_files_is_fingerprinted_and_never_unified(
     assert "unified/screenspot" not in stages
 
 
-def test_every_asset_has_a_blocking_check(loaded: dg.Definitions, stages: dict[str, graph.Stage]) -> None:
+def test_every_asset_has_a_blocking_check(loaded: dg.Definitions, stages: dict[str, Stage]) -> None:
     specs = [spec for asset in _executable(loaded) for spec in asset.check_specs]
     assert {spec.asset_key.to_user_string() for spec in specs} == set(stages)
     assert all(spec.blocking for spec in specs)
@@ -276,7 +279,7 @@ def test_native_files_are_read_with_the_deployments_flags(tmp_path: Path, monkey
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr(sources.unify, "unify_source", lambda *_, beam_options, **__: asked.append(beam_options))
     monkeypatch.setattr(Store, "require", lambda self, key: SimpleNamespace(version="v"))
-    graph.stages(settings)["unified/aitw"].run(graph.Work(Store(tmp_path), settings))
+    graph.stages(settings)["unified/aitw"].run(Work(Store(tmp_path), settings))
     assert asked == [("--runner=DirectRunner", "--direct_num_workers=2")]
     for said in ("DaskRunner", "[DaskRunner]", "[1]"):
         path.write_text(f"beam: {said}\n")
@@ -385,7 +388,7 @@ def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: 
     assert "nothing_lost" in (evaluation.description or "") and "vocabulary_known" in (evaluation.description or "")
 
 
-def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> None:
+def test_code_versions_are_the_stages_own(stages: dict[str, Stage]) -> None:
     from generators import task_pool
     from pipelines import unify
     from pipelines.training_data import mixture, shards
@@ -414,7 +417,7 @@ def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPa
     asked: list[object] = []
     for name in ("build_static", "build_dynamic"):
         monkeypatch.setattr(task_pool, name, lambda *_, config, **more: asked.append(config.edges))
-    work = graph.Work(Store(tmp_path), shipped)
+    work = Work(Store(tmp_path), shipped)
     corpus._static_tasks(work)
     corpus._dynamic_tasks(work, ["aitw"])
     assert asked == [NANO_EDGES, NANO_EDGES]
@@ -431,9 +434,7 @@ def test_a_nights_money_needs_prices(tmp_path: Path) -> None:
     with pytest.raises(deployment.DeploymentError, match="expected price_prompt and price_completion"):
         deployment.load(path)
     limits = deployment.JudgeOptions(money_per_night=5.0, price_prompt=2, price_completion=8)
-    asked = graph.Work(
-        Store(tmp_path), deployment.Deployment(tmp_path, judge=limits), graph.JudgeSettings("openai", "u", "m")
-    )
+    asked = Work(Store(tmp_path), deployment.Deployment(tmp_path, judge=limits), JudgeSettings("openai", "u", "m"))
     ceiling = sources.judge_config(asked).client["ceiling"]
     assert (ceiling.money, ceiling.prices.prompt, ceiling.prices.completion) == (5.0, 2, 8)
 
@@ -445,7 +446,7 @@ def test_a_deployment_has_its_judge_read(tmp_path: Path) -> None:
         deployment.load(path)
     deployment._load.cache_clear()
     path.write_text("judge: {read: true}\n")
-    work = graph.Work(Store(tmp_path), deployment.load(path), graph.JudgeSettings())
+    work = Work(Store(tmp_path), deployment.load(path), JudgeSettings())
     assert sources.judge_config(work).read
     assert not sources.judge_config(replace(work, deployment=deployment.Deployment(tmp_path))).read
 
@@ -457,13 +458,13 @@ def test_people_have_what_had_no_answer_asked_again_by_a_number(tmp_path: Path) 
         deployment.load(path)
     deployment._load.cache_clear()
     path.write_text("judge: {ask_again: 2, requests_per_night: null}\n")
-    work = graph.Work(Store(tmp_path), deployment.load(path), graph.JudgeSettings("openai", "http://u", "m"))
+    work = Work(Store(tmp_path), deployment.load(path), JudgeSettings("openai", "http://u", "m"))
     assert ask_again_of(build_judge(sources.judge_config(work))) == 2
     usual = replace(work, deployment=deployment.Deployment(tmp_path))
     assert ask_again_of(build_judge(sources.judge_config(usual))) == 0
 
 
-def test_every_column_of_a_table_says_what_stands_in_it(stages: dict[str, graph.Stage], loaded: dg.Definitions) -> None:
+def test_every_column_of_a_table_says_what_stands_in_it(stages: dict[str, Stage], loaded: dg.Definitions) -> None:
     shown = {spec.key.to_user_string(): spec.metadata for spec in loaded.resolve_all_asset_specs()}
     tabled = {key: stage.columns for key, stage in stages.items() if stage.columns is not None}
     assert {

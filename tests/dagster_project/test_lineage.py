@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.cli import main
-from dagster_project.graph import Stage
 from dagster_project.lineage.diff import compare
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import origins
@@ -22,6 +21,7 @@ from dagster_project.lineage.picture import Box, draw
 from dagster_project.lineage.rebuild import plan
 from dagster_project.lineage.subjects import Subject, find_subject
 from dagster_project.lineage.touched import forward
+from dagster_project.stages.stage import Stage
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 

@@ -13,10 +13,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from dagster_project import run_stage
-from dagster_project.automation import TAIL
-from dagster_project.live_pictures import LiveReader, show_on
-from dagster_project.run_stage import Reporter
+from dagster_project.assets.tail_condition import TAIL
+from dagster_project.execution import run_stage
+from dagster_project.execution.live_pictures import LiveReader, show_on
+from dagster_project.execution.run_stage import Reporter
 
 ROOT = Path(__file__).parents[2]
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -24,7 +24,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from dagster_pipes import open_dagster_pipes
-from dagster_project.run_stage import Reporter
+from dagster_project.execution.run_stage import Reporter
 with open_dagster_pipes() as pipes:
     report = Reporter(pipes.log.info, pipes.report_custom_message)
     report({"kind": "picture", "update": 11, "rollout": "`r`", "picture": Path(sys.argv[1], "strip.png").read_bytes()})

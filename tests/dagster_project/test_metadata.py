@@ -14,11 +14,14 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.freshness import TimeWindowFreshnessPolicy
 
-from dagster_project import automation, definitions, deployment, graph, metadata
-from dagster_project.assets import factory
-from dagster_project.graph import Stage, Work
-from dagster_project.metadata import Confirmed
-from dagster_project.plotted import figures_of, plotted, tonight
+from dagster_project import definitions
+from dagster_project.assets import factory, metadata
+from dagster_project.assets.metadata import Confirmed
+from dagster_project.assets.plotted_metrics import figures_of, plotted, tonight
+from dagster_project.automation import jobs as automation
+from dagster_project.settings import deployment
+from dagster_project.stages import graph
+from dagster_project.stages.stage import Stage, Work
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
 from quality.judges.questions import Usage

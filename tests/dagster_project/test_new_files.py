@@ -10,7 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import automation, definitions, deployment
+from dagster_project import definitions
+from dagster_project.automation import jobs as automation
+from dagster_project.settings import deployment
 from pipelines.raw.unpacked import FOLDER
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from dagster_project import pictures
+from dagster_project.pictures import asset_pictures as pictures
 from pipelines.store import PartSpec, Store
 
 OFFLINE = {

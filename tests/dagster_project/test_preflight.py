@@ -14,10 +14,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import automation, definitions, deployment, graph, preflight, training_memory
-from dagster_project.assets import factory, sources
-from dagster_project.deployment import Deployment, JudgeOptions, SourceSettings
-from dagster_project.graph import JudgeSettings, Stage, Work
+from dagster_project import definitions
+from dagster_project.assets import factory
+from dagster_project.automation import jobs as automation
+from dagster_project.preflight import probes as preflight
+from dagster_project.preflight import training_memory
+from dagster_project.settings import deployment
+from dagster_project.settings.deployment import Deployment, JudgeOptions, SourceSettings
+from dagster_project.stages import graph, sources
+from dagster_project.stages.stage import JudgeSettings, Stage, Work
 from pipelines.store import Check, PartSpec, Store
 from trainer.staircase.stage import ASSET as STAIRCASE
 

@@ -17,11 +17,12 @@ from goldmaker import gold
 from killable import TRAINER
 from two_ranks import torchrun
 
-from dagster_project import definitions, graph
+from dagster_project import definitions
 from dagster_project.assets import factory
-from dagster_project.deployment import Deployment
-from dagster_project.live_pictures import LiveReader
-from dagster_project.run_stage import killed
+from dagster_project.execution.live_pictures import LiveReader
+from dagster_project.execution.run_stage import killed
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages import graph
 from pipelines.store import Store
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
@@ -33,7 +34,7 @@ SETTINGS = {**TRAINER, "midtrain": {**TRAINER["midtrain"], "max_steps": 2}}
 TOY = """
 import subprocess, sys, time
 from pathlib import Path
-from dagster_project.run_stage import own_group
+from dagster_project.execution.run_stage import own_group
 from trainer.runtime.parallel import launched
 own_group()
 with launched("cpu") as group:
@@ -47,7 +48,7 @@ with launched("cpu") as group:
 """
 AGENT = """
 import sys
-from dagster_project.run_stage import own_group, start_ranks
+from dagster_project.execution.run_stage import own_group, start_ranks
 own_group()
 start_ranks(2, [sys.argv[1] + "/toy.py", sys.argv[1]])
 """

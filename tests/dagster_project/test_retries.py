@@ -14,9 +14,13 @@ import yaml
 from dagster._core.events import RunFailureReason
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
 
-from dagster_project import automation, definitions, deployment, graph, instance
+from dagster_project import definitions
 from dagster_project.assets import factory
-from dagster_project.graph import Stage
+from dagster_project.automation import jobs as automation
+from dagster_project.settings import dagster_home as instance
+from dagster_project.settings import deployment
+from dagster_project.stages import graph
+from dagster_project.stages.stage import Stage
 from pipelines.store import Check, PartSpec, Store
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

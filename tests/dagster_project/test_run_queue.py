@@ -10,7 +10,10 @@ import dagster as dg
 import pytest
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 
-from dagster_project import automation, deployment, graph, instance
+from dagster_project.automation import jobs as automation
+from dagster_project.settings import dagster_home as instance
+from dagster_project.settings import deployment
+from dagster_project.stages import graph
 
 
 def test_runs_of_a_job_or_a_backfill_are_taken_one_at_a_time_by_the_shipped_settings(

@@ -13,17 +13,20 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import alerts, deployment, graph, instance
 from dagster_project.assets import factory
-from dagster_project.deployment import Alerts
-from dagster_project.resources import JudgeResource, StoreResource
-from dagster_project.run_stage import Reporter, output_lock
+from dagster_project.assets.resources import JudgeResource, StoreResource
+from dagster_project.automation import alerts
+from dagster_project.execution.run_stage import Reporter, output_lock
+from dagster_project.settings import dagster_home as instance
+from dagster_project.settings import deployment
+from dagster_project.settings.deployment import Alerts
+from dagster_project.stages import graph
 
 ROOT = Path(__file__).parents[2]
 CHILD = """
 import subprocess, sys, time
 from pathlib import Path
-from dagster_project.run_stage import output_lock, own_group
+from dagster_project.execution.run_stage import output_lock, own_group
 own_group()
 with output_lock(Path(sys.argv[1]), "checkpoints/x"):
     grandchild = subprocess.Popen(["sleep", "60"])
@@ -83,7 +86,7 @@ def test_an_unknown_stage_fails_and_says_so(tmp_path: Path) -> None:
 
     @dg.asset
     def made(context):  # type: ignore[no-untyped-def]
-        command = [sys.executable, "-m", "dagster_project.run_stage", "checkpoints/nope"]
+        command = [sys.executable, "-m", "dagster_project.execution.run_stage", "checkpoints/nope"]
         environment = {**os.environ, "VESPER_HOME": str(tmp_path)}
         return dg.PipesSubprocessClient().run(command=command, context=context, env=environment).get_results()
 

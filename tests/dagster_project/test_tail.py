@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent, DagsterEventType, StepMaterializationData
 
-from dagster_project import automation, checks
+from dagster_project.assets import checks
+from dagster_project.assets.tail_condition import TAIL
 
 MADE = dg.AssetKey("checkpoint")
 
@@ -24,7 +25,7 @@ def _requests(script: str, checked: bool = False) -> list[int]:
     def corpus():  # type: ignore[no-untyped-def]
         """Never made: the script tells of it."""
 
-    @dg.asset(deps=[corpus], automation_condition=automation.TAIL)
+    @dg.asset(deps=[corpus], automation_condition=TAIL)
     def checkpoint() -> None: ...
 
     toy = dg.Definitions([corpus, checkpoint])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dagster_project import training_memory
-from dagster_project.training_memory import Training, missing, parameters
+from dagster_project.preflight import training_memory
+from dagster_project.preflight.training_memory import Training, missing, parameters
 from trainer.presets import PUBLISHED
 
 GB = 10**9

@@ -239,8 +239,10 @@ def test_the_graph_loads_with_what_containers_are_given(
     given: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And is as without any of it: an empty text counts as not set."""
-    from dagster_project import automation, definitions, deployment
-    from dagster_project.assets.training import trainer_config
+    from dagster_project import definitions
+    from dagster_project.automation import jobs as automation
+    from dagster_project.settings import deployment
+    from dagster_project.stages.training import trainer_config
 
     for name in _told():
         monkeypatch.delenv(name, raising=False)

@@ -9,8 +9,10 @@ import dagster as dg
 import pytest
 from reply_server import ReplyServer, text_of
 
-from dagster_project import definitions, deployment, instance
+from dagster_project import definitions
 from dagster_project.cli import main
+from dagster_project.settings import dagster_home as instance
+from dagster_project.settings import deployment
 from generators.browser import BrowserMissing, find_chromium
 from generators.generation.feedback import promoted
 from generators.generation.tasks.demonstrations import memory_before
@@ -150,7 +152,7 @@ def test_the_command_lets_a_model_choose_shows_what_was_verified_and_reads_its_j
 
 
 def test_settings_that_there_are_not_are_named(tmp_path: Path) -> None:
-    from dagster_project.assets.generation import loop_config
+    from dagster_project.stages.generation import loop_config
 
     with pytest.raises(ValueError, match="generation: unknown 'task'"):
         loop_config({"task": 3})

@@ -9,7 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import definitions, deployment
+from dagster_project import definitions
+from dagster_project.settings import deployment
 from pipelines.store import Store
 from quality import cards
 from quality.card_pages import Section, markdown, page

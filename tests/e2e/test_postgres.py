@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dagster_project import instance
-from dagster_project.deployment import DeploymentError
+from dagster_project.settings import dagster_home as instance
+from dagster_project.settings.deployment import DeploymentError
 
 ROOT = Path(__file__).parents[2]
 RECORD = """

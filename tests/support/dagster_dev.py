@@ -15,7 +15,7 @@ from typing import Any
 
 from ports import free_port
 
-from dagster_project import instance
+from dagster_project.settings import dagster_home as instance
 from generators.browser import FLAGS, find_chromium
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,11 @@ import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
-from dagster_project import automation, definitions, deployment, graph
+from dagster_project import definitions
+from dagster_project.automation import jobs as automation
+from dagster_project.settings import deployment
+from dagster_project.stages import graph
+from dagster_project.stages.stage import Work
 from generators.generation.tasks import steering
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
@@ -120,7 +124,7 @@ def test_a_benchmark_is_in_the_graph_once_its_files_are_here(home: Store) -> Non
     assert "suites/android_control_high" not in stages, "drawn data is no benchmark"
     assert set(stages[STANDINGS].deps) - set(absent[STANDINGS].deps) == {"suites/screenspot_v2", "suites/aitz"}
 
-    work = graph.Work(home, settings)
+    work = Work(home, settings)
     raw = stages["raw/screenspot_v2"].run(work)
     made = stages["suites/screenspot_v2"].run(work)
     assert made.checks_passed and made.counts["n"] == 2 and 0 <= made.counts["accuracy"] <= 1

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.stage import Stage, Work
 from generators.generation.round_tables import CatalogueRows
 from pipelines.storage.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
@@ -194,7 +194,7 @@ def _gold(work: Work) -> Manifest:
 
 
 def _pool(work: Work) -> Manifest:
-    from dagster_project.assets.corpus import pool_config
+    from dagster_project.stages.corpus import pool_config
     from generators.generation.pool import build_pool
 
     return build_pool(work.store, pool_config(work.deployment))

@@ -14,13 +14,13 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project import deployment
-from dagster_project.asked import ask, read_asked, read_cursor
-from dagster_project.assets import review
-from dagster_project.assets.generation import GOLD, POOL
-from dagster_project.assets.sources import judge_config
-from dagster_project.graph import Work
-from dagster_project.resources import JudgeResource, StoreResource, work
+from dagster_project.assets.resources import JudgeResource, StoreResource, work
+from dagster_project.automation.requested_runs import ask, read_asked, read_cursor
+from dagster_project.settings import deployment
+from dagster_project.stages import review
+from dagster_project.stages.generation import GOLD, POOL
+from dagster_project.stages.sources import judge_config
+from dagster_project.stages.stage import Work
 from pipelines.storage.frozen import read_frozen
 from pipelines.store import Store
 from quality.model_client.spending import today

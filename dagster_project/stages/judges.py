@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from dagster_project.graph import Stage, Work
+from dagster_project.stages.stage import Stage, Work
 from generators.judge_bench import stages as judge_stages
 from generators.judge_bench.build import BUILD_VERSION
 from pipelines.storage.manifest import Manifest

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.stage import Stage, Work
 from pipelines.storage.manifest import Manifest
 from quality.safety import scan as safety
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dagster_project.assets import generation, hygiene
-from dagster_project.assets.hygiene import with_gold
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages import generation, hygiene
+from dagster_project.stages.hygiene import with_gold
+from dagster_project.stages.stage import Stage, Work
 from generators import task_pool
 from generators.task_pool import PoolConfig
 from pipelines.storage.manifest import Manifest

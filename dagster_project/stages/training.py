@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dagster_project.assets.sources import client_options
-from dagster_project.graph import Stage, Work
+from dagster_project.stages.sources import client_options
+from dagster_project.stages.stage import Stage, Work
 from pipelines.storage.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.stage_settings import ONLINE, ranks_of, stage_config

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 
-from dagster_project.assets import sources
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages import sources
+from dagster_project.stages.stage import Stage, Work
 from pipelines import suites
 from pipelines.adapter import Raw
 from pipelines.storage.manifest import Manifest, StoreError

@@ -35,7 +35,7 @@ def show_on(context: dg.AssetExecutionContext) -> Show:
 
 def _metadata(message: Message) -> dict[str, dg.MetadataValue[Any]]:
     """Of an observation: figures by their tags, or the picture."""
-    from dagster_project.pictures import markdown
+    from dagster_project.pictures.asset_pictures import markdown
 
     if "figures" in message:
         return {tag: dg.MetadataValue.float(value) for tag, value in message["figures"].items()}

@@ -1,4 +1,4 @@
-"""One stage in a process of its own, started through Dagster Pipes: `python -m dagster_project.run_stage <asset key>`.
+"""One stage in a process of its own, started through Pipes: `python -m dagster_project.execution.run_stage KEY`.
 
 The process leads its own group, so that whatever it starts (loaders, browsers) ends with it. It dies with its parent,
 even if that is killed with -9 (Linux; elsewhere a thread looks). It holds its output's lock for as long as it lives.
@@ -158,7 +158,9 @@ def _short(value: Any) -> str:
 
 def run(key: str, report: Any) -> Any:
     """Run the stage `key`; returns its manifest. Raises `ValueError` for an unknown key."""
-    from dagster_project import deployment, graph
+    from dagster_project.settings import deployment
+    from dagster_project.stages import graph
+    from dagster_project.stages.stage import JudgeSettings, Work
     from pipelines.store import Store
 
     settings = deployment.load()
@@ -168,14 +170,14 @@ def run(key: str, report: Any) -> Any:
         stage, partition = key, ""
     elif stage not in stages or not stages[stage].by_round:
         raise ValueError(f"unknown stage {key[:80]!r}")
-    judge = graph.JudgeSettings(
+    judge = JudgeSettings(
         os.environ.get("VESPER_JUDGE") or "rules",
         os.environ.get("VESPER_JUDGE_BASE_URL") or None,
         os.environ.get("VESPER_JUDGE_MODEL") or None,
     )
     store = Store(deployment.home())
     with output_lock(store.home, key):
-        return stages[stage].run(graph.Work(store, settings, judge, report, sys.stderr.isatty(), partition))
+        return stages[stage].run(Work(store, settings, judge, report, sys.stderr.isatty(), partition))
 
 
 def start_ranks(count: int, words: Sequence[str]) -> None:
@@ -214,8 +216,8 @@ def _rank(key: str) -> None:
     """What each process that `start_ranks` starts does."""
     from dagster_pipes import open_dagster_pipes
 
-    from dagster_project import deployment
-    from dagster_project.assets.training import trainer_config
+    from dagster_project.settings import deployment
+    from dagster_project.stages.training import trainer_config
     from trainer.runtime.launch import dismiss, follow, lead
     from trainer.runtime.parallel import launched
     from trainer.stage_settings import DEFAULTS
@@ -257,7 +259,7 @@ def main() -> None:
     key, *count = sys.argv[1:]
     own_group()
     if count:
-        start_ranks(int(count[0]), ["-m", "dagster_project.run_stage", key])
+        start_ranks(int(count[0]), ["-m", "dagster_project.execution.run_stage", key])
     elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
         _rank(key)
     else:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from dagster_project import graph
-from dagster_project.deployment import Deployment, DeploymentError, LicencePolicy, SourceSettings
-from dagster_project.graph import Stage
+from dagster_project.settings.deployment import Deployment, DeploymentError, LicencePolicy, SourceSettings
+from dagster_project.stages.stage import Stage
 from pipelines import sources, suites
 
 
-def require_sources(deployment: Deployment) -> None:
+def check_sources(deployment: Deployment) -> None:
     """Look at the names of sources, companions and suites. Raises `DeploymentError` for one that is unknown, for a
     setting that has no effect on it, and for a companion that is said to lie in two places."""
     trained, kept = sources.registry(), suites.registry()
@@ -43,14 +42,17 @@ def require_sources(deployment: Deployment) -> None:
             raise _unknown("personal_data: unknown source", name, ("default", *trained))
 
 
-def require_late(deployment: Deployment, stages: Mapping[str, Stage]) -> None:
-    """Look at the groups and assets that `freshness` names; `stages` are those of this deployment. One that is switched
-    off here, or waits for its files, may be named. Raises `DeploymentError` for one that can never be late."""
+def check_freshness(
+    deployment: Deployment, stages: Mapping[str, Stage], graph_of: Callable[[Deployment], Mapping[str, Stage]]
+) -> None:
+    """Look at the groups and assets that `freshness` names; `stages` are those of this deployment, `graph_of` makes
+    those of another. One that is switched off here, or waits for its files, may be named. Raises `DeploymentError` for
+    one that can never be late."""
     found = [name for name in deployment.freshness if name not in _dated(stages)]
     if not found:
         return
     here = {name: SourceSettings(raw=".") for name in (*sources.registry(), *suites.registry())}
-    every = graph.stages(replace(deployment, sources=here, licences=LicencePolicy(), freshness={}))
+    every = graph_of(replace(deployment, sources=here, licences=LicencePolicy(), freshness={}))
     known = _dated(every)
     for name in found:
         if name not in known and any(name in (stage.key, stage.group) for stage in every.values()):

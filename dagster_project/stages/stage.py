@@ -1,7 +1,4 @@
-"""The graph as plain data: every stage by its asset key, what it depends on, and the function that does it.
-
-No Dagster here: the definitions, the demo and the external trainer process all read this list.
-"""
+"""What a stage is: one asset by its key, what it depends on, and the function that makes it; and what that is given."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dagster_project.deployment import Deployment
+from dagster_project.settings.deployment import Deployment
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from schemas.tables import Table
@@ -71,45 +68,3 @@ class Stage:
     def group(self) -> str:
         """The first word of the key."""
         return self.key.partition("/")[0]
-
-
-def stages(deployment: Deployment) -> dict[str, Stage]:
-    """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early, or
-    if the deployment names what there isn't."""
-    from dagster_project.assets import (
-        corpus,
-        generation,
-        hygiene,
-        judges,
-        leaderboard,
-        review,
-        safety,
-        sources,
-        suites,
-        training,
-    )
-    from dagster_project.known_names import require_late
-
-    names = sources.enabled(deployment)
-    asked = list(suites.stages(deployment))
-    found: dict[str, Stage] = {}
-    listed = (
-        *sources.stages(deployment),
-        *hygiene.prints(deployment, names),
-        safety.stage(deployment, names),
-        *generation.stages(deployment),
-        review.refusals(deployment, [*names, generation.SOURCE]),
-        *corpus.stages(deployment, names),
-        *training.stages(),
-        *asked,
-        *leaderboard.stages([stage.key for stage in asked]),
-        *judges.stages(),
-        *review.stages(deployment, [*names, generation.SOURCE]),
-    )
-    for stage in listed:
-        missing = [dep for dep in stage.deps if dep not in found]
-        if missing or stage.key in found:
-            raise ValueError(f"stage {stage.key}: defined twice, or before what it depends on: {missing}")
-        found[stage.key] = stage
-    require_late(deployment, found)
-    return found

@@ -6,9 +6,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from dagster_project.assets.training import trainer_config
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.training import trainer_config
 from pipelines import sources as adapters
 from pipelines.storage.manifest import Manifest
 from trainer.suites.registry import SUITES, Suite

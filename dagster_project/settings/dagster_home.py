@@ -1,6 +1,6 @@
 """$DAGSTER_HOME: the history that `vesper demo` writes and `make dev` shows; in PostgreSQL with $VESPER_POSTGRES_URL.
 
-`python -m dagster_project.instance` makes the folder and prints it, as every process of a deployment does first.
+`python -m dagster_project.settings.dagster_home` makes the folder and prints it: the first step of every deployment.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import os
 import sys
 from pathlib import Path
 
-from dagster_project import deployment
+from dagster_project.settings import deployment
 from pipelines.storage.whole_files import whole_file
 
-TEMPLATE = Path(__file__).parent / "dagster.yaml"
-POSTGRES = Path(__file__).parent / "dagster-postgres.yaml"
+TEMPLATE = Path(__file__).parents[1] / "dagster.yaml"
+POSTGRES = Path(__file__).parents[1] / "dagster-postgres.yaml"
 POSTGRES_URL = "VESPER_POSTGRES_URL"
 DRIVER = "postgresql+psycopg2"
 

@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
-from dagster_project import deployment
-from dagster_project.deployment import Alerts, Email
+from dagster_project.settings import deployment
+from dagster_project.settings.deployment import Alerts, Email
 
 ATTEMPTS = 3
 WAIT_S = 1.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.home import default_home as home
 
-FILE = Path(__file__).parent / "deployment.yaml"
+FILE = Path(__file__).parents[1] / "deployment.yaml"
 EMBEDDED = (
     "agentnet",
     "aitw",

@@ -10,9 +10,9 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project import deployment
-from dagster_project.graph import Stage
-from dagster_project.plotted import plotted, tonight
+from dagster_project.assets.plotted_metrics import plotted, tonight
+from dagster_project.settings import deployment
+from dagster_project.stages.stage import Stage
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from quality.model_client.prices import Prices
@@ -79,7 +79,7 @@ def describe(
 
 
 def _pictures(stage: Stage, manifest: Manifest, store: Store) -> dict[str, str]:
-    from dagster_project import pictures
+    from dagster_project.pictures import asset_pictures as pictures
 
     try:
         return pictures.of(manifest, store)

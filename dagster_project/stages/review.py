@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dagster_project.assets.hygiene import with_gold
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.hygiene import with_gold
+from dagster_project.stages.stage import Stage
 from quality.review import queue
 from quality.review import refusals as refused
 from schemas.ids import digest

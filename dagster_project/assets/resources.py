@@ -5,8 +5,8 @@ from __future__ import annotations
 import dagster as dg
 from pydantic import Field
 
-from dagster_project import deployment
-from dagster_project.graph import JudgeSettings, Work
+from dagster_project.settings import deployment
+from dagster_project.stages.stage import JudgeSettings, Work
 from pipelines.store import Store
 
 

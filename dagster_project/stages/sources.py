@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dagster_project.deployment import Deployment, JudgeOptions
-from dagster_project.graph import Stage, Work
-from dagster_project.known_names import require_sources
+from dagster_project.settings.deployment import Deployment, JudgeOptions
+from dagster_project.stages.deployment_names import check_sources
+from dagster_project.stages.stage import Stage, Work
 from generators.embedded import build as embedded
 from pipelines import sources as adapters
 from pipelines import unify
@@ -29,7 +29,7 @@ RAW_VERSION = f"1.{embedded.CODE_VERSION}"
 def enabled(deployment: Deployment) -> list[str]:
     """Ids of the sources that feed the corpus, sorted: allowed, not switched off, with files or told to be there.
     Raises `DeploymentError` if the deployment names an unknown one, or says of one what would have no effect."""
-    require_sources(deployment)
+    check_sources(deployment)
     known = adapters.registry()
     chosen = []
     for name, adapter in known.items():

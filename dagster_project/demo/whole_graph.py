@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project import deployment, graph, instance, report
-from dagster_project.assets import sources
-from dagster_project.run_stage import output_lock, own_group
+from dagster_project.demo import report
+from dagster_project.execution.run_stage import output_lock, own_group
+from dagster_project.settings import dagster_home as instance
+from dagster_project.settings import deployment
+from dagster_project.stages import graph, sources
 from pipelines.store import Store
 from trainer.staircase.stage import ASSET as STAIRCASE
 
@@ -176,7 +178,8 @@ def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
     for kind in (dg.PreviewWarning, dg.BetaWarning):
         warnings.filterwarnings("ignore", category=kind)
     from dagster_project import definitions
-    from dagster_project.assets import factory, judges
+    from dagster_project.assets import factory
+    from dagster_project.stages import judges
 
     quiet()
     apart = frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})

@@ -18,27 +18,13 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project import deployment
-from dagster_project.asked import read_cursor
 from dagster_project.assets import upstream
-from dagster_project.graph import Stage
+from dagster_project.assets.keys import asset_key
+from dagster_project.automation.requested_runs import read_cursor
+from dagster_project.settings import deployment
+from dagster_project.stages.stage import Stage
 from pipelines.raw.unpacked import FOLDER as UNPACKED
 from schemas.ids import digest
-
-_CHANGED = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
-_ASKED_FOR = dg.AutomationCondition.newly_requested() | dg.AutomationCondition.initial_evaluation()
-TAIL = (
-    _CHANGED.since(_ASKED_FOR & ~_CHANGED)
-    & dg.AutomationCondition.all_deps_blocking_checks_passed().ignore(dg.AssetSelection.groups("suites"))
-    & ~dg.AutomationCondition.in_progress()
-).with_label("an input's data changed and its checks passed")
-"""`eager()` would fire on every re-materialisation, even of the same data. Suites may never have been run, and the
-standings take only what passed: nothing waits for them.
-
-A change is settled by a request, and not by the asset's being made, as `since_last_handled()` has it: the end of a run
-that read the older input would forget a change that came while it was at work. A change seen by the look right after a
-request came after that look, so it stays. What a run by hand has read already costs a run that finds nothing to do. A
-run that failed isn't asked for again: its request has settled the change."""
 
 DEFAULT_CRON, HOURLY = "0 2 * * *", "0 * * * *"
 RETRIES = {"observe_upstream": 0, "train": 5}
@@ -222,11 +208,6 @@ def chain_of(stages: Mapping[str, Stage], name: str) -> list[dg.AssetKey]:
     users = [s.key.partition("/")[2] for s in stages.values() if s.group == "unified" and f"raw/{name}" in s.deps]
     others = [f"{part}/{user}" for user in users if user != name for part in ("unified", "verdicts", "gold")]
     return [upstream.key_of(name), *map(asset_key, (*own, *others))]
-
-
-def asset_key(key: str) -> dg.AssetKey:
-    """`unified/aitw` → AssetKey(["unified", "aitw"])."""
-    return dg.AssetKey(key.split("/"))
 
 
 def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:

@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from dagster_project.graph import Stage, Work
+from dagster_project.stages.stage import Stage, Work
 from pipelines.storage.free_space import free_bytes, told
 
 TIMEOUT_S = 10.0
@@ -69,7 +69,7 @@ def disk(stage: Stage, work: Work) -> list[str]:
 
 def files(stage: Stage, work: Work) -> list[str]:
     """Native files of a source, or what makes the embedded ones."""
-    from dagster_project.assets import sources
+    from dagster_project.stages import sources
     from pipelines import suites
 
     name = stage.key.partition("/")[2]
@@ -185,7 +185,7 @@ def browser(stage: Stage, work: Work) -> list[str]:
 def ground(stage: Stage, work: Work) -> list[str]:
     """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
     of a desktop."""
-    from dagster_project.assets.generation import loop_config, places
+    from dagster_project.stages.generation import loop_config, places
     from generators.generation.execution.device_pools import missing as gateways_missing
     from generators.generation.grounds.ground import GROUNDS
 
@@ -210,7 +210,7 @@ def ground(stage: Stage, work: Work) -> list[str]:
 def devices(stage: Stage, work: Work) -> list[str]:
     """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
     judge of their success where one was named."""
-    from dagster_project.assets.training import success_judge, trainer_worlds
+    from dagster_project.stages.training import success_judge, trainer_worlds
     from generators.generation.execution.device_pools import Places, missing
     from trainer.stages import BROWSER_WORLDS
 
@@ -230,8 +230,8 @@ def devices(stage: Stage, work: Work) -> list[str]:
 def trainer(stage: Stage, work: Work) -> list[str]:
     """The trainer's settings: known, with specialists that there are, its preset's weights where they were said to be,
     and room for them to be trained on the device and the ranks that the stage gets."""
-    from dagster_project import training_memory
-    from dagster_project.assets.training import inputs, trainer_config
+    from dagster_project.preflight import training_memory
+    from dagster_project.stages.training import inputs, trainer_config
     from trainer.stage_settings import DEFAULTS, preset_from, weights_folder
 
     try:
