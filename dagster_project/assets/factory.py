@@ -22,7 +22,7 @@ from dagster_project.assets.resources import JudgeResource, StoreResource, work
 from dagster_project.assets.tail_condition import TAIL
 from dagster_project.execution.live_pictures import LiveReader, show_on
 from dagster_project.execution.run_stage import Reporter
-from dagster_project.preflight import probes as preflight
+from dagster_project.preflight import probes
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import Stage, Work
 from pipelines.storage.manifest import Manifest
@@ -128,7 +128,7 @@ def _asset(
     return made
 
 
-_known: dict[str, preflight.Known] = {}
+_known: dict[str, probes.Known] = {}
 """Run → what was looked for in this process already; of the last run only."""
 
 
@@ -138,7 +138,7 @@ def _preflight(stage: Stage, stages: Mapping[str, Stage], context: dg.AssetExecu
         _known.clear()
     known = _known.setdefault(context.run.run_id, {})
     chosen = {key.to_user_string() for key in context.job_def.asset_layer.executable_asset_keys}
-    lines = preflight.missing(stages, given, stage.key, chosen, known)
+    lines = probes.missing(stages, given, stage.key, chosen, known)
     if lines:
         listed = dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))
         raise dg.Failure("; ".join(lines), metadata={"missing": listed}, allow_retries=False)

@@ -79,10 +79,10 @@ def describe(
 
 
 def _pictures(stage: Stage, manifest: Manifest, store: Store) -> dict[str, str]:
-    from dagster_project.pictures import asset_pictures as pictures
+    from dagster_project.pictures import asset_pictures
 
     try:
-        return pictures.of(manifest, store)
+        return asset_pictures.of(manifest, store)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:  # a picture isn't worth a night's run
         return {"picture": f"not drawn: {type(error).__name__}: {error}"}
 

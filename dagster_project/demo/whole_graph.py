@@ -22,8 +22,7 @@ from typing import Any
 
 from dagster_project.demo import report
 from dagster_project.execution.run_stage import output_lock, own_group
-from dagster_project.settings import dagster_home as instance
-from dagster_project.settings import deployment
+from dagster_project.settings import dagster_home, deployment
 from dagster_project.stages import graph, sources
 from pipelines.store import Store
 from trainer.staircase.stage import ASSET as STAIRCASE
@@ -75,7 +74,7 @@ def run(report_path: Path) -> int:
     os.environ.setdefault("VESPER_LINES", "" if sys.stderr.isatty() else "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # nothing is downloaded; read as transformers is loaded
     home = deployment.home()
-    instance.prepare(home)
+    dagster_home.prepare(home)
     settings = deployment.load()
     stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job != "evaluate_suites"}
     runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dagster_project.pictures import judging as judge_pictures
+from dagster_project.pictures import judge_pictures
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from trainer.staircase.report import MARKDOWN

@@ -10,8 +10,7 @@ import dagster as dg
 import pytest
 
 from dagster_project import definitions
-from dagster_project.automation import feedback
-from dagster_project.automation import requested_runs as asked
+from dagster_project.automation import feedback, requested_runs
 from dagster_project.settings import deployment
 from generators.generation.feedback import promote, promoted
 from pipelines.store import Check, PartSpec, Store
@@ -137,15 +136,15 @@ def test_a_run_that_failed_is_asked_for_again_later_and_not_for_ever(
 ) -> None:
     _round(store, 1, "a")
     keys = [house.tick()["collect_rounds"]]
-    for _ in range(asked.TRIES - 1):
+    for _ in range(requested_runs.TRIES - 1):
         assert not house.run("collect_rounds"), "these rounds hold no trajectories"
-        clock[0] += asked.AGAIN_S - 60
+        clock[0] += requested_runs.AGAIN_S - 60
         assert "collect_rounds" not in house.tick()
         clock[0] += 120
         keys.append(house.tick()["collect_rounds"])
-    assert len(set(keys)) == asked.TRIES
-    clock[0] += 10 * asked.AGAIN_S
-    assert house.tick() == {} and f"asked for {asked.TRIES} times in vain" in house.reason
+    assert len(set(keys)) == requested_runs.TRIES
+    clock[0] += 10 * requested_runs.AGAIN_S
+    assert house.tick() == {} and f"asked for {requested_runs.TRIES} times in vain" in house.reason
     _round(store, 1, "b")
     assert sorted(house.tick()) == JOBS, "something else is new"
 
@@ -170,7 +169,7 @@ def test_the_cursor_of_a_sensor_that_watched_runs_is_passed_over(house: House, s
     house.cursor = '{"__class__": "RunStatusSensorCursor", "record_id": 3, "update_timestamp": null}'
     assert sorted(house.tick()) == JOBS
     for written in ("not JSON", "[1]", "abc def"):
-        assert asked.read_cursor(written) == {}
+        assert requested_runs.read_cursor(written) == {}
 
 
 def test_the_next_round_is_the_first_without_verdicts(

@@ -7,8 +7,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project.demo import whole_graph as demo
-from dagster_project.settings import dagster_home as instance
+from dagster_project.demo import whole_graph
+from dagster_project.settings import dagster_home
 
 
 def test_places_in_pools_of_a_killed_demo_are_given_back_and_no_others(
@@ -16,17 +16,17 @@ def test_places_in_pools_of_a_killed_demo_are_given_back_and_no_others(
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")
     monkeypatch.delenv("VESPER_POSTGRES_URL", raising=False)
-    instance.prepare(tmp_path)
+    dagster_home.prepare(tmp_path)
     with dg.DagsterInstance.get() as history:
         storage = history.event_log_storage
         runs = [
             history.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED, tags=tags)
-            for tags in ({demo.MARK: ""}, {})
+            for tags in ({whole_graph.MARK: ""}, {})
         ]
         for pool, run in zip(("bench", "judge"), runs, strict=True):
             storage.set_concurrency_slots(pool, 1)
             assert storage.claim_concurrency_slot(pool, run.run_id, "step").is_claimed
-    demo.end_killed()
+    whole_graph.end_killed()
     with dg.DagsterInstance.get() as history:
         claimed = {
             pool: history.event_log_storage.get_concurrency_info(pool).active_slot_count for pool in ("bench", "judge")

@@ -10,7 +10,7 @@ from typing import Any
 import gateway_parts as parts
 import pytest
 
-from dagster_project.preflight import probes as preflight
+from dagster_project.preflight import probes
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, DeploymentError
 from dagster_project.stages import generation, graph
@@ -76,28 +76,28 @@ def test_gateways_are_asked_before_a_run_costs_anything(tmp_path: Path, monkeypa
     assert "ground" in executes.needs and "devices" in learns.needs
     monkeypatch.setenv("VESPER_BROWSER", str(tmp_path / "nothing"))
     here = Work(Store(tmp_path), Deployment(tmp_path, generation={"ground": "phone"}))
-    for probe in (preflight.ground, preflight.devices):
+    for probe in (probes.ground, probes.devices):
         assert [line.partition(":")[0] for line in probe(executes, here)] == ["browser"]
     monkeypatch.setenv("VESPER_TRAINER", '{"online": {"worlds": ["desktop"]}}')
-    assert preflight.devices(learns, here) == []
+    assert probes.devices(learns, here) == []
     monkeypatch.setenv("VESPER_TRAINER", '{"online": {"worlds": ["desktop"], "success_judge": "eyes"}}')
     monkeypatch.delenv("VESPER_JUDGE_BASE_URL", raising=False)
-    assert preflight.devices(learns, here) == [
+    assert probes.devices(learns, here) == [
         "trainer: the success judge 'eyes' needs an endpoint: set $VESPER_JUDGE_BASE_URL"
     ]
     monkeypatch.setenv("VESPER_JUDGE_BASE_URL", NOWHERE)
-    [line] = preflight.devices(learns, here)
+    [line] = probes.devices(learns, here)
     assert NOWHERE in line and "doesn't answer" in line
     monkeypatch.delenv("VESPER_TRAINER")
     with parts.gateway(tmp_path) as gateway:
         gateway.register("phone", 9, "adb")
         leased = replace(here, deployment=replace(here.deployment, devices=(gateway.url,)))
-        assert preflight.ground(executes, leased) == [], "no browser is needed here"
+        assert probes.ground(executes, leased) == [], "no browser is needed here"
         monkeypatch.setenv("VESPER_DEVICES", gateway.url)
-        assert preflight.ground(executes, here) == preflight.devices(learns, here) == []
+        assert probes.ground(executes, here) == probes.devices(learns, here) == []
         monkeypatch.setenv("VESPER_DEVICES", f"{gateway.url},local")
-        [line] = preflight.devices(learns, here)
+        [line] = probes.devices(learns, here)
         assert line.startswith("browser: ")
-    for probe, work in ((preflight.ground, leased), (preflight.devices, here)):
+    for probe, work in ((probes.ground, leased), (probes.devices, here)):
         line = probe(learns, work)[0]
         assert gateway.url in line and "tells no devices" in line

@@ -16,9 +16,9 @@ from dagster._core.definitions.freshness import TimeWindowFreshnessPolicy
 
 from dagster_project import definitions
 from dagster_project.assets import factory, metadata
+from dagster_project.assets.keys import asset_key
 from dagster_project.assets.metadata import Confirmed
 from dagster_project.assets.plotted_metrics import figures_of, plotted, tonight
-from dagster_project.automation import jobs as automation
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
 from dagster_project.stages.stage import Stage, Work
@@ -97,7 +97,7 @@ def test_the_corpus_says_which_source_is_on_its_last_good_version(
         for job in ("refresh", "build"):
             done = loaded.resolve_job_def(job).execute_in_process(QUIET, instance, raise_on_error=job == "build")
         assert done.success
-        event = instance.get_latest_materialization_event(automation.asset_key("mid_training/shards"))
+        event = instance.get_latest_materialization_event(asset_key("mid_training/shards"))
         assert event is not None and event.asset_materialization is not None
         found = event.asset_materialization.metadata
         return {name: value if name == "inputs" else value.value for name, value in found.items()}

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from dagster_project import definitions
-from dagster_project.automation import jobs as automation
+from dagster_project.automation import new_files
 from dagster_project.settings import deployment
 from pipelines.raw.unpacked import FOLDER
 
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _old(path: Path) -> None:
-    long_ago = time.time() - automation.LEFT_AFTER_S - 60
+    long_ago = time.time() - new_files.LEFT_AFTER_S - 60
     os.utime(path, (long_ago, long_ago))
 
 
@@ -132,7 +132,7 @@ def test_a_tick_whose_cursor_was_lost_asks_by_the_same_key(folder: Path) -> None
 def test_the_cursor_of_an_older_version_is_read(folder: Path) -> None:
     tick = Ticks()
     (folder / "a.tfrecord").write_bytes(b"x")
-    mark = automation.folder_state(folder, time.time()).mark
+    mark = new_files.folder_state(folder, time.time()).mark
     tick.cursor = json.dumps({"aitw": {"seen": mark, "done": mark}})
     assert tick() == []
     tick.cursor = json.dumps({"aitw": {"seen": mark, "done": "other"}})
@@ -143,5 +143,5 @@ def test_a_file_that_goes_while_the_folder_is_read_is_no_error(folder: Path, mon
     (folder / "a.tfrecord").write_bytes(b"x")
     found = [folder / "a.tfrecord", folder / ".gone.part"]
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter(found))
-    state = automation.folder_state(folder, time.time())
+    state = new_files.folder_state(folder, time.time())
     assert state.mark and not state.arriving

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from dagster_project.pictures import asset_pictures as pictures
+from dagster_project.pictures import asset_pictures
 from pipelines.store import PartSpec, Store
 
 OFFLINE = {
@@ -44,7 +44,7 @@ def committed(home: Path, name: str, found: dict[str, Any]) -> tuple[Any, Store]
 def test_a_mean_without_an_interval_is_drawn() -> None:
     sure = {"mean": 0.5, "low": 0.4, "high": 0.6}
     few = {"mean": 0.25, "low": None, "high": None, "estimable": "too few clusters"}
-    [shown] = pictures._intervals("t", [("a", sure), ("b", few), ("c", {"mean": None})], ("a",)).values()
+    [shown] = asset_pictures._intervals("t", [("a", sure), ("b", few), ("c", {"mean": None})], ("a",)).values()
     with Image.open(io.BytesIO(base64.b64decode(shown.partition("base64,")[2].rstrip(")")))) as image:
         assert image.width > 500
 
@@ -83,14 +83,14 @@ def test_success_is_drawn_beside_the_reward(
     name: str, found: dict[str, Any], expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: dict[str, Any] = {}
-    lines = pictures._lines
+    lines = asset_pictures._lines
 
     def recorded(chart: str, title: str, series: Any) -> dict[str, str]:
         drawn[chart] = {label: [(x, pytest.approx(y)) for x, y in points] for label, points in series.items()}
         return lines(chart, title, series)
 
-    monkeypatch.setattr(pictures, "_lines", recorded)
-    shown = pictures.of(*committed(tmp_path, name, found))
+    monkeypatch.setattr(asset_pictures, "_lines", recorded)
+    shown = asset_pictures.of(*committed(tmp_path, name, found))
     assert drawn == expected and list(shown) == ["success", "reward"]
     for text in shown.values():
         data = base64.b64decode(text.partition("base64,")[2].rstrip(")"))

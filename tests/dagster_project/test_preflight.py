@@ -16,9 +16,8 @@ import pytest
 
 from dagster_project import definitions
 from dagster_project.assets import factory
-from dagster_project.automation import jobs as automation
-from dagster_project.preflight import probes as preflight
-from dagster_project.preflight import training_memory
+from dagster_project.assets.keys import asset_key
+from dagster_project.preflight import probes, training_memory
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, JudgeOptions, SourceSettings
 from dagster_project.stages import graph, sources
@@ -84,30 +83,30 @@ def test_a_judge_is_asked_whether_it_is_there(work: Work, monkeypatch: pytest.Mo
         monkeypatch.delenv(name, raising=False)
     stage = _stage("verdicts/aitw", "judge")
     with _endpoint(key="secret") as (url, asked):
-        assert ["isn't set" in line for line in preflight.judge(stage, _asking(work, url))] == [True]
+        assert ["isn't set" in line for line in probes.judge(stage, _asking(work, url))] == [True]
         monkeypatch.setenv("VESPER_JUDGE_API_KEY", "wrong")
-        [line] = preflight.judge(stage, _asking(work, url))
+        [line] = probes.judge(stage, _asking(work, url))
         assert "is refused" in line and "wrong" not in line
         monkeypatch.setenv("VESPER_JUDGE_API_KEY", "secret")
-        assert preflight.judge(stage, _asking(work, url)) == []
-        [line] = preflight.judge(stage, _asking(work, url, "large"))
+        assert probes.judge(stage, _asking(work, url)) == []
+        [line] = probes.judge(stage, _asking(work, url, "large"))
         assert "serves small, not 'large'" in line
         assert set(asked) == {"/v1/models"}, "a list costs nothing"
-    [line] = preflight.judge(stage, _asking(work, url))
+    [line] = probes.judge(stage, _asking(work, url))
     assert "doesn't answer" in line and url in line
     with _endpoint(503) as (url, _):
-        assert "HTTP 503" in preflight.judge(stage, _asking(work, url))[0]
+        assert "HTTP 503" in probes.judge(stage, _asking(work, url))[0]
     with _endpoint(404) as (url, _):
-        assert preflight.judge(stage, _asking(work, url)) == [], "a server without a list has answered"
+        assert probes.judge(stage, _asking(work, url)) == [], "a server without a list has answered"
 
 
 def test_a_judge_that_asks_nobody_needs_no_endpoint(work: Work) -> None:
     stage = _stage("verdicts/aitw", "judge")
-    assert preflight.judge(stage, work) == []
-    assert "isn't trained yet" in preflight.judge(stage, replace(work, judge=JudgeSettings("nano")))[0]
-    assert "expected one of" in preflight.judge(stage, replace(work, judge=JudgeSettings("oracle")))[0]
-    assert "VESPER_JUDGE_BASE_URL" in preflight.judge(stage, _asking(work, None))[0]
-    assert "http(s)" in preflight.judge(stage, _asking(work, "file:///etc/passwd"))[0]
+    assert probes.judge(stage, work) == []
+    assert "isn't trained yet" in probes.judge(stage, replace(work, judge=JudgeSettings("nano")))[0]
+    assert "expected one of" in probes.judge(stage, replace(work, judge=JudgeSettings("oracle")))[0]
+    assert "VESPER_JUDGE_BASE_URL" in probes.judge(stage, _asking(work, None))[0]
+    assert "http(s)" in probes.judge(stage, _asking(work, "file:///etc/passwd"))[0]
 
 
 def test_a_judge_that_is_to_read_needs_tesseract(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +115,8 @@ def test_a_judge_that_is_to_read_needs_tesseract(work: Work, monkeypatch: pytest
     reads = replace(work, deployment=replace(work.deployment, judge=JudgeOptions(read=True)))
     reading.reader_version.cache_clear()
     monkeypatch.setattr(reading, "PROGRAM", "no-such-tesseract")
-    assert preflight.judge(_stage("verdicts/aitw", "judge"), work) == []
-    [line] = preflight.judge(_stage("verdicts/aitw", "judge"), reads)
+    assert probes.judge(_stage("verdicts/aitw", "judge"), work) == []
+    [line] = probes.judge(_stage("verdicts/aitw", "judge"), reads)
     assert "apt-get install tesseract-ocr" in line and "judge.read" in line
     reading.reader_version.cache_clear()
 
@@ -125,46 +124,46 @@ def test_a_judge_that_is_to_read_needs_tesseract(work: Work, monkeypatch: pytest
 # --- files, disk, browser, trainer ------------------------------------------------------------------------------------
 def test_the_dask_cluster_of_the_deployment_is_looked_for(work: Work) -> None:
     stage = _stage("unified/x", "beam")
-    assert preflight.beam(stage, work) == []
+    assert probes.beam(stage, work) == []
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
         place = f"127.0.0.1:{scheduler.getsockname()[1]}"
         flags = ("--runner=DaskRunner", f"--dask_client_address=tcp://{place}")
         on_dask = replace(work, deployment=replace(work.deployment, beam=flags))
-        assert preflight.beam(stage, on_dask) == []
-    [line] = preflight.beam(stage, on_dask)
+        assert probes.beam(stage, on_dask) == []
+    [line] = probes.beam(stage, on_dask)
     assert line.startswith(f"beam: no Dask scheduler answers at tcp://{place} (")
     nonsense = replace(work, deployment=replace(work.deployment, beam=("--dask_client_address=nowhere:port",)))
-    assert len(preflight.beam(stage, nonsense)) == 1
+    assert len(probes.beam(stage, nonsense)) == 1
 
 
 def test_native_files_are_looked_for(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = _stage("raw/aitw", "files")
     native = replace(work, deployment=replace(work.deployment, embedded=False))
-    assert "expected native files" in preflight.files(stage, native)[0]
+    assert "expected native files" in probes.files(stage, native)[0]
     (tmp_path / "incoming" / "aitw").mkdir(parents=True)
-    assert "vesper sources pull aitw" in preflight.files(stage, native)[0]
+    assert "vesper sources pull aitw" in probes.files(stage, native)[0]
     (tmp_path / "incoming" / "screenspot").mkdir()
-    assert "put them there by hand" in preflight.files(_stage("raw/screenspot", "files"), native)[0]
+    assert "put them there by hand" in probes.files(_stage("raw/screenspot", "files"), native)[0]
     (tmp_path / "incoming" / "aitw" / "a").write_text("x")
-    assert preflight.files(stage, native) == []
+    assert probes.files(stage, native) == []
     monkeypatch.setenv("VESPER_BROWSER", str(tmp_path / "nothing"))
-    [line] = preflight.files(_stage("raw/mind2web", "files"), work)
+    [line] = probes.files(_stage("raw/mind2web", "files"), work)
     assert line.startswith("browser: "), "embedded data is drawn"
     receipt = tmp_path / "raw" / "_receipts" / "mind2web.json"
     receipt.parent.mkdir(parents=True)
     receipt.write_text("{}")
-    assert preflight.files(_stage("raw/mind2web", "files"), work) == []
+    assert probes.files(_stage("raw/mind2web", "files"), work) == []
 
 
 def test_disk_and_ground(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = _stage("raw/aitw")
-    assert preflight.disk(stage, work) == []
-    [line] = preflight.disk(stage, replace(work, deployment=replace(work.deployment, free_gb=1e8)))
+    assert probes.disk(stage, work) == []
+    [line] = probes.disk(stage, replace(work, deployment=replace(work.deployment, free_gb=1e8)))
     assert line.startswith("disk: expected 100000.0 TB free")
     monkeypatch.setenv("VESPER_BROWSER", str(tmp_path / "nothing"))
-    assert "browser: " in preflight.ground(stage, work)[0]
+    assert "browser: " in probes.ground(stage, work)[0]
     wrong = replace(work, deployment=replace(work.deployment, generation={"ground": "moon"}))
-    assert "expected a ground of" in preflight.ground(stage, wrong)[0]
+    assert "expected a ground of" in probes.ground(stage, wrong)[0]
 
 
 def test_a_preset_that_does_not_fit_is_told(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +173,7 @@ def test_a_preset_that_does_not_fit_is_told(work: Work, monkeypatch: pytest.Monk
 
     def said(text: str, stage: Stage = trained) -> list[str]:
         monkeypatch.setenv("VESPER_TRAINER", text)
-        return preflight.trainer(stage, work)
+        return probes.trainer(stage, work)
 
     assert said("{}") == said('{"preset": "2b"}') == []
     wrong = '{"merge": {"specialists": ["offline_phone"]}}'
@@ -206,7 +205,7 @@ def _run(stages: dict[str, Stage], only: list[str], tmp_path: Path, judge: dict[
     )
     instance = dg.DagsterInstance.ephemeral()
     done = loaded.resolve_job_def("refresh").execute_in_process(
-        QUIET, instance, raise_on_error=False, asset_selection=[automation.asset_key(key) for key in only]
+        QUIET, instance, raise_on_error=False, asset_selection=[asset_key(key) for key in only]
     )
     told = {}
     for event in done.all_node_events:
@@ -248,7 +247,7 @@ def test_a_run_fails_before_it_costs_anything_and_only_where_it_must(
 def test_needs_are_told_where_they_arise() -> None:
     stages = graph.stages(Deployment(Path("/nowhere"), sources={"aitw": SourceSettings(owners=("team:x",))}))
     for key, stage in stages.items():
-        assert set(stage.needs) <= set(preflight.PROBES), key
+        assert set(stage.needs) <= set(probes.PROBES), key
         assert ("judge" in stage.needs) == (stage.group in ("verdicts", "gold") and key != "gold/generated"), key
         assert ("files" in stage.needs) == (stage.group == "raw"), key
         assert ("trainer" in stage.needs) == (stage.pool == "trainer" or key == STAIRCASE), key

@@ -17,8 +17,7 @@ from dagster_project.assets import factory
 from dagster_project.assets.resources import JudgeResource, StoreResource
 from dagster_project.automation import alerts
 from dagster_project.execution.run_stage import Reporter, output_lock
-from dagster_project.settings import dagster_home as instance
-from dagster_project.settings import deployment
+from dagster_project.settings import dagster_home, deployment
 from dagster_project.settings.deployment import Alerts
 from dagster_project.stages import graph
 
@@ -129,10 +128,10 @@ def test_rare_events_are_all_logged_and_steps_now_and_then() -> None:
 
 def test_the_shipped_instance_settings_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")
-    folder = instance.prepare(tmp_path)
+    folder = dagster_home.prepare(tmp_path)
     with dg.DagsterInstance.from_config(str(folder)) as found:
         assert not found.telemetry_enabled
         assert found.get_concurrency_config().pool_config.default_pool_limit == 1
     (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    instance.prepare(tmp_path)
+    dagster_home.prepare(tmp_path)
     assert (folder / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n", "an edited copy is left alone"

@@ -18,7 +18,7 @@ from stage_graph import all_above
 
 from dagster_project import definitions
 from dagster_project.assets import factory, upstream
-from dagster_project.automation import jobs as automation
+from dagster_project.assets.keys import asset_key
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, SourceSettings, Upstream
 from dagster_project.stages import graph, sources
@@ -91,7 +91,7 @@ def test_a_new_revision_makes_exactly_its_descendants_stale(
     instance = dg.DagsterInstance.ephemeral()
 
     def run(job: str, only: list[str] | None = None) -> None:
-        chosen = [automation.asset_key(key) for key in only] if only else None
+        chosen = [asset_key(key) for key in only] if only else None
         done = loaded.resolve_job_def(job).execute_in_process(QUIET, instance, asset_selection=chosen)
         assert done.success
 

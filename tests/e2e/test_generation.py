@@ -11,8 +11,7 @@ from reply_server import ReplyServer, text_of
 
 from dagster_project import definitions
 from dagster_project.cli import main
-from dagster_project.settings import dagster_home as instance
-from dagster_project.settings import deployment
+from dagster_project.settings import dagster_home, deployment
 from generators.browser import BrowserMissing, find_chromium
 from generators.generation.feedback import promoted
 from generators.generation.tasks.demonstrations import memory_before
@@ -31,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VESPER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "deployment.yaml"))
     monkeypatch.setenv("DAGSTER_HOME", "")
-    instance.prepare(tmp_path / "home")
+    dagster_home.prepare(tmp_path / "home")
     return tmp_path / "home"
 
 

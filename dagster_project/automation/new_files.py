@@ -1,14 +1,9 @@
-"""What starts by itself: the nightly refresh, new native files, the training tail, suites (corpus: `after_refresh`).
-
-The refresh runs nightly, the corpus when refreshes have ended in whatever state, and the training tail by a condition
-on its inputs' data versions; suites too, where somebody switched them on. No asset has both a schedule and a condition.
-"""
+"""`new_raw_files`: a source is refreshed when the files in its native folder have changed."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import stat
 import time
 from collections.abc import Mapping
@@ -26,67 +21,11 @@ from dagster_project.stages.stage import Stage
 from pipelines.raw.unpacked import FOLDER as UNPACKED
 from schemas.ids import digest
 
-DEFAULT_CRON, HOURLY = "0 2 * * *", "0 * * * *"
-RETRIES = {"observe_upstream": 0, "train": 5}
-"""How often a run of a job is taken up again when its process died; all others as `dagster.yaml` says."""
-ONE_AT_A_TIME = "vesper/one_at_a_time"
-"""Runs whose tag has the same value wait for each other (`dagster.yaml`): two runs of a job would make the same assets,
-and the second one would find their locks taken."""
-
 ARRIVING = (".part", ".incomplete")
 """Endings of files that a pull (ours, the hub's client's) or a download is writing; they get their names when whole."""
 LEFT_AFTER_S = 3600.0
 """A file that a pull was writing and that hasn't grown for so long counts as left of one that was killed: between its
 attempts a pull waits for seconds."""
-
-
-def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
-    """`observe_upstream` (new revisions), `refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the
-    generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations), `evaluate_suites`."""
-    told = {
-        "refresh_sources": "Native files to gold, source by source; what hasn't changed is skipped.",
-        "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
-        "collect_rounds": "Verified trajectories of all rounds into the corpus and the task pool.",
-        "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
-        "train": "Checkpoints, evaluations, standings, the nano judge; and the staircase, which nothing else starts.",
-        "evaluate_suites": "The merged agent on worlds, and on the benchmarks whose files are here.",
-    }
-    seen = [upstream.key_of(name) for name in upstream.names_of(stages)]
-    chosen = {name: [asset_key(stage.key) for stage in stages.values() if stage.job == name] for name in told}
-    chosen["refresh_sources"] += seen  # so that raw is made of what was seen last
-    told["observe_upstream"] = "Looks for new revisions of the sources; makes nothing."
-    chosen["observe_upstream"] = seen
-    return {
-        name: dg.define_asset_job(name, dg.AssetSelection.assets(*chosen[name]), description=text, tags=tags_of(name))
-        for name, text in told.items()
-    }
-
-
-def tags_of(job: str) -> dict[str, str]:
-    """Tags of a job's runs: which of them wait for each other, and how often one that died is taken up again."""
-    return {ONE_AT_A_TIME: job, **({"dagster/max_retries": str(RETRIES[job])} if job in RETRIES else {})}
-
-
-def nightly(refresh: Any) -> dg.ScheduleDefinition:
-    """The refresh, by default at two in the morning ($VESPER_NIGHTLY_CRON)."""
-    return dg.ScheduleDefinition(
-        name="nightly_refresh",
-        job=refresh,
-        cron_schedule=os.environ.get("VESPER_NIGHTLY_CRON") or DEFAULT_CRON,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="All sources from native files to gold.",
-    )
-
-
-def hourly(observe: Any) -> dg.ScheduleDefinition:
-    """Looks for new revisions, by default at every full hour ($VESPER_UPSTREAM_CRON)."""
-    return dg.ScheduleDefinition(
-        name="look_upstream",
-        job=observe,
-        cron_schedule=os.environ.get("VESPER_UPSTREAM_CRON") or HOURLY,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="New revisions of the sources: what they make stale shows in the UI, the next refresh takes them.",
-    )
 
 
 def new_files_sensor(names: list[str], stages: Mapping[str, Stage], refresh: Any) -> Any:
@@ -208,30 +147,3 @@ def chain_of(stages: Mapping[str, Stage], name: str) -> list[dg.AssetKey]:
     users = [s.key.partition("/")[2] for s in stages.values() if s.group == "unified" and f"raw/{name}" in s.deps]
     others = [f"{part}/{user}" for user in users if user != name for part in ("unified", "verdicts", "gold")]
     return [upstream.key_of(name), *map(asset_key, (*own, *others))]
-
-
-def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
-    """Evaluates the training tail's condition. Its runs are of no job, so they are given the tags of `train` here."""
-    keys = [asset_key(s.key) for s in stages.values() if s.job == "train"]
-    return dg.AutomationConditionSensorDefinition(
-        "training_tail",
-        target=dg.AssetSelection.assets(*keys),
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=60,
-        description="Trains and evaluates when an input's data has changed.",
-        run_tags=tags_of("train"),
-    )
-
-
-def suites_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
-    """The same condition for the suites, which take longer than anybody may want after each training: off until it is
-    switched on."""
-    keys = [asset_key(s.key) for s in stages.values() if s.job == "evaluate_suites"]
-    return dg.AutomationConditionSensorDefinition(
-        "suites_after_training",
-        target=dg.AssetSelection.assets(*keys),
-        default_status=dg.DefaultSensorStatus.STOPPED,
-        minimum_interval_seconds=60,
-        description="Runs suites of evaluation when the merged agent, or a benchmark's files, have changed.",
-        run_tags=tags_of("evaluate_suites"),
-    )
