@@ -4,7 +4,7 @@ GRPO: one batch of replies to screens with pictures, on one tiny Qwen3-VL in fp3
 weights, token ids, pictures, old log-probabilities and rewards, and each computes the rest its own way: advantages,
 log-probabilities, the reference's, KL, clipping, loss, and the gradient of every parameter. They must agree within
 1e-5 or this raises; the lines say how far apart they are. Groups of equal rewards are left out: TRL keeps them in the
-mean with an advantage of 0 (and pulls them to the reference), here they are skipped and counted (METHOD §7).
+mean with an advantage of 0 (and pulls them to the reference), here they are skipped and counted (docs/method.md §7).
 
 Merges: linear and TIES of a sharded Qwen3-VL, at several densities and weights, in fp32; the weights must be
 mergekit's within 1e-6. Where two elements of a delta have the same magnitude at the edge of what is kept, we keep the

@@ -2,7 +2,7 @@
 
 A function returns None if it can't see (no picture, no elements, not its action), `Finding(cap=10)` if what it looked
 at speaks for the step, else a finding whose `cap` is the highest alignment the step can still have, with the reason
-and, where the evidence proves it, the repair. Caps: 0–3 = the step is wrong, 4–6 = doubtful, see METHOD §3.
+and, where the evidence proves it, the repair. Caps: 0–3 = the step is wrong, 4–6 = doubtful, see docs/method.md §3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The judge's contract: items in, verdicts out, and where a score leads.
 
 score = min(alignment, reachability); ≥ 7 keep, 4–6 rewrite, 0–3 reconstruct (or discard, if nothing can be
-reconstructed); an abstention (null) goes to review. Thresholds: METHOD §3.
+reconstructed); an abstention (null) goes to review. Thresholds: docs/method.md §3.
 """
 
 from __future__ import annotations

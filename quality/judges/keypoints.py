@@ -1,4 +1,4 @@
-"""V2's verification of a whole trace (METHOD §4): goal → keypoints → windows of screenshots → outcome.
+"""V2's verification of a whole trace (docs/method.md §4): goal → keypoints → windows of screenshots → outcome.
 
 1. One request turns the goal into a few short statements that screenshots can show (keypoints).
 2. The trace is cut into overlapping windows of screenshots with the actions drawn; one request per window says for
@@ -24,10 +24,11 @@ from schemas.actions import format as format_action
 from schemas.ids import digest
 
 REACHABILITY = {"completed": 9, "partial": 5, "infeasible": 5, "failed": 2}
-"""Outcome → reachability (thresholds: METHOD §3). completed 9: a model's word, so not 10. partial 5 and infeasible 5:
-the trace does something sensible that isn't the goal, so a goal restated to what it reached can make it true, which is
-what the band 4–6 is for; an infeasible goal is no merit of the trace, and none of its faults. failed 2: nothing of the
-goal was reached, no restated goal keeps its sense, so it is for reconstruction; 0 is kept for nonsense."""
+"""Outcome → reachability (thresholds: docs/method.md §3). completed 9: a model's word, so not 10. partial 5 and
+infeasible 5: the trace does something sensible that isn't the goal, so a goal restated to what it reached can make it
+true, which is what the band 4–6 is for; an infeasible goal is no merit of the trace, and none of its faults. failed 2:
+nothing of the goal was reached, no restated goal keeps its sense, so it is for reconstruction; 0 is kept for
+nonsense."""
 PREFIX_REACHABILITY = {"completed": 9, "partial": 8, "infeasible": 5, "failed": 4}
 """The same for a trace that a repair cut: its end isn't claimed to reach the goal, so to be on the way is all it has to
 do (8), and to have reached nothing yet is doubtful, not wrong (4)."""

@@ -1,4 +1,5 @@
-"""V2's verification of a step before it is carried out (METHOD §4): correct, exploratory, ineffective or incorrect.
+"""V2's verification of a step before it is carried out (docs/method.md §4): correct, exploratory, ineffective or
+incorrect.
 
 The model sees the goal, the screen before the action with the action drawn, the actions before it, and the step's
 native reasoning where the source has one. It never sees the screen after: the label says what could be known in
@@ -16,10 +17,10 @@ from schemas.ids import digest
 
 LABELS = ("correct", "exploratory", "ineffective", "incorrect")
 ALIGNMENT = {"correct": 9, "exploratory": 7, "ineffective": 5, "incorrect": 2}
-"""Label → alignment (thresholds: METHOD §3). correct 9: not 10, since the outcome wasn't shown. exploratory 7: worth
-training on, looking around is how unknown apps are used, but only just: there is a shorter way. ineffective 5: neither
-wrong nor a help; the same score as the rules' `no_effect`. incorrect 2: wrong element, text or direction, for no
-restated instruction makes it right; 2 and not 0, which the rubrics keep for nonsense."""
+"""Label → alignment (thresholds: docs/method.md §3). correct 9: not 10, since the outcome wasn't shown. exploratory 7:
+worth training on, looking around is how unknown apps are used, but only just: there is a shorter way. ineffective 5:
+neither wrong nor a help; the same score as the rules' `no_effect`. incorrect 2: wrong element, text or direction, for
+no restated instruction makes it right; 2 and not 0, which the rubrics keep for nonsense."""
 
 TEMPLATE_VERSION = "step-labels-1"
 EARLIER_ACTIONS = 5

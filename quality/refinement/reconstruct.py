@@ -1,4 +1,4 @@
-"""Reconstruction (METHOD §3: 0–3): keep what evidence proves, else decline, and the item is discarded.
+"""Reconstruction (docs/method.md §3: 0–3): keep what evidence proves, else decline, and the item is discarded.
 
 Steps: flip a scroll whose measured shift contradicts its word, realign an off-by-one screenshot, snap a slightly
 shifted point or box to the element that is named, type what the next screen shows, drop a repetition. Episodes: cut

@@ -1,4 +1,4 @@
-"""Rewriters (METHOD §3: 4–6): restate the instruction so that it fits what the trace shows.
+"""Rewriters (docs/method.md §3: 4–6): restate the instruction so that it fits what the trace shows.
 
 `ProofRewriter` (embedded) changes only what evidence proves and declines all else; it can't restate a goal in new
 words. `OpenAIRewriter` asks a model. Neither is trusted: what they make is scored again by the judge.

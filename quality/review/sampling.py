@@ -36,7 +36,7 @@ ACTIONS = (
     "Hotkey",
     "PressRecent",
 )
-"""From common to rare (METHOD §2): an episode's stratum is named after the rarest action it holds."""
+"""From common to rare (docs/method.md §2): an episode's stratum is named after the rarest action it holds."""
 
 QUEUE_BANDS = ("abstained", "near_cut", "low_confidence", "sure", "rejected", "unjudged")
 UNCERTAIN = QUEUE_BANDS[:3]

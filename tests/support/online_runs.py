@@ -98,6 +98,6 @@ def two_rollouts(loaded: Checkpoint, shift: float = 0.0, version: int = 0) -> li
 
 
 def plain_grpo(**values: Any) -> OnlineConfig:
-    """Settings in which the loss is that of METHOD §7 alone."""
+    """Settings in which the loss is that of docs/method.md §7 alone."""
     grpo = {"beta": 0.0, "entropy_coef": 0.0, "stale_cap": 2.0}
     return config_from({"learning_rate": 1e-9, "grpo": grpo, **values})

@@ -1,4 +1,4 @@
-"""Merging specialists into one agent: linear and TIES over safetensors, piece by piece in fp32 (METHOD §8).
+"""Merging specialists into one agent: linear and TIES over safetensors, piece by piece in fp32 (docs/method.md §8).
 
 The words are mergekit's (`density`, `weight`, `normalize`, `lambda`), and so are the semantics (`merge_methods` has the
 arithmetic), but for three things: entries of equal magnitude at the edge of a trim are kept from the lowest index on

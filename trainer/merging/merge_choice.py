@@ -1,4 +1,5 @@
-"""Which density and lambda a TIES merge gets: those of some with which it does most on validation (METHOD §8)."""
+"""Which density and lambda a TIES merge gets: those of some with which it does most on validation (docs/method.md
+§8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The arithmetic of linear and TIES merges on flat fp32 pieces of a tensor (METHOD §8), and what is counted on the way.
+"""The arithmetic of linear and TIES merges on flat fp32 pieces of a tensor (docs/method.md §8), and what is counted on
+the way.
 
 A tensor never has to be in memory as a whole: a trim first finds its edge by counting (`cut_for`, two passes), then
 cuts the pieces one after another (`Trim`).

@@ -1,7 +1,7 @@
 """Offline RL: a specialist (grounding, mobile or web) from the mid-trained checkpoint by single-step GRPO.
 
-For each update: P prompts, G replies each at temperature 1, rewards of METHOD §6, group advantages, one or more
-AdamW steps on the clipped loss of METHOD §7 with T = 1. Nothing here needs a device: truth stands in the rows.
+For each update: P prompts, G replies each at temperature 1, rewards of docs/method.md §6, group advantages, one or more
+AdamW steps on the clipped loss of docs/method.md §7 with T = 1. Nothing here needs a device: truth stands in the rows.
 Offline, step success keeps rising while whole traces peak and fall (UI-Venus-1.5, Fig. 6): a validation set that is
 neither trained on nor reported watches both, training stops after the peak, and the weights of the peak are kept.
 The gain is reported on held-out rows that neither training nor stopping has seen. Between epochs a navigation

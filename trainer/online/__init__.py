@@ -1,1 +1,1 @@
-"""Online RL on whole trajectories (METHOD §7): rollouts in worlds, composite rewards, trajectory-level GRPO."""
+"""Online RL on whole trajectories (docs/method.md §7): rollouts in worlds, composite rewards, trajectory-level GRPO."""

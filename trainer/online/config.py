@@ -37,11 +37,11 @@ class TrajectoryReward:
 
 @dataclass(frozen=True)
 class ReferenceConfig:
-    """When the reference policy follows (METHOD §7): every `eval_steps` updates the policy and the reference are
-    compared on `episodes` held-out episodes, paired. Better by `margin` and by `standard_errors` of them:
-    π_ref ← (1 − alpha) π_ref + alpha π_θ. Fewer than `min_episodes` pairs prove nothing. Fewer validation tasks come
-    again, sampled (`trainer.online.reference`); more are left out. Without any, with beta 0, `eval_steps` 0 or
-    `episodes` below `min_episodes` it never follows, and each task is tried once at most."""
+    """When the reference policy follows (docs/method.md §7): every `eval_steps` updates the policy and the reference
+    are compared on `episodes` held-out episodes, paired. Better by `margin` and by `standard_errors` of them: π_ref ←
+    (1 − alpha) π_ref + alpha π_θ. Fewer than `min_episodes` pairs prove nothing. Fewer validation tasks come again,
+    sampled (`trainer.online.reference`); more are left out. Without any, with beta 0, `eval_steps` 0 or `episodes`
+    below `min_episodes` it never follows, and each task is tried once at most."""
 
     alpha: float = 0.5
     margin: float = 0.02

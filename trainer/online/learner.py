@@ -1,6 +1,6 @@
-"""Rollouts as the learner takes them (METHOD §7): a trajectory is T separate (context, reply) samples that share one
-advantage, each weighted by the reply tokens of the whole trajectory. For replies of older weights, for replayed ones
-and for those of a server, the recorded log-probabilities are another policy's (`trainer.rl.learner`).
+"""Rollouts as the learner takes them (docs/method.md §7): a trajectory is T separate (context, reply) samples that
+share one advantage, each weighted by the reply tokens of the whole trajectory. For replies of older weights, for
+replayed ones and for those of a server, the recorded log-probabilities are another policy's (`trainer.rl.learner`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference policy of the KL term, and when it follows the policy (METHOD §7).
+"""The reference policy of the KL term, and when it follows the policy (docs/method.md §7).
 
 Policy and reference are put to the same held-out episodes: each task once with the likeliest replies, then, until there
 are enough, again and again with sampled ones, a pair having the same task and seed. Once the policy is better by the

@@ -1,4 +1,4 @@
-"""The reward of a whole trajectory (METHOD §7), for each member of a group."""
+"""The reward of a whole trajectory (docs/method.md §7), for each member of a group."""
 
 from __future__ import annotations
 

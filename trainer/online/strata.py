@@ -12,8 +12,8 @@ from trainer.presets import Preset
 
 
 def edges_for(preset: Preset) -> tuple[int, int]:
-    """Expected steps up to which a task is easy, and medium, where no setting says it: METHOD's for published weights,
-    nano's, as short as the embedded worlds, for what is trained from scratch."""
+    """Expected steps up to which a task is easy, and medium, where no setting says it: the method's for published
+    weights, nano's, as short as the embedded worlds, for what is trained from scratch."""
     return METHOD_EDGES if preset.source else NANO_EDGES
 
 

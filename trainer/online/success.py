@@ -1,5 +1,5 @@
 """Whether a rollout did its task: the task's rule on the world's state where there is one, else a multimodal model that
-looks at the final keyframe (METHOD §7).
+looks at the final keyframe (docs/method.md §7).
 
 The model is told the goal, the last screenshot and, where the policy answered something, that answer, all of it as
 material to judge; never what the policy thinks or says of its success.

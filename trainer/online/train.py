@@ -1,4 +1,4 @@
-"""Online RL: a checkpoint acts in worlds, and learns from whole trajectories (METHOD §7).
+"""Online RL: a checkpoint acts in worlds, and learns from whole trajectories (docs/method.md §7).
 
 For each update: groups of rollouts of tasks drawn from the strata, their rewards, group advantages, trajectory-level
 GRPO. In mode "sync" with the in-process engine a run is a function of (start, tasks, config, worlds): killed and called

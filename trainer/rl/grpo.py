@@ -1,4 +1,4 @@
-"""GRPO (METHOD §7): group-relative advantages, and the clipped loss over (context, reply) samples.
+"""GRPO (docs/method.md §7): group-relative advantages, and the clipped loss over (context, reply) samples.
 
 A trajectory is T separate samples that share one advantage, never one sequence with many images; offline RL is the
 case T = 1. Letters: S samples, L reply tokens (padded), N trajectories, V vocabulary. Prompt and image tokens never

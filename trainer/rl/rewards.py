@@ -1,4 +1,4 @@
-"""Rewards of offline RL (METHOD §6) and the success of a step: pure functions of a reply text and a truth.
+"""Rewards of offline RL (docs/method.md §6) and the success of a step: pure functions of a reply text and a truth.
 
 grounding:  R = w_format · R_format + w_answer · R_point      R_format: the form `[x,y]`, or `[x1,y1,x2,y2]` where
                                                               `w_iou` or `w_box_size` ask for boxes

@@ -1,4 +1,5 @@
-"""The capability catalogue: what targets can do, as far as maps, explored screens and verified runs say (METHOD §4).
+"""The capability catalogue: what targets can do, as far as maps, explored screens and verified runs say (docs/method.md
+§4).
 
 It starts from the functional maps alone and learns from rounds: names seen on each target's screens, how often tasks of
 a function came off, and why others didn't. `chance` turns that into the chance that an idea comes off, which steers the

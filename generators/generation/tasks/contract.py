@@ -23,7 +23,7 @@ counts for nothing. `task`: the policy didn't do what was asked."""
 
 @dataclass(frozen=True)
 class Contract:
-    """An executable contract (METHOD §4): what to do, from which snapshot, and the rule that decides it.
+    """An executable contract (docs/method.md §4): what to do, from which snapshot, and the rule that decides it.
 
     `initial_state` is what `World.reset` takes; its entry "world" names the world (`generators.environments.registry`).
     `evaluator` = {"rule": name, ...} (`generators.environments.evaluators`).

@@ -27,7 +27,7 @@ def reference_ties(
     normalize: bool,
     lam: float,
 ) -> np.ndarray:
-    """TIES element by element in float64, written from METHOD §8 and nothing else."""
+    """TIES element by element in float64, written from docs/method.md §8 and nothing else."""
     flat = [(expert.astype(np.float64) - base).ravel() for expert in experts]
     for delta, part in zip(flat, density, strict=True):
         ranked = sorted(range(delta.size), key=lambda i: (-abs(np.float32(delta[i])), i))

@@ -74,7 +74,7 @@ def reference_loss(
     reference: list[list[float]],
     entropy: list[list[float]],
 ) -> float:
-    """METHOD §7 written out, token by token."""
+    """docs/method.md §7 written out, token by token."""
     total = 0.0
     for i, (advantage, weight) in enumerate(zip(advantages.values, advantages.weights, strict=True)):
         mine = [s for s, owner in enumerate(trajectory) if owner == i]

@@ -1,4 +1,5 @@
-"""GRPO over trajectories of several samples against METHOD §7 written out in float64 numpy: loss, and gradients.
+"""GRPO over trajectories of several samples against docs/method.md §7 written out in float64 numpy: loss, and
+gradients.
 
 The policy is a softmax over `features @ W`. The reference computes the loss as a function of W token by token, from
 rewards on; it knows nothing of torch, and its gradient is a central difference. Ours adds up micro-batches.

@@ -1,4 +1,4 @@
-"""Rewards of METHOD §6 with the arithmetic beside the numbers, and their ranges by property."""
+"""Rewards of docs/method.md §6 with the arithmetic beside the numbers, and their ranges by property."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ class TestStepSuccess:
 
 DOWN = Scroll((500, 700), (500, 300))
 GOLDEN: list[tuple[str, Truth, str, float]] = [
-    # (line of METHOD §6, truth, reply, R with w = (0.1, 0.9), α = β = 1, δ2 = 70, δ1 = δ3 = 140)
+    # (line of docs/method.md §6, truth, reply, R with w = (0.1, 0.9), α = β = 1, δ2 = 70, δ1 = δ3 = 140)
     ("format and point in box", GROUND, "[200,300]", 1.0),
     ("borders included", GROUND, "[300,400]", 1.0),
     ("outside the box", GROUND, "[301,400]", 0.1),

@@ -1,0 +1,172 @@
+"""Figures of the tree's structure, with the limits that `make lint` holds them to: python bench/structure.py [CHECKOUT]
+
+A *room* is a folder or file directly below a top folder. Rooms that all reach each other by imports, wherever in a file
+an import stands, are a *knot*: nobody can read one of them without the rest. Imports for type checkers alone don't
+count. Prints a line for each figure, with its limit; exit code 1 where one is past it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import grimp
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+TOPS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project")
+FORMATTER_SKIP = re.compile(r"#\s*fmt:\s*(skip|off)")
+PRAGMA = re.compile(r"#\s*(noqa|fmt|type:|ruff|pragma)")
+"""Comments for tools, which explain nothing to a reader."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number and the range it has to stay in."""
+
+    name: str
+    value: float
+    most: float | None = None
+    least: float | None = None
+    examples: tuple[str, ...] = ()
+    """What to look at first when the figure is out of its range."""
+
+    @property
+    def fine(self) -> bool:
+        """Whether the value lies in its range."""
+        return (self.most is None or self.value <= self.most) and (self.least is None or self.value >= self.least)
+
+    def __str__(self) -> str:
+        limits = [f"at most {self.most:g}"] if self.most is not None else []
+        if self.least is not None:
+            limits.append(f"at least {self.least:g}")
+        line = f"{self.name:42} {self.value:8g}   {', '.join(limits)}"
+        return line if self.fine else "\n    ".join((f"{line}   <-- past its limit", *self.examples[:12]))
+
+
+def circles(links: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Groups of two and more nodes that all reach each other, largest first. `links`: node → nodes it points to."""
+    names = sorted({*links, *(target for targets in links.values() for target in targets)})
+    place = {name: index for index, name in enumerate(names)}
+    pairs = [(place[source], place[target]) for source, targets in links.items() for target in targets]
+    rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
+    graph = csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(names), len(names)))
+    _, labels = connected_components(graph, connection="strong")
+    groups = defaultdict(list)
+    for name, label in zip(names, labels, strict=True):
+        groups[label].append(name)
+    return sorted((group for group in groups.values() if len(group) > 1), key=len, reverse=True)
+
+
+def room_of(module: str) -> str | None:
+    """`trainer.rl.grpo` → `trainer.rl`; None for a top folder itself."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if len(parts) > 1 else None
+
+
+def import_figures() -> list[Figure]:
+    """Knots between rooms and circles between files, from the import graph of what is on the path."""
+    graph = grimp.build_graph(*TOPS, cache_dir=None, exclude_type_checking_imports=True)
+    files = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    rooms: dict[str, set[str]] = defaultdict(set)
+    for source, targets in files.items():
+        for target in targets:
+            pair = room_of(source), room_of(target)
+            if pair[0] and pair[1] and pair[0] != pair[1] and source.split(".")[0] == target.split(".")[0]:
+                rooms[pair[0]].add(pair[1])
+    knots, file_circles = circles(rooms), circles(files)
+    listed = tuple(", ".join(group) for group in file_circles)
+    return [
+        Figure("largest knot of rooms", max(map(len, knots), default=1), 2, None, tuple(map(", ".join, knots))),
+        Figure("circles of files", len(file_circles), 0, None, listed),
+    ]
+
+
+def in_functions(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
+    """Import statements that stand inside functions."""
+    found: dict[int, ast.Import | ast.ImportFrom] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            found |= {id(part): part for part in ast.walk(node) if isinstance(part, ast.Import | ast.ImportFrom)}
+    return list(found.values())
+
+
+def module_of(statement: ast.Import | ast.ImportFrom) -> str:
+    """The module an import statement names first."""
+    return statement.names[0].name if isinstance(statement, ast.Import) else statement.module or ""
+
+
+def text_figures(root: Path, files: Iterable[str]) -> list[Figure]:
+    """What a look at each file's text gives."""
+    files = list(files)
+    own = other = skips = comments = lines = 0
+    classes: dict[str, list[str]] = defaultdict(list)
+    long_files, skipped, hidden = [], [], Counter[str]()
+    for name in files:
+        text = (root / name).read_text(encoding="utf-8")
+        here = text.splitlines()
+        if len(here) > 400:
+            long_files.append(f"{name}: {len(here)}")
+        if name.split("/")[0] not in TOPS:
+            continue
+        tree = ast.parse(text)
+        lines += len(here)
+        comments += sum(line.lstrip().startswith("#") and not PRAGMA.match(line.lstrip()) for line in here)
+        if found := len(FORMATTER_SKIP.findall(text)):
+            skips += found
+            skipped.append(f"{name}: {found}")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(name)
+        inside = [module_of(statement).split(".")[0] for statement in in_functions(tree)]
+        hidden[name] = sum(module in TOPS for module in inside)
+        own += hidden[name]
+        other += len(inside) - hidden[name]
+    doubled = {name: where for name, where in classes.items() if len(where) > 1}
+    return [
+        Figure(
+            "imports of our own inside functions", own, 200, None, tuple(f"{n}: {k}" for n, k in hidden.most_common(12))
+        ),
+        Figure("other imports inside functions", other),
+        Figure(
+            "class names that mean several things",
+            len(doubled),
+            15,
+            None,
+            tuple(f"{n}: {', '.join(w)}" for n, w in doubled.items()),
+        ),
+        Figure("formatter skips", skips, 50, None, tuple(skipped)),
+        Figure("comment lines of 100", round(100 * comments / max(lines, 1), 2), 8, 4),
+        Figure("files over 400 lines, tests included", len(long_files), 0, None, tuple(long_files)),
+        Figure("lines in the six folders", lines),
+    ]
+
+
+def main() -> int:
+    """Print the figures of a checkout."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument(
+        "checkout", nargs="?", type=Path, default=Path(__file__).parents[1], help="whose figures (this)"
+    )
+    root = parser.parse_args().checkout.resolve()
+    sys.path.insert(0, str(root))
+    os.chdir(root)
+    tracked = subprocess.run(["git", "ls-files", "*.py"], capture_output=True, text=True, check=True, cwd=root).stdout
+    files = [name for name in tracked.splitlines() if (root / name).exists()]
+    outside = sum(len((root / name).read_text().splitlines()) for name in files if not name.startswith("tests/"))
+    figures = [*import_figures(), *text_figures(root, files), Figure("lines outside tests", outside, 125_000)]
+    print("\n".join(map(str, figures)))
+    return 0 if all(figure.fine for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
