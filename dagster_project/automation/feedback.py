@@ -18,9 +18,10 @@ from dagster_project.assets.resources import JudgeResource, StoreResource, work
 from dagster_project.automation.requested_runs import ask, read_asked, read_cursor
 from dagster_project.settings import deployment
 from dagster_project.stages import review
-from dagster_project.stages.generation import GOLD, POOL
+from dagster_project.stages.generation import GOLD
 from dagster_project.stages.sources import judge_config
 from dagster_project.stages.stage import Work
+from generators.task_pool import GENERATED
 from pipelines.storage.frozen import read_frozen
 from pipelines.store import Store
 from quality.model_client.spending import today
@@ -206,7 +207,7 @@ def _uncollected(store: Store) -> str:
     from generators.generation.feedback import verified_rounds
 
     rounds = {found.asset: found.version for found in verified_rounds(store).values()}
-    made = [store.current(asset) for asset in (GOLD, POOL)]
+    made = [store.current(asset) for asset in (GOLD, GENERATED)]
     return "" if all(one is not None and one.inputs == rounds for one in made) or not rounds else digest(rounds)[:16]
 
 

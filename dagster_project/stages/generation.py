@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.task_pool import pool_config
+from generators.generation import gold
+from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED
 from generators.generation.round_tables import CatalogueRows
+from generators.generation.tables import SOURCE
+from generators.task_pool import GENERATED
 from pipelines.storage.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 
@@ -19,18 +24,16 @@ if TYPE_CHECKING:
     from generators.generation.execution.device_pools import Places
     from generators.generation.loop import LoopConfig
 
-SOURCE = "generated"
-GOLD, POOL = f"gold/{SOURCE}", "task_pool/generated"
-ROUND_STAGES = ("generation/catalogue", "generation/task_bank", "generation/trajectories", "generation/verified")
+GOLD = gold.ASSET
+ROUND_STAGES = (CATALOGUE, BANK, TRAJECTORIES, VERIFIED)
 VERSION = "1"
 
 
 def stages(deployment: Deployment) -> Iterator[Stage]:
     """Four stages a round, then `gold/generated` and `task_pool/generated` over all rounds."""
-    catalogue, bank, trajectories, verified = ROUND_STAGES
     told = [
         (
-            catalogue,
+            CATALOGUE,
             (),
             _catalogue,
             "catalogue",
@@ -39,24 +42,24 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
             "coverage, why tasks failed.",
         ),
         (
-            bank,
-            (catalogue,),
+            BANK,
+            (CATALOGUE,),
             _bank,
             "tasks",
             Tasks,
             "New tasks as executable contracts, like no task of the bank; the stratum mix is the same in every round.",
         ),
         (
-            trajectories,
-            (bank,),
+            TRAJECTORIES,
+            (BANK,),
             _trajectories,
             "trajectory_runs",
             TrajectoryRuns,
             "What the policy made of the tasks, on leased devices; a crash costs the step in flight.",
         ),
         (
-            verified,
-            (bank, trajectories),
+            VERIFIED,
+            (BANK, TRAJECTORIES),
             _verified,
             "trajectories",
             Trajectories,
@@ -77,13 +80,13 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
             columns=columns,
             owners=deployment.owners,
             by_round=True,
-            external=key == trajectories,
-            pool="devices" if key == trajectories else None,
-            needs=("ground",) if key == trajectories else (),
+            external=key == TRAJECTORIES,
+            pool="devices" if key == TRAJECTORIES else None,
+            needs=("ground",) if key == TRAJECTORIES else (),
         )
     yield Stage(
         key=GOLD,
-        deps=(verified,),
+        deps=(VERIFIED,),
         job="collect_rounds",
         run=_gold,
         kinds=("parquet",),
@@ -95,8 +98,8 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
         description="Verified trajectories of all rounds as a source of the corpus, and the samples derived from them.",
     )
     yield Stage(
-        key=POOL,
-        deps=(verified,),
+        key=GENERATED,
+        deps=(VERIFIED,),
         job="collect_rounds",
         run=_pool,
         kinds=("parquet",),
@@ -188,13 +191,10 @@ def _verified(work: Work) -> Manifest:
 
 
 def _gold(work: Work) -> Manifest:
-    from generators.generation.gold import build_generated
-
-    return build_generated(work.store)
+    return gold.build_generated(work.store)
 
 
 def _pool(work: Work) -> Manifest:
-    from dagster_project.stages.corpus import pool_config
     from generators.generation.pool import build_pool
 
     return build_pool(work.store, pool_config(work.deployment))

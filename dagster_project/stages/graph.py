@@ -20,6 +20,7 @@ from dagster_project.stages import (
 )
 from dagster_project.stages.deployment_names import check_freshness
 from dagster_project.stages.stage import Stage
+from generators.generation.tables import SOURCE
 
 
 def stages(deployment: Deployment) -> dict[str, Stage]:
@@ -33,13 +34,13 @@ def stages(deployment: Deployment) -> dict[str, Stage]:
         *hygiene.prints(deployment, names),
         safety.stage(deployment, names),
         *generation.stages(deployment),
-        review.refusals(deployment, [*names, generation.SOURCE]),
+        review.refusals(deployment, [*names, SOURCE]),
         *corpus.stages(deployment, names),
         *training.stages(),
         *asked,
         *leaderboard.stages([stage.key for stage in asked]),
         *judges.stages(),
-        *review.stages(deployment, [*names, generation.SOURCE]),
+        *review.stages(deployment, [*names, SOURCE]),
     )
     for stage in listed:
         missing = [dep for dep in stage.deps if dep not in found]

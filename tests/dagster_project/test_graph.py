@@ -17,7 +17,8 @@ from stage_graph import all_above
 from dagster_project import definitions
 from dagster_project.assets import checks
 from dagster_project.settings import deployment
-from dagster_project.stages import corpus, graph, sources
+from dagster_project.stages import graph, sources
+from dagster_project.stages import task_pool as pool_stages
 from dagster_project.stages.stage import JudgeSettings, Stage, Work
 from pipelines.sources import registry
 from pipelines.store import Check, PartSpec, Store
@@ -412,14 +413,14 @@ def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.delenv("VESPER_DEPLOYMENT", raising=False)
     shipped = deployment.load()
-    assert corpus.pool_config(shipped).edges == NANO_EDGES
-    assert corpus.pool_config(deployment.Deployment(tmp_path)).edges == METHOD_EDGES
+    assert pool_stages.pool_config(shipped).edges == NANO_EDGES
+    assert pool_stages.pool_config(deployment.Deployment(tmp_path)).edges == METHOD_EDGES
     asked: list[object] = []
     for name in ("build_static", "build_dynamic"):
         monkeypatch.setattr(task_pool, name, lambda *_, config, **more: asked.append(config.edges))
     work = Work(Store(tmp_path), shipped)
-    corpus._static_tasks(work)
-    corpus._dynamic_tasks(work, ["aitw"])
+    pool_stages._static_tasks(work)
+    pool_stages._dynamic_tasks(work, ["aitw"])
     assert asked == [NANO_EDGES, NANO_EDGES]
     for said in ("[4, 2]", "[0, 3]", "[2]", "5", "[2.5, 4]"):
         (tmp_path / "d.yaml").write_text(f"strata_edges: {said}\n")
