@@ -7,25 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dagster_project.stages.training import title
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from trainer.stage_settings import ONLINE, SPECIALISTS
+from trainer.stages import CHECKPOINTS
 from trainer.staircase.figures import ROWS
 from trainer.staircase.stage import ASSET as STAIRCASE
 
-OFFLINE, ONLINE = ("offline_grounding", "offline_mobile", "offline_web"), ("online_mobile", "online_web")
 MERGES = ("linear", "unified")
-CHECKPOINTS = ("base", "mid_trained", *OFFLINE, *ONLINE, *MERGES)
-TITLES = {
-    "base": "random weights",
-    "mid_trained": "mid-trained",
-    "offline_grounding": "RL grounding",
-    "offline_mobile": "RL mobile",
-    "offline_web": "RL web",
-    "online_mobile": "online RL mobile",
-    "online_web": "online RL web",
-    "linear": "linear merge",
-    "unified": "TIES merge",
-}
 
 
 def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[str, Any]:
@@ -42,7 +32,7 @@ def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[st
         "generation": _rounds(store),
         "task_pool": _counts(store, "task_pool/shards"),
         "evaluations": {name: row for name in CHECKPOINTS if (row := _evaluation(store, name))},
-        "specialists": {name: row for name in OFFLINE if (row := _specialist(store, name))},
+        "specialists": {name: row for name in SPECIALISTS if (row := _specialist(store, name))},
         "online": {name: row for name in ONLINE if (row := _online(store, name))},
         "merges": {name: row for name in MERGES if (row := _merge(store, name))},
         "comparisons": comparisons(store),
@@ -187,7 +177,7 @@ def _merge(store: Store, name: str) -> dict[str, Any] | None:
 def comparisons(store: Store) -> dict[str, Any]:
     """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid."""
     wanted = [("mid_trained", "base"), ("unified", "linear"), ("unified", "mid_trained")]
-    wanted += [(name, "mid_trained") for name in OFFLINE]
+    wanted += [(name, "mid_trained") for name in SPECIALISTS]
     wanted += [(name, name.replace("online", "offline")) for name in ONLINE]
     found: dict[str, Any] = {}
     for first, second in wanted:
@@ -275,17 +265,17 @@ def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
             grounding, navigation = found.get("grounding", {}), found.get("navigation", {})
             cells = [grounding.get("present"), grounding.get("absent")]
             cells += [navigation.get(k) for k in ("step", "type", "format")]
-            yield f"  {TITLES[name]:16} " + " ".join(f"{interval(cell):>20}" for cell in cells)
+            yield f"  {title(name):16} " + " ".join(f"{interval(cell):>20}" for cell in cells)
         yield from _control_lines(report["evaluations"])
     for name, found in report["specialists"].items():
         yield (
-            f"  {TITLES[name]}: held-out reward {number(found['reward_before'])} → {number(found['reward_after'])}, "
+            f"  {title(name)}: held-out reward {number(found['reward_before'])} → {number(found['reward_after'])}, "
             f"gain {spread(found['reward_gain'])}; weight change {number(found.get('weight_delta_norm'))}; "
             f"groups without variance {percent(found.get('zero_variance_share'))}"
         )
     for name, found in report["online"].items():
         yield (
-            f"  {TITLES[name]}: {found['rollouts']} rollouts in {found['updates']} updates, "
+            f"  {title(name)}: {found['rollouts']} rollouts in {found['updates']} updates, "
             f"{found['groups_with_signal']} of {found['groups']} groups with a comparison; validation "
             f"success {percent(found['success_before'])} → {percent(found['success_after'])}"
         )
@@ -296,7 +286,7 @@ def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
         for pair, found in report["comparisons"].items():
             first, second = pair.split(" - ")
             told = "; ".join(f"{name} {spread(value, 100)}" for name, value in found.items() if value.get("n"))
-            yield f"  {TITLES[first]} - {TITLES[second]}: {told}"
+            yield f"  {title(first)} - {title(second)}: {told}"
 
 
 def _staircase_lines(counts: Mapping[str, Any]) -> Iterator[str]:
@@ -313,7 +303,7 @@ def _control_lines(evaluations: Mapping[str, Any]) -> Iterator[str]:
         for name, told in (
             ("blind", "element name → usual place, no picture"),
             ("random_element", "a random element"),
-            ("swapped", f"{TITLES[last]} on swapped screens"),
+            ("swapped", f"{title(last)} on swapped screens"),
         ):
             if name in grounding["controls"]:
                 yield f"  control         {interval(grounding['controls'][name]):>21}  {told}"

@@ -16,17 +16,36 @@ from trainer.stage_settings import ONLINE, ranks_of, stage_config
 from trainer.stages import CODE_VERSION, STAGES, asset_of, inputs_of
 from trainer.staircase import stage as staircase
 
-DESCRIPTIONS = {
-    "base": "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
-    "mid_trained": "Mid-training on the mixture: grounding, perception, question answering and navigation at once.",
-    "offline_grounding": "Specialist by single-step GRPO on grounding: point in box, refusal.",
-    "offline_mobile": "Specialist by single-step GRPO on phone steps.",
-    "offline_web": "Specialist by single-step GRPO on web and desktop steps.",
-    "online_mobile": "Online RL on whole trajectories: the mobile specialist acts in worlds on tasks of the pool.",
-    "online_web": "Online RL on whole trajectories: the web specialist acts in worlds on tasks of the pool.",
-    "linear": "The three specialists' mean, to compare TIES with.",
-    "unified": "One agent of three specialists: TIES against the mid-trained checkpoint.",
+CHECKPOINT_TEXTS: dict[str, tuple[str, str]] = {
+    "base": (
+        "random weights",
+        "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
+    ),
+    "mid_trained": (
+        "mid-trained",
+        "Mid-training on the mixture: grounding, perception, question answering and navigation at once.",
+    ),
+    "offline_grounding": ("RL grounding", "Specialist by single-step GRPO on grounding: point in box, refusal."),
+    "offline_mobile": ("RL mobile", "Specialist by single-step GRPO on phone steps."),
+    "offline_web": ("RL web", "Specialist by single-step GRPO on web and desktop steps."),
+    "online_mobile": (
+        "online RL mobile",
+        "Online RL on whole trajectories: the mobile specialist acts in worlds on tasks of the pool.",
+    ),
+    "online_web": (
+        "online RL web",
+        "Online RL on whole trajectories: the web specialist acts in worlds on tasks of the pool.",
+    ),
+    "linear": ("linear merge", "The three specialists' mean, to compare TIES with."),
+    "unified": ("TIES merge", "One agent of three specialists: TIES against the mid-trained checkpoint."),
 }
+"""Stage of `trainer.stages` → (its title in the demo's report, what people read on its asset). A new stage needs a line
+here, and nothing else in this folder."""
+
+
+def title(name: str) -> str:
+    """A checkpoint's title in the demo's report; its own name where it has none."""
+    return CHECKPOINT_TEXTS[name][0] if name in CHECKPOINT_TEXTS else name
 
 
 def stages() -> Iterator[Stage]:
@@ -34,9 +53,11 @@ def stages() -> Iterator[Stage]:
     for name in STAGES:
         asset = asset_of(name)
         evaluation = name.startswith("evaluations/")
-        description = DESCRIPTIONS.get(name) or (
+        description = (
             f"checkpoints/{name.partition('/')[2]} on held-out screens and steps, beside the blind table, the random "
             "element and the swapped screens."
+            if evaluation
+            else CHECKPOINT_TEXTS[name][1]
         )
         yield Stage(
             key=asset,
