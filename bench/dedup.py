@@ -47,7 +47,7 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 
 def _real(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     from bench.dedup_texts import texts
-    from quality.duplicates.embedding import Embedder
+    from quality.evidence.embedding import Embedder
 
     listed = texts(count)
     home = os.environ.get("VESPER_HOME")

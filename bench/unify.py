@@ -138,7 +138,7 @@ def change(folder: Path, files: int, each: int) -> Iterator[dict[str, Any]]:
 
     from pipelines.adapter import Raw
     from pipelines.store import Store
-    from quality.duplicates.embedding import Embedder
+    from quality.evidence.embedding import Embedder
 
     for number in range(files):
         native.flat(folder / "raw" / f"{number:03d}.parquet", each, number)

@@ -33,7 +33,7 @@ from generators.walks import (
     until_it_lasts,
     without_loops,
 )
-from quality.judges.questions import Request, data_block
+from quality.model_client.questions import Request, data_block
 from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Type
 from schemas.actions import Action

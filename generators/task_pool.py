@@ -23,7 +23,7 @@ from generators.environments.evaluators import FINAL_KEYFRAME
 from generators.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.removed import Removed, removed_items
-from quality.duplicates.embedding import EMBEDDED, Embedder
+from quality.evidence.embedding import EMBEDDED, Embedder
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Steps, Tasks
 

@@ -81,7 +81,7 @@ LONGEST_FIRST = (
     "trainer/serving/test_serve",
     "docs/test_site",
     "pipelines/storage/object_store/test_collect_there",
-    "quality/test_nano",
+    "quality/judges/nano/test_nano",
     "pipelines/storage/object_store/test_same_graph",
     "trainer/test_midtrain",
     "generators/phone/test_phone_tasks",

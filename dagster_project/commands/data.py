@@ -132,7 +132,7 @@ def _folder(path: Path, out: Path) -> Path:
 
 def dedup(options: argparse.Namespace) -> int:
     """A list of texts → its duplicates."""
-    from quality.duplicates.commands import dedup_file
+    from quality.commands.dedup_texts import dedup_file
 
     more = {"model": options.model} if options.model else {}
     report = dedup_file(options.file, options.threshold, options.out, cache=options.out / "cache", **more)

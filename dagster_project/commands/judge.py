@@ -53,7 +53,7 @@ def _refine_arguments(parser: argparse.ArgumentParser) -> None:
 
 def judge(options: argparse.Namespace) -> int:
     """Unified tables → verdicts."""
-    from quality.commands import judge_directory
+    from quality.commands.judge import judge_directory
 
     keep_off(options.out, options.input)
     config = judge_config(options, options.out / "cache" / "judge")
@@ -65,7 +65,7 @@ def train(options: argparse.Namespace) -> int:
     """A judge bench → a nano judge."""
     from dagster_project.settings import deployment
     from quality.evidence.reading import reader_beside
-    from quality.nano.training import NanoConfig, train_nano
+    from quality.judges.nano.training import NanoConfig, train_nano
 
     keep_off(options.out, options.bench)
     reader = reader_beside(deployment.home() / "bench" / "cache" / "judge") if options.read else None
@@ -77,7 +77,7 @@ def train(options: argparse.Namespace) -> int:
 
 def refine(options: argparse.Namespace) -> int:
     """Unified tables → gold."""
-    from quality.commands import refine_directory
+    from quality.commands.judge import refine_directory
 
     keep_off(options.out, options.input)
     if options.max_rounds < 1:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 
 if TYPE_CHECKING:
-    from quality.bench.judge_bench import BenchResult
+    from quality.proving.judge_bench import BenchResult
 
 EXAMPLE = (
     "vesper judge bench --judge rules --judge nano --out out/bench\n"
@@ -68,11 +68,11 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def bench(options: argparse.Namespace) -> int:
     """Measure judges on a bench; the table goes to the terminal, everything to --out. Raises `ValueError` for bad
     input, `JudgeError` where a judge fails."""
-    from quality.bench import report as bench_report
-    from quality.bench.judge_bench import measure
-    from quality.bench.native_scores import compare_native
     from quality.judges.registry import build_judge
     from quality.model_client.prices import Prices
+    from quality.proving import bench_report
+    from quality.proving.judge_bench import measure
+    from quality.proving.native_scores import compare_native
 
     names = list(dict.fromkeys(options.judge or ["rules"]))
     cache = (options.out or _home() / "bench") / "cache" / "judge"

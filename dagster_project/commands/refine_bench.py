@@ -46,7 +46,7 @@ def bench(options: argparse.Namespace) -> int:
     from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
     from generators.judge_bench.recorders.losses import lines
     from generators.judge_bench.verify import verify
-    from quality.commands import refine_directory
+    from quality.commands.judge import refine_directory
     from quality.refinement.claims import fit_folder, save_claim
 
     if options.traces < 1:

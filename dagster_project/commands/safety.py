@@ -24,7 +24,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def scan(options: argparse.Namespace) -> int:
     """Scan a folder. Exit code 1 if a planted trigger was found."""
-    from quality.safety.commands import scan_directory
+    from quality.commands.safety_scan import scan_directory
 
     source = options.input
     out = options.out or source.with_name(f"{source.resolve().name}-scan")

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     plain: dict[str, Any] = {"remembered": len(taken.reasons)}
     raws = _Raws(store)
     if not options.verify:
-        from quality.takedown_caches import forget
+        from quality.commands.takedown import forget
 
         report, taken = take_down(store, entries, raws.of)
         _promote_rounds(store)

@@ -104,7 +104,7 @@ def _counts(store: Store, asset: str) -> dict[str, Any] | None:
 
 def _cleaning(store: Store, sources: Sequence[str]) -> dict[str, int]:
     """Items that each cleaning rule took out, over all sources."""
-    from quality.cleaning import EPISODE_RULES, SAMPLE_RULES
+    from quality.judges.cleaning import EPISODE_RULES, SAMPLE_RULES
 
     kinds = [m.counts.get("kinds", {}) for name in sources if (m := store.current(f"verdicts/{name}")) is not None]
     return {rule: sum(kind.get(rule, 0) for kind in kinds) for rule in sorted({*EPISODE_RULES, *SAMPLE_RULES})}

@@ -76,7 +76,7 @@ def _records(manifest: Manifest, store: Store) -> dict[str, str]:
 
 
 def _step(manifest: Manifest, store: Store) -> dict[str, str]:
-    from quality.drawing import draw_action
+    from quality.items.drawing import draw_action
     from schemas.actions import parse
 
     columns = ["screenshot_sha256", "action_text", "target_box", "instruction"]
@@ -91,7 +91,7 @@ def _step(manifest: Manifest, store: Store) -> dict[str, str]:
 
 def _sample(manifest: Manifest, store: Store) -> dict[str, str]:
     from pipelines.prompts import prompt_text
-    from quality.drawing import draw_boxes
+    from quality.items.drawing import draw_boxes
 
     for path in manifest.paths("samples"):
         for row in (

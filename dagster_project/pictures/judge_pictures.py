@@ -146,7 +146,7 @@ def _drawn(unified: Manifest, store: Store, items: Sequence[str], scores: Mappin
 
 
 def _step(store: Store, row: Mapping[str, Any]) -> Any:
-    from quality.drawing import draw_action
+    from quality.items.drawing import draw_action
     from schemas.actions import parse
 
     data = store.screen_bytes(row["screenshot_sha256"])
@@ -154,7 +154,7 @@ def _step(store: Store, row: Mapping[str, Any]) -> Any:
 
 
 def _sample(store: Store, row: Mapping[str, Any]) -> Any:
-    from quality.drawing import draw_boxes
+    from quality.items.drawing import draw_boxes
 
     return draw_boxes(store.screen_bytes(row["images"][0]), row["target_boxes"], 2 * THUMB_PX)
 

@@ -15,7 +15,7 @@ from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from pipelines.training_data.shards import ShardIndex
-from quality import cards
+from quality.cards import card
 from trainer.stages import HELDOUT
 
 
@@ -77,20 +77,20 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
             owners=owners,
             description=f"Dataset card of {name}: counts, actions, losses, quarantine reasons, twelve samples drawn.",
             kinds=("markdown",),
-            code_version=cards.CODE_VERSION,
+            code_version=card.CODE_VERSION,
         )
     yield stage(
         "cards/corpus",
         (*cards_of, mixture.ASSET),
-        lambda work: cards.build_corpus_card(work.store, names),
+        lambda work: card.build_corpus_card(work.store, names),
         "The card of the whole corpus: sources, licences, actions, objectives.",
         kinds=("markdown",),
-        code_version=cards.CODE_VERSION,
+        code_version=card.CODE_VERSION,
     )
 
 
 def _card(name: str) -> Callable[[Work], Manifest]:
-    return lambda work: cards.build_card(work.store, name)
+    return lambda work: card.build_card(work.store, name)
 
 
 def _shards(work: Work, names: list[str]) -> Manifest:

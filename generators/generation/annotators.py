@@ -16,8 +16,8 @@ from generators.generation.tasks.contract import Trajectory, Turn
 from quality.evidence.episode import Habits
 from quality.evidence.goal import left_unconfirmed
 from quality.evidence.words import entities, held_by_any
+from quality.items.screens import ScreenSource
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge, JudgeError
-from quality.screens import ScreenSource
 from schemas.action_types import CallUser, Launch, Type
 from schemas.actions import Action
 from schemas.coordinates import contains

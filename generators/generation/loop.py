@@ -22,7 +22,7 @@ from generators.generation.verify import VerifyConfig
 from generators.policies.registry import scripted
 from generators.task_pool import STRATA
 from pipelines.store import Store
-from quality.duplicates.embedding import EMBEDDED
+from quality.evidence.embedding import EMBEDDED
 
 CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
     f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")

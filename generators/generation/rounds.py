@@ -43,7 +43,7 @@ from generators.generation.verify import Verifier
 from generators.task_pool import STRATA
 from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.duplicates.embedding import Embedder
+from quality.evidence.embedding import Embedder
 from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns
 

@@ -16,8 +16,8 @@ from PIL import Image
 
 from generators.generation.tasks.contract import Trajectory, Turn
 from pipelines.storage.images import read_image
-from quality.items import Episode, make_episode
-from quality.screens import ScreenBank, ScreenSource
+from quality.items.item import Episode, make_episode
+from quality.items.screens import ScreenBank, ScreenSource
 from schemas.action_types import CallUser, Finished
 from schemas.actions import format
 from schemas.ids import canonical_json

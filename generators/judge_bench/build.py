@@ -24,7 +24,7 @@ from generators.judge_bench.recorders.failing_policies import fail
 from generators.judge_bench.recorders.losses import KINDS
 from generators.judge_bench.tables import Label, Tables
 from generators.judge_bench.trace import GroundingScreen, Trace
-from quality.bench.truth import BAND_OF
+from quality.items.truth import BAND_OF
 from schemas.ids import digest
 
 OPERATORS: dict[str, Operator] = {**STEP_OPERATORS, **EPISODE_OPERATORS}

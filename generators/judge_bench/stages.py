@@ -14,8 +14,8 @@ from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from quality.evidence.reading import reader_beside
 from quality.judges.judge import Judge, code_digest, identity
-from quality.nano.judge import model_version
-from quality.nano.training import TRAINING_VERSION, NanoConfig, train_nano
+from quality.judges.nano.judge import model_version
+from quality.judges.nano.training import TRAINING_VERSION, NanoConfig, train_nano
 from schemas.ids import digest
 
 BENCH, NANO = "bench/judge", "checkpoints/nano_judge"
@@ -27,7 +27,7 @@ SMALL = BenchConfig(traces=40, screens=28, copies=8, natural=8)
 MEASURED = ("rules", "nano")
 BETTER_THAN_CHANCE = 0.6
 _NANO = ("transition", "step", "sample", "episode", "look", "forest", "head", "augment", "training")
-NANO_VERSION = f"{TRAINING_VERSION}.{code_digest(tuple(f'nano/{name}' for name in _NANO))}"
+NANO_VERSION = f"{TRAINING_VERSION}.{code_digest(tuple(f'judges/nano/{name}' for name in _NANO))}"
 
 
 def bench_folder(manifest: Manifest) -> Path:
@@ -102,15 +102,17 @@ def offline_judge(store: Store, name: str, read: bool = False) -> Judge:
 
 def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
     """Figures of a judge on what of the bench is held out, with and without the UI tree, and their pictures."""
-    from quality.bench import report as bench_report
-    from quality.bench.judge_bench import measure
+    from quality.proving import bench_report
+    from quality.proving.judge_bench import measure
 
     bench = store.require(BENCH)
     judge = offline_judge(store, name, read)
     inputs = {bench.asset: bench.version}
     if name == "nano":
         inputs[NANO] = store.require(NANO).version
-    code = code_digest(("bench/judge_bench", "bench/figures", "bench/rows", "bench/report", "bench/calibration"))
+    code = code_digest(
+        ("proving/judge_bench", "proving/figures", "proving/figure_rows", "proving/bench_report", "proving/calibration")
+    )
     spec = PartSpec("figures", digest([code, identity(judge), bench.data_version]))
 
     def run(out: PartWriter) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from generators.judge_bench.trace import GroundingScreen, Trace
 from pipelines.prompts import grounding_text, messages, point_answer
 from pipelines.storage.images import read_image
 from pipelines.training_data.tokens import count_tokens
-from quality.bench.truth import Truth
+from quality.items.truth import Truth
 from schemas.actions import format
 from schemas.coordinates import centre_in_units
 from schemas.ids import canonical_json, digest, item_episode, item_sample, item_step
@@ -27,7 +27,7 @@ LICENCE = "Apache-2.0"
 
 @dataclass(frozen=True)
 class Label:
-    """Truth about one item, without its id (see `quality.bench.truth.Truth`)."""
+    """Truth about one item, without its id (see `quality.items.truth.Truth`)."""
 
     label: str
     kind: str

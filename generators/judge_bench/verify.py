@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from quality.items import provenance
+from quality.items.item import provenance
 from schemas.action_types import Click, Scroll, scroll_direction
 from schemas.actions import Action, parse
 from schemas.coordinates import contains, iou
@@ -28,7 +28,7 @@ Accepts = Callable[[Row, str], bool]
 """(line of `episodes.jsonl`, rewritten instruction) → whether the oracle, given it, reaches the trace's end state."""
 SAME_BOX = 0.5
 CREDENTIAL = "credential: "
-"""In the reason of a reject (`quality.cleaning`)."""
+"""In the reason of a reject (`quality.judges.cleaning`)."""
 
 
 @dataclass(frozen=True)

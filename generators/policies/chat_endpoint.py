@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.policies.policy import PolicyError
-from quality.judges.questions import Garbage, estimate_tokens, read_usage
+from quality.model_client.questions import Garbage, estimate_tokens, read_usage
 from quality.model_client.rate_limit import Level, RateLimiter, RateLimits
 from quality.model_client.retry import Failure, Retry, sort_failure
 from quality.model_client.sender import Sender

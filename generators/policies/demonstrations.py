@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from generators.generation.tasks.contract import Trajectory
 from generators.policies.agent_prompt import template
 from generators.policies.policy import Decision, Policy, View
-from quality.duplicates.embedding import Embedder
+from quality.evidence.embedding import Embedder
 from schemas.actions import Action, render
 
 SAME_TARGET, SAME_PLATFORM = 0.2, 0.1

@@ -33,7 +33,7 @@ from quality.contamination.text_prints import VERSION as TEXT_VERSION
 from quality.contamination.text_prints import TextPrint, shingles, text_print
 from quality.duplicates.looks import VERSION as LOOK_VERSION
 from quality.duplicates.looks import look
-from quality.items import part_keys
+from quality.items.item import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
 from schemas.tables import Column, Table
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 
 from pipelines.storage.images import ImageError
 from pipelines.store import Manifest, PartWriter, Store, StoreError
-from quality.drawing import draw_action, draw_boxes, to_png
+from quality.items.drawing import draw_action, draw_boxes, to_png
 from schemas.actions import parse
 
 if TYPE_CHECKING:

@@ -28,11 +28,11 @@ from quality.contamination.text_prints import (
     shingles,
 )
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
-from quality.duplicates.embedding import EMBEDDED, Embedder
 from quality.duplicates.looks import VERSION as LOOK_VERSION
 from quality.duplicates.looks import Look, one_screen
 from quality.duplicates.neighbours import cosines
 from quality.duplicates.screen_hashes import hamming, near_pairs
+from quality.evidence.embedding import EMBEDDED, Embedder
 from quality.evidence.words import holds, plain
 from schemas.coordinates import contains, iou
 

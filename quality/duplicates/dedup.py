@@ -35,10 +35,10 @@ import pyarrow as pa
 
 from pipelines.prompts import prompt_text
 from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store
-from quality.duplicates.embedding import Embedder, normalise
 from quality.duplicates.neighbours import check_threshold, cosines, keep, similar_pairs
 from quality.duplicates.screen_owners import ASSET as SCREENS
 from quality.duplicates.screen_owners import canonical_screens, recording_pairs
+from quality.evidence.embedding import Embedder, normalise
 from quality.review.sampling import last_verdicts
 from schemas.ids import digest, item_episode, item_sample
 from schemas.tables import Pairs

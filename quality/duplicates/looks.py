@@ -21,7 +21,7 @@ from PIL import Image
 
 from pipelines.storage.images import ImageError, open_image
 from pipelines.storage.manifest import StoreError
-from quality.duplicates.embedding import VectorCache
+from quality.evidence.embedding import VectorCache
 
 SIDE, CHROMA_SIDE = 64, 16
 BYTES = SIDE * SIDE + 2 * CHROMA_SIDE * CHROMA_SIDE

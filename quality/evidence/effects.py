@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from quality.evidence.pixels import changed_box, changed_share
 from quality.evidence.steps import CONTAINER_SHARE, POINT_MARGIN, Finding, hit, is_bare, overlap, point_of, skip_top
 from quality.evidence.words import plain
-from quality.items import Step
-from quality.screens import Element, Screen
+from quality.items.item import Step
+from quality.items.pixels import changed_box, changed_share
+from quality.items.screens import Element, Screen
 from schemas.action_types import Scroll
 
 HEADING_FROM, HEADING_TO = 0.0, 180.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from quality.evidence.steps import Finding, hit, in_row, is_bare, point_of, same_picture, skip_top, visible_text
 from quality.evidence.words import Entity, entities, held_by_any, holds, named_elements, plain, similarity
-from quality.items import Episode, Step
+from quality.items.item import Episode, Step
 from schemas.action_types import CallUser, Finished, Launch, Type
 
 ENDS = ("Finished", "CallUser")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from quality.evidence.steps import CONTAINER_SHARE, TEXT_ROLES, Finding, hit, in_row, is_bare, point_of
 from quality.evidence.words import entities, holds, plain
-from quality.items import Episode, Step
-from quality.screens import Element
+from quality.items.item import Episode, Step
+from quality.items.screens import Element
 from schemas.action_types import Launch, Type
 
 COMMIT = frozenset(

@@ -15,7 +15,6 @@ from itertools import pairwise
 
 from quality.evidence.effects import CLICKS, LARGE_CHANGE, effect_elsewhere, headings, leads_to_other, scroll_elsewhere
 from quality.evidence.episode import Habits
-from quality.evidence.pixels import changed_box, changed_share
 from quality.evidence.steps import (
     MUST_CHANGE,
     Finding,
@@ -27,8 +26,9 @@ from quality.evidence.steps import (
     typed_text_shows,
 )
 from quality.evidence.words import holds
-from quality.items import Episode, Step
-from quality.screens import Box, Element, Screen
+from quality.items.item import Episode, Step
+from quality.items.pixels import changed_box, changed_share
+from quality.items.screens import Box, Element, Screen
 from schemas.action_types import Launch, Scroll, Type
 
 MOST_SCREENS = 10

@@ -20,7 +20,7 @@ from PIL import Image
 
 from pipelines.storage.images import open_image
 from pipelines.storage.whole_files import whole_file
-from quality.screens import BankView, Element, ScreenBank, ScreenSource
+from quality.items.screens import BankView, Element, ScreenBank, ScreenSource
 
 PROGRAM = "tesseract"
 ENLARGED_TO_PX = 2000

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from statistics import median
 
 from pipelines.prompts import REFUSAL, prompt_text
-from quality.evidence.pixels import cut_sides, spread_in
 from quality.evidence.steps import BLANK_SPREAD, Finding, hit, overlap, visible_text
 from quality.evidence.words import holds, named_elements, plain, similarity, word_f1
-from quality.items import Sample
-from quality.screens import Box, Element
+from quality.items.item import Sample
+from quality.items.pixels import cut_sides, spread_in
+from quality.items.screens import Box, Element
 from schemas.coordinates import contains
 
 _POINT = re.compile(r"\[(\d{1,4}),(\d{1,4})\]")

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from quality.evidence.pixels import STATUS_BAR, changed_box, changed_share, spread_around
 from quality.evidence.words import entities, holds, named_elements, plain, similarity
-from quality.items import Step
-from quality.screens import Box, Element, Screen
+from quality.items.item import Step
+from quality.items.pixels import STATUS_BAR, changed_box, changed_share, spread_around
+from quality.items.screens import Box, Element, Screen
 from schemas.action_types import Drag, Scroll, Type, scroll_direction
 
 CONTAINER_SHARE = 0.4

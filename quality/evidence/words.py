@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quality.screens import Element
+from quality.items.screens import Element
 
 _QUOTED = re.compile(
     r"\"([^\"\n]{1,120})\"|“([^”\n]{1,120})”|‘([^’\n]{1,120})’|「([^」\n]{1,120})」|(?<!\w)'([^'\n]{1,120}?)'(?!\w)"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from quality.items import Item, Sample
+from quality.items.item import Item, Sample
 from quality.judges.judge import KEEP_FROM, Cost, Verdict
 from quality.judges.openai_judge import episode_request, sample_request, step_request
 from quality.model_client.client import Answer, ModelClient, NoAnswer, Request

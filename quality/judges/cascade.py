@@ -22,7 +22,7 @@ from typing import Any
 
 from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
-from quality.items import Episode, Item, Sample
+from quality.items.item import Episode, Item, Sample
 from quality.judges import openai_judge, rules
 from quality.judges.asking import Stamp, Tally, ask, item_ids, requests_of, step_reach, total
 from quality.judges.judge import Verdict, route

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quality.evidence.episode import Habits
-from quality.items import Item, Sample
+from quality.items.item import Item, Sample
 from quality.judges.asking import Stamp, Tally, item_ids, step_reach, total
 from quality.judges.judge import Judge, JudgeError, Verdict, identity
 from schemas.ids import digest

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from quality.items import Item
+from quality.items.item import Item
 from schemas.ids import digest
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from quality.evidence.episode import Habits
-from quality.items import Episode, Item, Sample, Step
+from quality.items.item import Episode, Item, Sample, Step
 from quality.judges import keypoints as kp
 from quality.judges import openai_judge, step_labels
 from quality.judges.asking import Stamp, Tally, ask, step_reach, total

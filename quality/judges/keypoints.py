@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quality.items import Episode, Step
+from quality.items.item import Episode, Step
 from quality.judges.openai_judge import drawn
-from quality.judges.questions import GUARD
 from quality.model_client.client import Answer, Request, data_block
+from quality.model_client.questions import GUARD
 from schemas.action_types import CallUser, Finished
 from schemas.actions import format as format_action
 from schemas.ids import digest

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.prompts import prompt_text
-from quality.drawing import DRAWING_VERSION, draw_action, draw_boxes, to_png
 from quality.evidence.episode import Habits
-from quality.items import Episode, Item, Sample, Step
+from quality.items.drawing import DRAWING_VERSION, draw_action, draw_boxes, to_png
+from quality.items.item import Episode, Item, Sample, Step
+from quality.items.screens import Screen
 from quality.judges.judge import KEEP_FROM, Verdict
-from quality.judges.questions import GUARD
 from quality.model_client.client import Answer, ModelClient, NoAnswer, Picture, Request, data_block
-from quality.screens import Screen
+from quality.model_client.questions import GUARD
 from schemas.action_types import Action
 from schemas.ids import digest
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quality.evidence.reading import ReadBank, Reader
-from quality.items import Item, rebanked
+from quality.items.item import Item, rebanked
 from quality.judges.judge import Judge, Verdict
 
 if TYPE_CHECKING:

@@ -123,7 +123,7 @@ def _keypoints(config: JudgeConfig) -> Judge:
 
 
 def _nano(config: JudgeConfig) -> Judge:
-    from quality.nano.judge import NanoJudge
+    from quality.judges.nano.judge import NanoJudge
 
     if config.nano is None:
         raise ValueError(

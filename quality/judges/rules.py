@@ -20,14 +20,14 @@ from quality.evidence.goal import goal_chosen, left_unconfirmed
 from quality.evidence.order import in_order, late_screens
 from quality.evidence.samples import SAMPLE_EVIDENCE
 from quality.evidence.steps import STEP_EVIDENCE, Finding
-from quality.items import Episode, Item, Sample, Step
+from quality.items.item import Episode, Item, Sample, Step
 from quality.judges.judge import Verdict, code_digest
 
 _CODE = (
     "evidence/words",
-    "evidence/pixels",
-    "screens",
-    "items",
+    "items/pixels",
+    "items/screens",
+    "items/item",
     "evidence/steps",
     "evidence/effects",
     "evidence/episode",

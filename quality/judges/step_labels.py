@@ -9,10 +9,10 @@ the effect expected of it, which `rules` measures and `openai` looks at.
 
 from __future__ import annotations
 
-from quality.items import Episode, Step
+from quality.items.item import Episode, Step
 from quality.judges.openai_judge import drawn
-from quality.judges.questions import GUARD
 from quality.model_client.client import Request, data_block
+from quality.model_client.questions import GUARD
 from schemas.ids import digest
 
 LABELS = ("correct", "exploratory", "ineffective", "incorrect")

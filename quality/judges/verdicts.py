@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
-from quality import cleaning
 from quality.evidence.episode import Habits
-from quality.items import Item, Part, Sample, load_part, part_keys
+from quality.items.item import Item, Part, Sample, load_part, part_keys
+from quality.judges import cleaning
 from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of, clients_of, prices_of
 from quality.model_client.prices import Prices

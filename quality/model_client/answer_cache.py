@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quality.judges.questions import Garbage, Usage, read_answer
+from quality.model_client.questions import Garbage, Usage, read_answer
 
 
 @dataclass(frozen=True, slots=True)

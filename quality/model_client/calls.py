@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from quality.judges.judge import Cost, JudgeError
-from quality.judges.questions import (
+from quality.model_client.answer_cache import Entry, read_entry
+from quality.model_client.questions import (
     TEMPERATURE,
     Answer,
     Garbage,
@@ -34,7 +35,6 @@ from quality.judges.questions import (
     read_body,
     read_usage,
 )
-from quality.model_client.answer_cache import Entry, read_entry
 from quality.model_client.rate_limit import RateLimiter, RateLimits
 from quality.model_client.retry import POLL_S, RERUN, Breaker, Failure, Retry, sort_failure
 from quality.model_client.sender import Places, Sender

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from quality.judges.judge import JudgeError
-from quality.judges.questions import Answer, Garbage, NoAnswer, Picture, Request, data_block, read_answer
 from quality.model_client.calls import Endpoint, Engine
 from quality.model_client.prices import Prices
+from quality.model_client.questions import Answer, Garbage, NoAnswer, Picture, Request, data_block, read_answer
 from quality.model_client.rate_limit import RateLimits
 from quality.model_client.retry import Retry
 from quality.model_client.spending import Ceiling, CeilingReached, Spent

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from typing import Any
 
-from quality.judges.questions import Garbage
+from quality.model_client.questions import Garbage
 
 MAX_BODY_BYTES = 8 << 20
 

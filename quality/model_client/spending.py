@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from quality.judges.judge import JudgeError
-from quality.judges.questions import Usage
 from quality.model_client.prices import Prices
+from quality.model_client.questions import Usage
 from quality.model_client.rate_limit import Level
 
 _NIGHT = re.compile(r"\d{4}-\d{2}-\d{2}")

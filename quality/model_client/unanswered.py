@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from quality.judges.judge import Cost, JudgeError
-from quality.judges.questions import NoAnswer, Request
+from quality.model_client.questions import NoAnswer, Request
 from quality.model_client.spending import JudgeBook
 
 CONTROL_VERSION = "control-1"

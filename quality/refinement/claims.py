@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quality.items import step_id
+from quality.items.item import step_id
 from quality.judges.judge import Verdict
 from schemas.ids import item_episode, item_sample
 

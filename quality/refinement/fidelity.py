@@ -18,9 +18,9 @@ from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from quality.evidence.samples import expression_of
 from quality.evidence.words import holds, plain
-from quality.items import Row, Sample, provenance
+from quality.items.item import Row, Sample, provenance
+from quality.items.screens import ScreenBank
 from quality.judges.judge import KEEP_FROM
-from quality.screens import ScreenBank
 from schemas.action_types import Finished, Launch, Scroll, Type, scroll_direction
 from schemas.actions import parse
 from schemas.coordinates import OffScreen, box_to_unit, contains

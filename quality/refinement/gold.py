@@ -15,7 +15,7 @@ import pyarrow as pa
 from pipelines.derive import DERIVE_VERSION, derive_samples
 from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.items import Part, Row, load_part, part_keys, provenance
+from quality.items.item import Part, Row, load_part, part_keys, provenance
 from quality.judges.judge import Judge, Verdict, code_digest, identity
 from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
 from quality.judges.rules import RUBRIC_VERSION
@@ -33,7 +33,7 @@ _CODE = (
     "refinement/rewrite",
     "refinement/gold",
     "review/kept",
-    "cleaning",
+    "judges/cleaning",
     "safety/credentials",
     "safety/personal_numbers",
 )

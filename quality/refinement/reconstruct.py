@@ -15,9 +15,9 @@ from dataclasses import replace
 from quality.evidence.samples import boxes_of
 from quality.evidence.steps import Finding, point_of
 from quality.evidence.words import holds
-from quality.items import Episode, Row, Sample, Step
+from quality.items.item import Episode, Row, Sample, Step
+from quality.items.screens import Box
 from quality.refinement.repairs import repair_of, with_action
-from quality.screens import Box
 from schemas.action_types import DIRECTIONS, OPPOSITE, Scroll, Type
 
 SNAP_LIMIT = 150.0

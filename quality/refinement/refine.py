@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from quality import cleaning
 from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
-from quality.items import Episode, Part, Row, Sample, Step, make_episode, make_samples, step_id
+from quality.items.item import Episode, Part, Row, Sample, Step, make_episode, make_samples, step_id
+from quality.judges import cleaning
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge, Verdict
 from quality.judges.rules import look_at_episode, look_at_sample
 from quality.judges.verdicts import split_items, split_pending

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from quality.evidence.steps import Finding
-from quality.items import Episode, Row, Sample, Step, provenance
+from quality.items.item import Episode, Row, Sample, Step, provenance
 from quality.judges.judge import Verdict
 from schemas.actions import Action, format
 from schemas.ids import canonical_json

@@ -15,12 +15,12 @@ from pipelines.prompts import grounding_text, messages, prompt_text
 from quality.evidence.samples import boxes_of, expression_of
 from quality.evidence.steps import Finding, hit, overlap, point_of, visible_text
 from quality.evidence.words import holds, plain
-from quality.items import Episode, Row, Sample, Step
+from quality.items.item import Episode, Row, Sample, Step
+from quality.items.screens import Element
 from quality.judges.judge import Verdict
 from quality.judges.openai_judge import boxed, drawn
 from quality.model_client.client import ModelClient, Request, Unanswerable, data_block
 from quality.refinement.repairs import repair_of
-from quality.screens import Element
 from schemas.action_types import Type
 
 

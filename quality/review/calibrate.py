@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from pipelines.storage.manifest import Check
-from quality.bench.calibration import confusion, score_interval, weighted_kappa
 from quality.judges.judge import BAND_RANK, KEEP_FROM, Verdict, route
+from quality.proving.calibration import confusion, score_interval, weighted_kappa
 from quality.review.sampling import base_id
 
 DEFAULT_FLOOR = 0.4

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow.parquet as pq
 
 from pipelines.store import Store
-from quality.items import Episode, Item, Row, Sample, provenance
+from quality.items.item import Episode, Item, Row, Sample, provenance
 from quality.judges.judge import Verdict
 from quality.review.promote import KEY, current, human_set
 from quality.review.refusals import KEPT, decisions_of

@@ -25,7 +25,8 @@ import pyarrow.parquet as pq
 from pipelines.storage.frozen import frozen_digest, point_to, read_frozen
 from pipelines.storage.manifest import Check, FileEntry, StoreError, data_version, file_sha256
 from pipelines.store import Store, put_text
-from quality.items import Episode, Item, Part, Row, Sample
+from quality.items.item import Episode, Item, Part, Row, Sample
+from quality.items.screens import Screen, ScreenBank
 from quality.judges.judge import BAND_RANK, Judge, JudgeError, Verdict, code_digest, identity
 from quality.judges.verdicts import split_pending
 from quality.model_client.spending import CeilingReached
@@ -34,7 +35,6 @@ from quality.review.calibrate import HumanSet, Pair, gate, judge_agreement, pair
 from quality.review.queue import OpenQueue, open_earlier, open_queue
 from quality.review.sampling import base_id
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
-from quality.screens import Screen, ScreenBank
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Screens, Steps, Table
 

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
-from quality.items import Episode, Item, Part, Row, load_part, make_episode, make_samples, part_keys
+from quality.items.item import Episode, Item, Part, Row, load_part, make_episode, make_samples, part_keys
+from quality.items.screens import ScreenBank, ScreenSource
 from quality.judges.judge import code_digest
 from quality.review.sampling import (
     Candidate,
@@ -35,12 +36,11 @@ from quality.review.sampling import (
     sample_candidate,
 )
 from quality.review.trajectories import Trajectory, shown
-from quality.screens import ScreenBank, ScreenSource
 from schemas.ids import digest
 from schemas.tables import Column, Screens, Table
 
 ASSET = "review/queue"
-CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'screens', 'items'))}"
+CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'items/screens', 'items/item'))}"
 
 
 class Queue(Table, version=1):
@@ -317,7 +317,7 @@ def _where(manifest: Manifest, key: str, table: str, column: str, values: Sequen
 def open_folder(folder: Path, config: QueueConfig | None = None) -> OpenQueue:
     """A queue drawn from what `vesper unify` or `vesper refine` wrote (with the verdicts, if any lie there).
     Raises `ValueError` if the folder holds no such tables."""
-    from quality.commands import read_directory
+    from quality.commands.judge import read_directory
 
     config = config or QueueConfig()
     part = read_directory(folder)

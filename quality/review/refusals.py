@@ -15,7 +15,7 @@ import pyarrow as pa
 from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.training_data.removed import PEOPLE
-from quality.items import Episode, Item, Sample, load_part, part_keys
+from quality.items.item import Episode, Item, Sample, load_part, part_keys
 from quality.judges.judge import code_digest
 from quality.review.promote import current, human_part, human_set
 from quality.review.sampling import base_id

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quality.items import Episode, Row, Sample, provenance
+from quality.items.item import Episode, Row, Sample, provenance
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM
 
 ACTIONS = (

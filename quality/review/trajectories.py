@@ -11,8 +11,8 @@ from typing import Any
 
 from pipelines.storage.images import ImageError
 from pipelines.storage.manifest import StoreError
-from quality.items import Episode, Item, Sample
-from quality.screens import Box, ScreenSource
+from quality.items.item import Episode, Item, Sample
+from quality.items.screens import Box, ScreenSource
 from schemas.actions import Action, Click
 from schemas.ids import digest
 
@@ -78,7 +78,7 @@ class Trajectory:
         step = self.steps[place]
         if step.sha256 is None:
             return None
-        from quality.drawing import draw_action, draw_boxes, to_png
+        from quality.items.drawing import draw_action, draw_boxes, to_png
 
         try:
             data = self.screens.screen_bytes(step.sha256)

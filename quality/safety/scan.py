@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.store import Build, Check, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
-from quality.items import Part, Row, load_part, part_keys
+from quality.items.item import Part, Row, load_part, part_keys
 from quality.judges.judge import code_digest
 from quality.safety import licence_report as licences
 from quality.safety.credentials import credential_in

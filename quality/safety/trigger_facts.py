@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipelines.storage.images import ImageError
 from pipelines.storage.manifest import StoreError
-from quality.items import Part
+from quality.items.item import Part
 from quality.safety.trigger_patches import Patch
 from quality.safety.trigger_scan import Facts, Looked, look
 from quality.safety.triggers import Box

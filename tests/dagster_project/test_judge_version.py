@@ -14,8 +14,8 @@ from generators.judge_bench import stages
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
 from quality.judges.judge import Verdict
+from quality.judges.nano.judge import NanoJudge, model_version
 from quality.judges.verdicts import judge_source
-from quality.nano.judge import NanoJudge, model_version
 from schemas.tables import Verdicts
 
 

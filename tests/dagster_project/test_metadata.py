@@ -24,8 +24,8 @@ from dagster_project.stages import graph
 from dagster_project.stages.stage import Stage, Work
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
-from quality.judges.questions import Usage
 from quality.model_client.prices import Prices
+from quality.model_client.questions import Usage
 from quality.model_client.spending import Ceiling, JudgeBook
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

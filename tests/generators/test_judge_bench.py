@@ -22,8 +22,8 @@ from generators.judge_bench.recorders.own_pages import OwnPagesRecorder
 from generators.judge_bench.trace import Trace, perform, reached
 from generators.judge_bench.verify import verify
 from generators.judge_bench.worlds import recorders
-from quality.bench.truth import BAND_OF, EPISODE_DEFECTS, LABELS
-from quality.commands import read_directory
+from quality.commands.judge import read_directory
+from quality.items.truth import BAND_OF, EPISODE_DEFECTS, LABELS
 from schemas.actions import parse
 
 Phone = tuple[PagesWorld, list[Trace]]

@@ -20,7 +20,7 @@ from generators.policies.exploration import Exploration
 from generators.reverse_tasks import EmbeddedWriter, ModelWriter, Report, ReverseTask, prompt_of, synthesise
 from generators.walks import candidates, record, without_loops
 from quality.judges.judge import Cost
-from quality.judges.questions import NoAnswer
+from quality.model_client.questions import NoAnswer
 from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Click, Type
 from schemas.actions import format

@@ -18,7 +18,7 @@ from generators.functional_maps import Attempts, MapConfig, functional_map, prov
 from generators.task_pool import NANO_EDGES, PoolConfig, build_dynamic, build_shards, build_static, stratum
 from generators.task_sampling import TaskPool
 from pipelines.store import Store, StoreError
-from quality.duplicates.embedding import Embedder
+from quality.evidence.embedding import Embedder
 from schemas.tables import Samples, Steps, Tasks
 
 

@@ -12,8 +12,8 @@ from PIL import Image, ImageDraw
 
 from pipelines.prompts import grounding_text, messages
 from pipelines.storage.images import phash, read_image
-from quality.items import Episode, Sample, make_episode, make_samples
-from quality.screens import ScreenBank
+from quality.items.item import Episode, Sample, make_episode, make_samples
+from quality.items.screens import ScreenBank
 from schemas.actions import Action, format
 from schemas.tables import Samples, Screens, Steps
 

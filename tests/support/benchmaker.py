@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from quality.bench.truth import BAND_OF, Truth
 from quality.evidence.episode import Habits
-from quality.items import Item, Sample
+from quality.items.item import Item, Sample
+from quality.items.truth import BAND_OF, Truth
 from quality.judges.judge import Cost, Verdict
 from schemas.actions import Click, Finished
 from schemas.tables import Samples, Screens, Steps

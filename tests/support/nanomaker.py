@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from quality.nano.episode import EPISODE
-from quality.nano.head import Head, save_heads
-from quality.nano.sample import SAMPLE
-from quality.nano.step import STEP
-from quality.nano.transition import TRANSITION
+from quality.judges.nano.episode import EPISODE
+from quality.judges.nano.head import Head, save_heads
+from quality.judges.nano.sample import SAMPLE
+from quality.judges.nano.step import STEP
+from quality.judges.nano.transition import TRANSITION
 
 
 def random_head(names: Sequence[str], seed: int) -> Head:

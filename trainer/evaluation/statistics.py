@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from quality.bench.calibration import score_interval
+from quality.proving.calibration import score_interval
 
 DRAWS = 2000
 TELLING = 6

@@ -18,7 +18,7 @@ from generators.environments.evaluators import has_rule, holds
 from generators.environments.world import Observation
 from generators.generation.execution.execute import ScreenKeeper
 from generators.generation.tasks.contract import Trajectory
-from quality.drawing import draw_action, to_png
+from quality.items.drawing import draw_action, to_png
 from quality.judges.judge import JudgeError
 from quality.model_client.client import ModelClient, Picture, Request, data_block
 

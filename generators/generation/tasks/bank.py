@@ -13,8 +13,8 @@ import numpy as np
 from generators.environments.evaluators import has_rule, holds
 from generators.environments.world import World, WorldError
 from generators.generation.tasks.contract import Contract
-from quality.duplicates.embedding import Embedder
 from quality.duplicates.neighbours import cosines
+from quality.evidence.embedding import Embedder
 
 LONGEST = 600
 SHORTEST = 8

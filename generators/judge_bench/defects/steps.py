@@ -14,7 +14,7 @@ from typing import Any
 from generators.environments.world import Box, Observation, Place, World, WorldError
 from generators.judge_bench.recorders.thoughts import thought
 from generators.judge_bench.trace import Move, Trace, arrive, perform, reached
-from quality.evidence.pixels import changed_share, grey_small
+from quality.items.pixels import changed_share, grey_small
 from schemas.action_types import OPPOSITE, Click, Finished, PressBack, Scroll, Type, Wait
 from schemas.actions import Action, format
 
@@ -51,7 +51,7 @@ Make = Callable[[Trace, Tools], Planted | None]
 
 @dataclass(frozen=True)
 class Operator:
-    """`defect` as in `quality.bench.truth`; `held_out` operators are never trained on."""
+    """`defect` as in `quality.items.truth`; `held_out` operators are never trained on."""
 
     defect: str
     make: Make

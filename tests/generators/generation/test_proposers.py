@@ -19,8 +19,8 @@ from generators.generation.tasks.catalogue import Catalogue, Outcome
 from generators.generation.tasks.contract import Contract
 from generators.generation.tasks.openai_proposer import OpenAIProposer
 from generators.generation.tasks.proposers import Proposed, arms, propose, shares
-from quality.duplicates.embedding import EMBEDDED, Embedder
 from quality.duplicates.neighbours import cosines
+from quality.evidence.embedding import EMBEDDED, Embedder
 from quality.model_client.client import ModelClient, Retry
 from tests.support.scripted_judge import Question, ScriptedJudge
 

@@ -16,7 +16,7 @@ from generators.generation.tasks.catalogue import Catalogue
 from generators.generation.tasks.contract import Contract, Trajectory
 from generators.generation.tasks.proposers import Proposal, propose
 from generators.generation.verify import Verdict
-from quality.duplicates.embedding import EMBEDDED, Embedder
+from quality.evidence.embedding import EMBEDDED, Embedder
 
 STATES = {"fsm": {"page": "home", "variables": {}, "data": {}}, "phone": {"apps": {}}, "desktop": {"files": {}}}
 

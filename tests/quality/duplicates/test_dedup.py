@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.store import Store, StoreError
-from quality.duplicates.commands import dedup_file
+from quality.commands.dedup_texts import dedup_file
 from quality.duplicates.dedup import Item, coarse, decide, find_duplicates, keep, literals
-from quality.duplicates.embedding import Embedder
 from quality.duplicates.neighbours import similar_pairs
+from quality.evidence.embedding import Embedder
 from schemas.tables import Samples, Screens, Steps, Verdicts
 
 pytest.importorskip("faiss")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.duplicates import commands, neighbours
+from quality.commands import dedup_texts as commands
+from quality.duplicates import neighbours
 from quality.duplicates import pruned_neighbours as pruned
 from quality.duplicates.neighbours import TooManyPairs, cosines, similar_pairs
 

@@ -8,7 +8,7 @@ import pytest
 from quality.evidence import steps as ev
 from quality.evidence.episode import Habits
 from quality.evidence.order import in_order, late_screens
-from quality.evidence.pixels import grey_small, measure_shift
+from quality.items.pixels import grey_small, measure_shift
 from quality.judges.rules import RulesJudge
 from schemas.actions import Click, Scroll, Type, Wait
 
@@ -228,7 +228,7 @@ def test_actions_after_finished_and_a_missing_finish_are_found(world, buttons):
 def test_neighbours_across_a_gap_prove_nothing(world, buttons):
     import json
 
-    from quality.items import make_episode
+    from quality.items.item import make_episode
 
     page = world.page(buttons)
     rows = [world.row(0, ON_SEARCH, page), world.row(1, Wait(), page)]

@@ -12,12 +12,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from quality.commands import judge_directory
+from quality.commands.judge import judge_directory
 from quality.evidence.episode import Habits
-from quality.items import Episode
+from quality.items.item import Episode
 from quality.judges.asking import item_ids
 from quality.judges.judge import identity
-from quality.judges.questions import GUARD
 from quality.judges.registry import (
     JUDGES,
     OFFLINE,
@@ -28,6 +27,7 @@ from quality.judges.registry import (
     requests_sent,
 )
 from quality.model_client.client import Ceiling
+from quality.model_client.questions import GUARD
 from schemas.actions import Click, Finished, Type, Wait
 from schemas.tables import Screens, Steps
 from tests.support.nanomaker import random_judge

@@ -14,9 +14,9 @@ from dagster_project.cli import main
 from pipelines.store import PartSpec, Store
 from quality.judges.judge import Cost, JudgeError
 from quality.judges.openai_judge import OpenAIJudge
-from quality.judges.questions import NoAnswer
 from quality.judges.verdicts import judge_source
 from quality.model_client.client import Ceiling, Retry
+from quality.model_client.questions import NoAnswer
 from quality.model_client.spending import JudgeBook
 from quality.model_client.unanswered import Unanswerable, Waiting
 from quality.refinement.gold import build_gold

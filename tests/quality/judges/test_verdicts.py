@@ -10,7 +10,7 @@ from openai_server import OpenAIServer
 
 from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, Store
-from quality.items import load_part, part_keys
+from quality.items.item import load_part, part_keys
 from quality.judges.judge import JudgeError, Verdict
 from quality.judges.nightly import ceiling_of, clients_of, prices_of
 from quality.judges.openai_judge import OpenAIJudge

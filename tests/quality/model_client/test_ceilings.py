@@ -12,8 +12,8 @@ import pytest
 from model_asking import PER_ANSWER, questions
 
 from quality.judges.judge import JudgeError
-from quality.judges.questions import estimate_tokens
 from quality.model_client.client import Ceiling, CeilingReached, ModelClient, Prices, Retry
+from quality.model_client.questions import estimate_tokens
 from quality.model_client.spending import JudgeBook
 
 

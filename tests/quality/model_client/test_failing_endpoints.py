@@ -9,8 +9,8 @@ from model_asking import questions
 from openai_server import PROMPT_TOKENS
 
 from quality.judges.judge import JudgeError
-from quality.judges.questions import Usage
 from quality.model_client.client import Retry
+from quality.model_client.questions import Usage
 
 
 @pytest.mark.parametrize("mode", ["trickle", "trickle_head", "hang"])

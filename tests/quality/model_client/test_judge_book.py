@@ -14,8 +14,8 @@ from model_asking import answers_kept, questions
 from openai_server import COMPLETION_TOKENS, PROMPT_TOKENS
 
 from quality.judges.judge import JudgeError
-from quality.judges.questions import Usage, read_usage
 from quality.model_client.client import Answer, Ceiling
+from quality.model_client.questions import Usage, read_usage
 from quality.model_client.spending import JudgeBook, Spent
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.storage.manifest import StoreError
 from pipelines.store import PartSpec, Store
-from quality.items import Part, provenance
+from quality.items.item import Part, provenance
 from quality.judges.judge import Verdict, route
 from quality.judges.rules import RUBRIC_VERSION, RulesJudge
 from quality.judges.verdicts import judge_part, judge_source
@@ -388,7 +388,7 @@ def unified_directory(folder: Path, store: Store) -> Path:
 
 
 def test_the_commands_work_on_a_folder_and_agree_with_the_store(store, tmp_path):
-    from quality.commands import judge_directory, refine_directory
+    from quality.commands.judge import judge_directory, refine_directory
 
     folder = unified_directory(tmp_path / "in", store)
     report = judge_directory(folder, tmp_path / "judged")
@@ -406,7 +406,7 @@ def test_the_commands_work_on_a_folder_and_agree_with_the_store(store, tmp_path)
 
 @pytest.mark.parametrize(("judge", "message"), [("oracle", "expected one of rules, openai"), ("openai", "--base-url")])
 def test_a_bad_judge_is_refused_in_one_line(store, tmp_path, judge, message):
-    from quality.commands import judge_directory
+    from quality.commands.judge import judge_directory
     from quality.judges.registry import JudgeConfig
 
     with pytest.raises(ValueError, match=message):
@@ -414,7 +414,7 @@ def test_a_bad_judge_is_refused_in_one_line(store, tmp_path, judge, message):
 
 
 def test_a_folder_that_isn_t_unified_output_is_refused(tmp_path):
-    from quality.commands import judge_directory
+    from quality.commands.judge import judge_directory
 
     with pytest.raises(ValueError, match="vesper unify"):
         judge_directory(tmp_path, tmp_path / "out")

@@ -11,7 +11,7 @@ import pytest
 from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
 from pipelines.training_data.shards import build_shards
-from quality.items import Episode
+from quality.items.item import Episode
 from quality.judges.judge import Verdict
 from quality.judges.verdicts import judge_source
 from quality.refinement.gold import build_gold

@@ -13,11 +13,11 @@ from reviewing import judged_store
 
 from pipelines.storage.manifest import StoreError
 from pipelines.store import Check, PartSpec, Store
-from quality.bench.calibration import score_interval, wilson
-from quality.items import Episode
+from quality.items.item import Episode
 from quality.judges.judge import JudgeError, Verdict
 from quality.judges.rules import RulesJudge
 from quality.model_client.spending import CeilingReached
+from quality.proving.calibration import score_interval, wilson
 from quality.refinement.gold import Rejects
 from quality.refinement.repairs import marked
 from quality.review import promote as feedback

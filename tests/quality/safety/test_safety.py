@@ -18,7 +18,7 @@ from dagster_project.cli import main
 from dagster_project.commands import safety as command
 from pipelines.store import Store, StoreError
 from pipelines.training_data.mixture import SHARES
-from quality.safety.commands import scan_directory
+from quality.commands.safety_scan import scan_directory
 from quality.safety.scan import SafetyConfig, require_unified, scan_sources
 from schemas.actions import Click, Type
 from schemas.tables import Samples, Screens, Steps

@@ -9,7 +9,7 @@ import pytest
 from drawn import draw
 
 from pipelines.prompts import grounding_text, messages, navigation_text, reply_text
-from quality.bench.calibration import score_interval, wilson
+from quality.proving.calibration import score_interval, wilson
 from schemas.actions import Click, Scroll, Type
 from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
 from trainer.evaluation.evaluate import EvalConfig, choose, cluster, compare, evaluate, judge, summarise

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quality.bench.calibration import calibration_error, reliability
+from quality.proving.calibration import calibration_error, reliability
 from schemas.actions import parse_reply
 from trainer.offline.held_out import succeeds
 from trainer.rl.confidence import confidence_reward, target_confidence, without_confidence

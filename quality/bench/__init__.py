@@ -1,1 +1,0 @@
-"""How good a judge is: planted truth, its figures with their uncertainty, and the report."""

@@ -1,0 +1,437 @@
+"""Dataset cards: what a source gave, what became of it, and twelve of its samples to look at; and one for the corpus.
+
+`cards/<source>` and `cards/corpus` hold `card.json` (all figures), `card.md`, `card.html` with `pictures/`, and
+`sheet.png`, the twelve pictures on one sheet. A card is a pure function of the manifests that it names.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from PIL import Image
+
+from pipelines import sources as adapters
+from pipelines.adapter import Descriptor
+from pipelines.derivers.base import unit_hash
+from pipelines.prompts import prompt_text
+from pipelines.storage.images import ImageError
+from pipelines.storage.manifest import Check, Manifest
+from pipelines.store import PartSpec, PartWriter, Store, StoreError
+from quality.cards.pages import Section, markdown, page
+from quality.items.drawing import DRAWING_VERSION, draw_action, draw_boxes
+from schemas.actions import parse
+from schemas.ids import digest
+
+CODE_VERSION = f"2.{DRAWING_VERSION}"
+PICTURES = 12
+SIDE_PX = 480
+SHEET_COLUMNS = 6
+SHEET_CELL_PX = 220
+MOST_BARS = 30
+STAGES = ("raw", "unified", "verdicts", "gold")
+Row = dict[str, Any]
+
+
+def build_card(store: Store, source: str) -> Manifest:
+    """`gold/<source>` and what it was made from → `cards/<source>`.
+
+    A source without gold gets a card that says how far it is (its counts' `waiting_for`): `cards/corpus` comes after
+    all cards, so a failure here would keep it from every other source. Raises `StoreError` if there is gold and what it
+    was made from is gone.
+    """
+    card = adapters.get(source).descriptor
+    if store.current(f"gold/{source}") is None:
+        return _build_waiting_card(store, card)
+    found = {stage: store.require(f"{stage}/{source}") for stage in STAGES}
+    inputs = {manifest.asset: manifest.version for manifest in found.values()}
+    read = {manifest.asset: [manifest.data_version, digest(manifest.counts)] for manifest in found.values()}
+    spec = PartSpec("card", digest([CODE_VERSION, read, asdict(card)]))
+    with store.build(f"cards/{source}", code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
+
+        def write(out: PartWriter) -> Row:
+            facts = gather(card, found)
+            shown = _draw(out, store, found["unified"])
+            _write(out, card.title, facts, [*_sections(card, facts), Section("Samples", pictures=shown)])
+            return {name: facts[name] for name in ("items", "mapped", "quarantined", "gold", "steps", "samples")} | {
+                "pictures": len(shown)
+            }
+
+        counts = build.run_part(spec, write).counts
+        return build.commit(counts=counts, checks=_checks(counts))
+
+
+def _build_waiting_card(store: Store, card: Descriptor) -> Manifest:
+    """The card of a source that has no gold: what there is of it, and what it waits for."""
+    asset = f"cards/{card.id}"
+    stages = {f"{stage}/{card.id}": store.current(f"{stage}/{card.id}") for stage in STAGES}
+    there = {name: manifest for name, manifest in stages.items() if manifest is not None}
+    waiting_for = [name for name in stages if name not in there]
+    read = {name: [manifest.data_version, digest(manifest.counts)] for name, manifest in there.items()}
+    spec = PartSpec("waiting", digest([CODE_VERSION, read, waiting_for, asdict(card)]))
+    inputs = {name: manifest.version for name, manifest in there.items()}
+    with store.build(asset, code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
+
+        def write(out: PartWriter) -> Row:
+            facts: Row = {
+                "id": card.id,
+                "title": card.title,
+                "licence": card.licence,
+                "origin": card.origin,
+                "waiting_for": waiting_for,
+                "versions": {name: data[0] for name, data in read.items()},
+            }
+            states = [(name, "there" if name in there else "not made yet, or its checks failed") for name in stages]
+            sections = [
+                Section("", rows=[("Licence", card.licence), ("Origin", card.origin)], names=("", " ")),
+                Section("No gold yet", "Nothing of this source is in the corpus.", ("asset", "state"), states),
+            ]
+            _write(out, card.title, facts, sections)
+            return {"gold": 0, "samples": 0, "waiting_for": waiting_for}
+
+        counts = build.run_part(spec, write).counts
+        found = f"nothing good of {', '.join(waiting_for)}"
+        return build.commit(counts=counts, checks=[Check("has gold", False, found, f"gold/{card.id}", blocking=False)])
+
+
+def gather(card: Descriptor, found: Mapping[str, Manifest]) -> Row:
+    """All figures of a card, from the manifests of its stages (`STAGES`)."""
+    unified, gold, verdicts = found["unified"], found["gold"], found["verdicts"]
+    counts = unified.counts
+    return {
+        "id": card.id,
+        "title": card.title,
+        "licence": card.licence,
+        "origin": card.origin,
+        "language": card.language,
+        "citation": card.citation,
+        "frame": card.frame,
+        "platforms": list(card.platforms),
+        "objectives": list(card.objectives),
+        "known_problems": list(card.known_problems),
+        "revision": found["raw"].counts.get("revision"),
+        "files": found["raw"].counts.get("files"),
+        "bytes": found["raw"].counts.get("bytes"),
+        "records": counts.get("records_in", 0),
+        "items": counts.get("items_in", 0),
+        "mapped": counts.get("items_mapped", 0),
+        "quarantined": counts.get("items_quarantined", 0),
+        "screens": counts.get("images", 0),
+        "without_picture": counts.get("images_missing", 0),
+        "reasons": counts.get("reasons", {}),
+        "losses": counts.get("losses", {}),
+        "actions": _tally(unified, "steps", "action_type"),
+        "splits": _tally(unified, "steps", "split", "samples"),
+        "by_platform": _tally(unified, "steps", "platform", "samples"),
+        "native_objectives": _tally(unified, "samples", "objective"),
+        "steps": unified.rows("steps"),
+        "native_samples": unified.rows("samples"),
+        "kinds": verdicts.counts.get("kinds", {}),
+        "scores": verdicts.counts.get("scores", {}),
+        "ends": {
+            n: gold.counts.get(n, 0)
+            for n in ("kept", "rewritten", "reconstructed", "discarded", "unrepaired", "dropped", "review")
+        },
+        "gold": gold.counts.get("gold", 0),
+        "samples": gold.rows("samples"),
+        "gold_objectives": _tally(gold, "samples", "objective"),
+        "tokens": _tokens(gold),
+        "versions": {manifest.asset: manifest.data_version for manifest in found.values()},
+        "loss_table": [asdict(row) for row in card.loss],
+    }
+
+
+def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
+    """The cards of all `sources` that have gold, and the shards, mixture and hygiene where they are → `cards/corpus`.
+
+    Sources whose card says that they wait for gold are named (`without_gold` of the counts) and counted nowhere. Raises
+    `StoreError` if no source has a card with gold.
+    """
+    cards = {name: found for name in sources if (found := store.current(f"cards/{name}")) is not None}
+    waiting = {name: card for name, card in cards.items() if "waiting_for" in card.counts}
+    cards = {name: card for name, card in cards.items() if name not in waiting}
+    if not cards:
+        raise StoreError("cards/corpus: no source with gold has a card yet; materialise cards/<source> first")
+    wholes = ("mid_training/shards", "mid_training/mixture", "hygiene/duplicates", "hygiene/contamination")
+    whole = {name: found for name in wholes if (found := store.current(name)) is not None}
+    named = (*cards.values(), *waiting.values(), *whole.values())
+    inputs = {manifest.asset: manifest.version for manifest in named}
+    read = {m.asset: [m.data_version, digest(m.counts)] for m in named}
+    spec = PartSpec("card", digest([CODE_VERSION, read]))
+    with store.build("cards/corpus", code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
+
+        def write(out: PartWriter) -> Row:
+            facts = [json.loads(card.file("card.json").read_text(encoding="utf-8")) for card in cards.values()]
+            total = _corpus(facts, whole)
+            if waiting:
+                total["without_gold"] = sorted(waiting)
+            shown = _borrow(out, cards)
+            _write(out, "The corpus", total, [*_corpus_sections(facts, total), Section("Samples", pictures=shown)])
+            return {name: total[name] for name in ("sources", "items", "mapped", "quarantined", "gold", "samples")} | {
+                "pictures": len(shown)
+            }
+
+        counts = build.run_part(spec, write).counts
+        told = {**counts, "without_gold": sorted(waiting)} if waiting else counts
+        without = Check(
+            "every source has gold",
+            not waiting,
+            f"none of: {', '.join(sorted(waiting)) or '-'}",
+            "gold of each",
+            blocking=False,
+        )
+        return build.commit(counts=told, checks=[*_checks(counts), without])
+
+
+def _corpus(facts: Sequence[Row], whole: Mapping[str, Manifest]) -> Row:
+    total: Row = {"sources": len(facts)}
+    for name in ("items", "mapped", "quarantined", "gold", "steps", "samples", "screens"):
+        total[name] = sum(card[name] for card in facts)
+    for name in ("actions", "reasons", "by_platform", "gold_objectives", "tokens", "splits"):
+        summed: Counter[str] = Counter()
+        for card in facts:
+            summed.update(card[name])
+        total[name] = dict(sorted(summed.items(), key=lambda item: (-item[1], item[0])))
+    licences: dict[str, list[str]] = defaultdict(list)
+    for card in facts:
+        licences[card["licence"]].append(card["id"])
+    total["licences"] = dict(sorted(licences.items()))
+    total["stages"] = {name: manifest.counts for name, manifest in whole.items()}
+    return total
+
+
+def _sections(card: Descriptor, facts: Row) -> Iterator[Section]:
+    yield Section(
+        "",
+        rows=[
+            ("Licence", card.licence),
+            ("Origin", card.origin),
+            ("Revision", facts["revision"] or "not pinned"),
+            ("Platforms", ", ".join(card.platforms)),
+            ("Language", card.language),
+            ("Native frame", card.frame),
+            ("Known problems", "; ".join(card.known_problems) or "none known"),
+            ("Citation", card.citation),
+        ],
+        names=("", " "),
+    )
+    yield Section(
+        "Counts",
+        f"Native units are {card.item_unit}s: in = mapped + quarantined.",
+        ("", " "),
+        [
+            (f"{card.item_unit}s in", facts["items"]),
+            ("mapped", facts["mapped"]),
+            ("quarantined", facts["quarantined"]),
+            ("records", facts["records"]),
+            ("steps", facts["steps"]),
+            ("native samples", facts["native_samples"]),
+            ("screens", facts["screens"]),
+            ("rows without picture", facts["without_picture"]),
+            ("gold items", facts["gold"]),
+            ("training samples", facts["samples"]),
+        ],
+    )
+    yield Section("Actions", bars=_most(facts["actions"]))
+    yield Section("Training samples by objective", bars=_most(facts["gold_objectives"]))
+    yield Section("Platforms", bars=_most(facts["by_platform"]))
+    yield Section("Splits", bars=_most(facts["splits"]))
+    yield Section("Quarantine reasons", bars=_most(facts["reasons"]))
+    met = facts["losses"]
+    rows = [
+        (row["native"], row["unified"] or "-", row["status"], sum(met.get(row["native"], {}).values()), row["note"])
+        for row in facts["loss_table"]
+    ]
+    yield Section(
+        "Loss table",
+        "What becomes of each native word, and how often it was met.",
+        ("native", "unified", "status", "met", "why"),
+        rows,
+    )
+    yield Section("What became of the items", bars={n: v for n, v in facts["ends"].items() if v})
+    yield Section("Objections and cleaning rules", bars=_most(facts["kinds"]))
+
+
+def _corpus_sections(facts: Sequence[Row], total: Row) -> Iterator[Section]:
+    rows = [
+        (
+            card["id"],
+            ", ".join(card["platforms"]),
+            card["licence"],
+            card["items"],
+            card["mapped"],
+            card["quarantined"],
+            card["gold"],
+            card["samples"],
+            sum(card["tokens"].values()),
+        )
+        for card in facts
+    ]
+    names = ("source", "platforms", "licence", "items", "mapped", "quarantined", "gold", "samples", "tokens")
+    without = f" Without gold yet: {', '.join(total['without_gold'])}." if "without_gold" in total else ""
+    yield Section("Sources", f"{total['sources']} sources have gold.{without}", names, rows)
+    yield Section("Actions", bars=_most(total["actions"]))
+    yield Section("Training samples by objective", bars=_most(total["gold_objectives"]))
+    yield Section("Tokens by objective", bars=_most(total["tokens"]))
+    yield Section("Platforms", bars=_most(total["by_platform"]))
+    yield Section("Licences", "", ("licence", "sources"), [(k, ", ".join(v)) for k, v in total["licences"].items()])
+    yield Section("Quarantine reasons", bars=_most(total["reasons"]))
+
+
+def _write(out: PartWriter, title: str, facts: Row, sections: list[Section]) -> None:
+    shown = [section for section in sections if section.rows or section.bars or section.pictures or section.text]
+    out.bytes("card.json", (json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
+    out.bytes("card.md", markdown(title, shown).encode())
+    out.bytes("card.html", page(title, shown).encode())
+
+
+def _most(bars: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(bars.items(), key=lambda item: (-item[1], item[0]))[:MOST_BARS])
+
+
+def _tally(manifest: Manifest, table: str, column: str, instead: str = "") -> dict[str, int]:
+    """How often each value stands in a column; of the table `instead` if the first is empty."""
+    counts: Counter[str] = Counter()
+    for name in (table, instead):
+        for path in manifest.paths(name) if name else []:
+            for entry in pc.value_counts(pq.read_table(path, columns=[column])[column]).to_pylist():
+                if entry["values"] is not None:
+                    counts[entry["values"]] += entry["counts"]
+        if counts:
+            break
+    return dict(sorted(counts.items()))
+
+
+def _tokens(gold: Manifest) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for path in gold.paths("samples"):
+        grouped = (
+            pq.read_table(path, columns=["objective", "tokens"]).group_by("objective").aggregate([("tokens", "sum")])
+        )
+        for row in grouped.to_pylist():
+            total[row["objective"]] += int(row["tokens_sum"])
+    return dict(sorted(total.items()))
+
+
+def _draw(out: PartWriter, store: Store, unified: Manifest) -> list[tuple[str, str]]:
+    """Twelve rows with a picture, spread over action types and objectives, drawn; (file, caption)."""
+    shown: list[tuple[str, str]] = []
+    images = []
+    for row in _spread(_drawable(unified)):
+        try:
+            image, caption = _picture(store, row)
+        except (ImageError, StoreError):
+            continue
+        image.thumbnail((SIDE_PX, SIDE_PX))
+        name = f"pictures/{len(shown) + 1:02}.png"
+        out.bytes(name, _png(image))
+        shown.append((name, caption))
+        images.append(image)
+        if len(shown) == PICTURES:
+            break
+    if images:
+        out.bytes("sheet.png", _png(_sheet(images)))
+    return shown
+
+
+def _borrow(out: PartWriter, cards: Mapping[str, Manifest]) -> list[tuple[str, str]]:
+    """The first picture of up to twelve sources."""
+    shown: list[tuple[str, str]] = []
+    images = []
+    for source, card in cards.items():
+        first = next((entry for entry in card.files if entry.path.endswith("pictures/01.png")), None)
+        if first is None or len(shown) == PICTURES:
+            continue
+        data = (card.root / first.path).read_bytes()
+        name = f"pictures/{len(shown) + 1:02}.png"
+        out.bytes(name, data)
+        shown.append((name, source))
+        images.append(Image.open(io.BytesIO(data)).convert("RGB"))
+    if images:
+        out.bytes("sheet.png", _png(_sheet(images)))
+    return shown
+
+
+def _drawable(unified: Manifest) -> Iterator[tuple[str, Row]]:
+    """(group, row) of all rows with a picture."""
+    columns = [
+        "episode_id",
+        "step_index",
+        "instruction",
+        "screenshot_sha256",
+        "action_type",
+        "action_text",
+        "target_box",
+    ]
+    for path in unified.paths("steps"):
+        for row in _rows(path, columns):
+            if row["screenshot_sha256"] and row["action_text"]:
+                yield row["action_type"], row
+    columns = ["sample_id", "objective", "images", "messages", "answer", "target_boxes"]
+    for path in unified.paths("samples"):
+        for row in _rows(path, columns):
+            if row["images"]:
+                yield row["objective"], row
+
+
+def _rows(path: Path, columns: list[str]) -> Iterator[Row]:
+    with pq.ParquetFile(path) as table:
+        for batch in table.iter_batches(columns=columns):
+            yield from batch.to_pylist()
+
+
+def _spread(rows: Iterator[tuple[str, Row]]) -> Iterator[Row]:
+    """Rows in turn from each group, within a group by a hash of the row's id: a new row changes few choices."""
+    groups: dict[str, list[tuple[float, str, Row]]] = defaultdict(list)
+    for group, row in rows:
+        name = str(row.get("sample_id") or f"{row['episode_id']}/{row['step_index']}")
+        groups[group].append((unit_hash(0, name), name, row))
+        if len(groups[group]) > 4 * PICTURES:
+            groups[group] = sorted(groups[group], key=lambda item: item[:2])[:PICTURES]
+    ordered = {name: sorted(group, key=lambda item: item[:2])[:PICTURES] for name, group in sorted(groups.items())}
+    for turn in range(PICTURES):
+        for chosen in ordered.values():
+            if turn < len(chosen):
+                yield chosen[turn][2]
+
+
+def _picture(store: Store, row: Row) -> tuple[Image.Image, str]:
+    if "action_text" in row:
+        data = store.screen_bytes(row["screenshot_sha256"])
+        image = draw_action(data, parse(row["action_text"]), row["target_box"], 2 * SIDE_PX)
+        return image, f"{row['instruction'][:140]} → {row['action_text'][:120]}"
+    image = draw_boxes(store.screen_bytes(row["images"][0]), row["target_boxes"], 2 * SIDE_PX)
+    return image, f"{prompt_text(row['messages'])[:140]} → {row['answer'][:120]}"
+
+
+def _sheet(images: Sequence[Image.Image]) -> Image.Image:
+    columns, cell = SHEET_COLUMNS, SHEET_CELL_PX
+    rows = -(-len(images) // columns)
+    sheet = Image.new("RGB", (min(columns, len(images)) * cell, rows * cell), "white")
+    for place, image in enumerate(images):
+        small = image.copy()
+        small.thumbnail((cell - 10, cell - 10))
+        left, top = place % columns * cell, place // columns * cell
+        sheet.paste(small, (left + (cell - small.width) // 2, top + (cell - small.height) // 2))
+    return sheet
+
+
+def _png(image: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    image.convert("RGB").quantize(128).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def _checks(counts: Mapping[str, Any]) -> list[Check]:
+    items = f"{counts['items']} in, {counts['mapped']} mapped + {counts['quarantined']} quarantined"
+    return [
+        Check("figures add up", counts["items"] == counts["mapped"] + counts["quarantined"], items, "in = the sum"),
+        Check("there are pictures", counts["pictures"] > 0, str(counts["pictures"]), "at least one", blocking=False),
+    ]

@@ -1,0 +1,122 @@
+"""`vesper dedup FILE`: the duplicates of any list of texts, outside a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.commands import write_report
+from quality.duplicates.neighbours import TooManyPairs, check_threshold, keep, similar_pairs
+from quality.evidence.embedding import EMBEDDED, Embedder, normalise
+from schemas.tables import Pairs
+
+MAX_PAIRS = 20_000_000
+"""More than this is no list of pairs anyone reads; the error says what to do."""
+
+
+def dedup_file(
+    path: str | Path, threshold: float, out: str | Path, *, model: str = EMBEDDED, cache: str | Path | None = None
+) -> dict[str, Any]:
+    """A parquet or JSONL file with columns `id` and `text` → `pairs.parquet`, `kept.parquet` and `report.json` in
+    `out`.
+
+    Every pair of ids whose texts' cosine similarity is at least `threshold` is written once (left < right); kept are
+    the rows that the greedy rule of `quality.duplicates.neighbours.keep` leaves, in order of their ids, with all their
+    columns. Texts that are equal up to blanks have similarity 1. Returns the report. Raises one-line `ValueError`s on
+    bad input.
+    """
+    check_threshold(threshold)
+    table = _read(Path(path))
+    ids, texts = table["id"].to_pylist(), [normalise(text) for text in table["text"].to_pylist()]
+    classes: dict[str, list[str]] = {}
+    for name, text in sorted(zip(ids, texts, strict=True)):
+        classes.setdefault(text, []).append(name)
+    unique = list(classes)
+    embedder = Embedder(model, cache=cache)
+    try:
+        pairs = similar_pairs(embedder.encode(unique), threshold, most=MAX_PAIRS) if unique else ()
+    except TooManyPairs as error:
+        raise ValueError(f"{path}: {error}") from None
+    found = list(zip(*pairs, strict=True))
+    total = sum(len(c) * (len(c) - 1) // 2 for c in classes.values())
+    total += sum(len(classes[unique[i]]) * len(classes[unique[j]]) for i, j, _ in found)
+    if total > MAX_PAIRS:
+        raise ValueError(
+            f"{path}: pairs at threshold {threshold}: expected at most {MAX_PAIRS}, found {total}; raise it"
+        )
+    rows = sorted(_expand(classes, unique, found))
+    kept, displaced = keep({name: (name,) for name in ids}, ((left, right) for left, right, _ in rows))
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in rows), folder / "pairs.parquet")
+    standing = set(kept)
+    stays = pa.array([name in standing for name in ids], pa.bool_())
+    pq.write_table(table.filter(stays).sort_by("id"), folder / "kept.parquet")
+    return write_report(
+        folder,
+        {
+            "rows": len(ids),
+            "pairs": len(rows),
+            "kept": len(kept),
+            "displaced": len(displaced),
+            "embedded": embedder.embedded,
+        },
+    )
+
+
+def _expand(
+    classes: dict[str, list[str]], unique: list[str], found: list[tuple[int, int, float]]
+) -> Iterator[tuple[str, str, float]]:
+    """Pairs of texts → pairs of ids."""
+    for members in classes.values():
+        yield from ((a, b, 1.0) for a, b in combinations(members, 2))
+    for i, j, value in found:
+        for a, b in product(classes[unique[i]], classes[unique[j]]):
+            yield (*sorted((a, b)), float(value))  # type: ignore[misc]
+
+
+def _read(path: Path) -> pa.Table:
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    try:
+        with path.open("rb") as stream:
+            parquet = stream.read(4) == b"PAR1"
+        table = pq.read_table(path) if parquet else _read_jsonl(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = (str(error).splitlines() or ["unreadable"])[0]
+        raise ValueError(f"{path}: expected parquet or JSONL, found: {reason}") from error
+    for name in ("id", "text"):
+        if name not in table.column_names:
+            raise ValueError(f"{path}: expected columns id and text, found {table.column_names}")
+        if table[name].null_count:
+            raise ValueError(f"{path}: column {name!r} has {table[name].null_count} null values")
+    if not (pa.types.is_string(table["text"].type) or pa.types.is_large_string(table["text"].type)):
+        raise ValueError(f"{path}: column 'text' should be strings, found {table['text'].type}")
+    table = table.set_column(table.column_names.index("id"), "id", table["id"].cast(pa.string()))
+    if (twice := table.num_rows - len(set(table["id"].to_pylist()))) > 0:
+        raise ValueError(f"{path}: {twice} ids occur more than once; ids must be unique")
+    return table
+
+
+def _read_jsonl(path: Path) -> pa.Table:
+    rows = []
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"{path}: line {number} is not JSON: {error}") from error
+            if not isinstance(row, dict) or "id" not in row or "text" not in row:
+                raise ValueError(f"{path}: line {number}: expected an object with id and text, found {str(row)[:60]}")
+            if not isinstance(row["text"], str) or not isinstance(row["id"], str | int):
+                raise ValueError(f"{path}: line {number}: expected a string text and a string or integer id")
+            rows.append({"id": str(row["id"]), "text": row["text"]})
+    return pa.Table.from_pylist(rows, schema=pa.schema([("id", pa.string()), ("text", pa.string())]))
