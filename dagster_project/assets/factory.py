@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import dagster as dg
-from dagster._core.errors import DagsterPipesExecutionError
 
 from dagster_project.assets import checks, upstream
 from dagster_project.assets.keys import asset_key
@@ -31,8 +30,8 @@ listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
 """Called with ("start" | "done" | "failed", key, facts) around each stage of this process; the demo prints them."""
 
 
-KILLED = re.compile(r"failed with code -\d+")
-"""How Pipes tells that a process was ended by a signal."""
+ENDED = re.compile(r"External execution process failed with code (-?\d+)")
+"""How Pipes tells that a process failed; the code is below nought if a signal ended it. The error's class isn't public."""
 ATTEMPTS, WAIT_S = 3, 5
 """Of a stage whose own process was killed."""
 
@@ -208,8 +207,11 @@ def _in_own_process(
             context=context,
             env={**os.environ, **environment},
         )
-    except DagsterPipesExecutionError as error:
-        if KILLED.search(str(error)):  # by whom ever: what is whole is kept, so the next attempt goes on from there
+    except Exception as error:
+        ended = ENDED.search(str(error))
+        if ended is None:
+            raise
+        if int(ended[1]) < 0:  # by whom ever: what is whole is kept, so the next attempt goes on from there
             raise dg.RetryRequested(max_retries=ATTEMPTS - 1, seconds_to_wait=WAIT_S) from error
         untold = f"{error} and told no reason; its last words are in the step's stderr"
         raise dg.Failure(reasons[0] if reasons else untold) from error  # of several ranks the one that failed first

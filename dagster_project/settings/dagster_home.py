@@ -1,13 +1,12 @@
 """$DAGSTER_HOME: the history that `vesper demo` writes and `make dev` shows; in PostgreSQL with $VESPER_POSTGRES_URL.
 
-`python -m dagster_project.settings.dagster_home` makes the folder and prints it: the first step of every deployment.
+`vesper dagster-home` makes the folder and prints it, the first step of every deployment.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from pathlib import Path
 
 from dagster_project.settings import deployment
@@ -69,10 +68,3 @@ def _write(path: Path, text: str) -> None:
     """Whole or not at all: several processes of a deployment may begin at once."""
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    try:
-        print(prepare())
-    except deployment.DeploymentError as error:
-        sys.exit(str(error))
