@@ -20,7 +20,7 @@ SHARED = ("mid_trained", *SPECIALISTS, *ONLINE)
 """Stages whose training all ranks do."""
 
 _RL_OF_NANO: dict[str, Any] = {"trainable": NORMS, "learning_rate": 4e-3}
-"""So few replies say little about all of its weights: RL of them unlearned grounding (docs/log.md)."""
+"""So few replies say little about all of its weights: RL of them unlearned grounding (docs/decisions/rl.md)."""
 DEFAULTS: dict[str, Any] = {
     "preset": "nano",
     "shape": {},

@@ -29,8 +29,8 @@ from schemas.ids import item_step
 from schemas.tables import Pairs, Steps, Tasks, Trajectories, TrajectoryRuns
 from trainer.suites.leaderboard import Standings
 
-GENERATED = {"sources.md", "log.md"}
-"""Made by a command, and the log of decisions: no instructions to follow."""
+GENERATED = {"sources.md"}
+"""Written by a command."""
 PAGES = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.name not in GENERATED)]
 
 
