@@ -31,7 +31,7 @@ listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
 
 
 ENDED = re.compile(r"External execution process failed with code (-?\d+)")
-"""How Pipes tells that a process failed; the code is below nought if a signal ended it. The error's class isn't public."""
+"""How Pipes tells that a process failed (its error is private); the code is below nought if a signal ended it."""
 ATTEMPTS, WAIT_S = 3, 5
 """Of a stage whose own process was killed."""
 
