@@ -21,7 +21,7 @@ from dagster_project.settings import dagster_home, deployment
 from dagster_project.settings.deployment import Alerts
 from dagster_project.stages import graph
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHILD = """
 import subprocess, sys, time
 from pathlib import Path

@@ -19,7 +19,7 @@ from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
 from quality.model_client.spending import Ceiling
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def _help(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -25,7 +25,7 @@ from pipelines.store import Check, PartSpec, Store
 from quality.judges.nightly import ask_again_of
 from quality.judges.registry import build_judge
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEN = {
     "aitw",
     "android_control",

@@ -18,7 +18,7 @@ from dagster_project.execution import run_stage
 from dagster_project.execution.live_pictures import LiveReader, show_on
 from dagster_project.execution.run_stage import Reporter
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 CHILD = """
 import sys, time

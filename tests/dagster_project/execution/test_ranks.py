@@ -28,7 +28,7 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.stages import run_stage
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEY = "checkpoints/mid_trained"
 SETTINGS = {**TRAINER, "midtrain": {**TRAINER["midtrain"], "max_steps": 2}}
 TOY = """
