@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.daas.device import PROTOCOLS
+from pipelines.processes import end_process
 
 EXAMPLES = {
     "gateway": """examples:
@@ -128,8 +129,7 @@ def serve(options: argparse.Namespace) -> int:
             )
         )
     finally:
-        child.terminate()
-        child.wait(10)
+        end_process(child, grace_s=10)
     return 0
 
 
