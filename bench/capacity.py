@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from bench.capacity_measure import measure, read  # noqa: E402
-from pipelines.training_data.tokens import image_tokens  # noqa: E402
+from pipelines.prompts.tokens import image_tokens  # noqa: E402
 
 FIGURES = Path(__file__).parent / "capacity_figures.json"
 PAGE = ROOT / "docs" / "capacity.md"

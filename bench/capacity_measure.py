@@ -113,7 +113,7 @@ def _area(home: Path) -> float:
 
 def _pixels_verified(home: Path, at_most: int = 500) -> float:
     """What unify does with a picture that it sees for the first time."""
-    from pipelines.storage.images import read_image
+    from pipelines.store.images import read_image
 
     pictures = [path.read_bytes() for path in sorted((home / "screens").rglob("*.*"))[:at_most]]
     began = time.process_time()
@@ -122,8 +122,8 @@ def _pixels_verified(home: Path, at_most: int = 500) -> float:
 
 
 def _text_tokens(store: Any) -> float:
-    """Mean of prompt and answer over all gold samples, by the mixture's own rule (`pipelines.training_data.tokens`)."""
-    from pipelines.training_data.tokens import count_tokens
+    """Mean of prompt and answer over all gold samples, by the mixture's own rule (`pipelines.prompts.tokens`)."""
+    from pipelines.prompts.tokens import count_tokens
     from schemas.tables import Samples
 
     total = count = 0

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.manifest import Manifest, file_sha256
 from pipelines.store import Store
+from pipelines.store.files import file_sha256
+from pipelines.store.manifest import Manifest
 
 KEPT = ("assets", "screens", "cache")
 """Folders of a $VESPER_HOME whose bytes are counted: data, and what saves work."""

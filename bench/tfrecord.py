@@ -20,7 +20,7 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     import pyarrow.compute as pc
 
     from pipelines import sources
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from pipelines.native import aitw_native, tfrecord
 
     example = example_class()

@@ -34,9 +34,9 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 
 def _unify(source: str, raw: Path, home: Path) -> Any:
     """A fresh store each time, so that nothing is skipped."""
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
-    from pipelines.unify import unify_source
+    from pipelines.unify.unify import unify_source
 
     shutil.rmtree(home, ignore_errors=True)
     return unify_source(Store(home), source, Raw(raw))
@@ -136,7 +136,7 @@ def change(folder: Path, files: int, each: int) -> Iterator[dict[str, Any]]:
     full runs into fresh stores, and of some changes one after another."""
     import apache_beam  # noqa: F401  start-up of both runs
 
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
     from quality.evidence.embedding import Embedder
 
@@ -183,7 +183,7 @@ def _median(runs: list[dict[str, float]]) -> dict[str, float]:
 
 def _run(store: Any, raw: Any, embedder: Any) -> dict[str, float]:
     """Unify, and embed the instructions of what is new (if there is an embedder); what that took."""
-    from pipelines.unify import unify_source
+    from pipelines.unify.unify import unify_source
 
     before = store.current("unified/aitw")
     known = {entry.sha256 for entry in before.files} if before else set()

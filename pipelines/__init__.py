@@ -1,8 +1,8 @@
 """Raw data in, training shards out. In the order of the flow:
 
 `raw` pulls and names native files, `native` reads their forms, `sources` has an adapter for each dataset (`suites` for
-each benchmark), `unify` runs them, `derivers` make samples, `training_data` packs, mixes and reads these. `store` with
-`storage` keeps it all, `takedown` takes records out again.
+each benchmark) made of what `mapping` offers, `unify` runs them, `derivers` make samples, `training_data` packs, mixes
+and reads these. `prompts` has the wording, `store` keeps it all, `takedown` takes records out again.
 """
 
 import os

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import sources
-from pipelines.adapter import Raw
-from pipelines.storage.manifest import Manifest, file_sha256
+from pipelines.mapping.adapter import Raw
 from pipelines.store import Check, PartSpec, Store
+from pipelines.store.files import file_sha256
+from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import build_shards
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from schemas.ids import digest
 from schemas.tables import Quarantine, Samples, Table
 

@@ -27,7 +27,7 @@ PLATFORMS = ("mobile", "web", "desktop")
 SPLITS = ("train", "validation", "test")
 
 TOKEN_FORMULA = "utf8-bytes/4 + ceil(width/32)*ceil(height/32) per image"
-"""How `samples.tokens` is counted (`pipelines.training_data.tokens`); the trainer recounts with its own tokenizer."""
+"""How `samples.tokens` is counted (`pipelines.prompts.tokens`); the trainer recounts with its own tokenizer."""
 
 
 class Column:

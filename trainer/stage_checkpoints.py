@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pipelines.prompts import prompt_text
-from pipelines.storage.manifest import Check
+from pipelines.store.manifest import Check
 from schemas.ids import canonical_json, digest
 from trainer.data.batches import Processor
 from trainer.data.rows import light_rows, pick, with_pictures

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from pipelines.storage.manifest import Check
+from pipelines.store.manifest import Check
 from schemas.ids import canonical_json
 from trainer.data.rows import light_rows, screen_elements, with_pictures
 from trainer.evaluation.controls import BlindTable, picture_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 NAME = "checks_passed"
 FIELDS = {"check": "name", "passed": "passed", "blocking": "blocking", "found": "found", "expected": "expected"}

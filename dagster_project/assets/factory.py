@@ -24,7 +24,7 @@ from dagster_project.execution.run_stage import Reporter
 from dagster_project.preflight import probes
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import Stage, Work
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
 """Called with ("start" | "done" | "failed", key, facts) around each stage of this process; the demo prints them."""

@@ -13,8 +13,8 @@ import dagster as dg
 from dagster_project.assets.plotted_metrics import plotted, tonight
 from dagster_project.settings import deployment
 from dagster_project.stages.stage import Stage
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
 from schemas.tables import Table
 

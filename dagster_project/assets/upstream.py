@@ -85,7 +85,7 @@ class Seen:
 def look(work: Work, name: str) -> Seen:
     """What is upstream of a source now. Never raises: what can't be seen is told."""
     from pipelines.raw import upstream
-    from pipelines.raw.hub import PullError
+    from pipelines.raw.remote_file import PullError
 
     origin = told(work.deployment, name)
     try:

@@ -22,8 +22,8 @@ from dagster_project.stages.generation import GOLD
 from dagster_project.stages.sources import judge_config
 from dagster_project.stages.stage import Work
 from generators.task_pool import GENERATED
-from pipelines.storage.frozen import read_frozen
 from pipelines.store import Store
+from pipelines.store.frozen import read_frozen
 from quality.model_client.spending import today
 from quality.review import promote as people
 from schemas.ids import digest
@@ -33,7 +33,7 @@ NOTHING = "nothing promoted yet"
 
 @dataclass(frozen=True)
 class Promotion:
-    """A frozen manifest (`pipelines.storage.frozen`), by its short name."""
+    """A frozen manifest (`pipelines.store.frozen`), by its short name."""
 
     name: str
     description: str

@@ -72,8 +72,8 @@ def _shard_arguments(parser: argparse.ArgumentParser) -> None:
 
 def unify(options: argparse.Namespace) -> int:
     """Native files → unified tables."""
-    from pipelines.adapter import Raw
     from pipelines.commands import unify_directory
+    from pipelines.mapping.adapter import Raw
     from pipelines.sources import get
     from pipelines.store import Store
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dagster_project.commands.store_option import add_store, open_store
 
 if TYPE_CHECKING:
-    from pipelines.storage.collect_garbage import AssetPlan, Plan
+    from pipelines.store.collect_garbage import AssetPlan, Plan
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -44,8 +44,8 @@ def _seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """List, and delete if asked to."""
-    from pipelines.storage.collect_garbage import collect, survey
-    from pipelines.storage.free_space import free_bytes, told
+    from pipelines.store.collect_garbage import collect, survey
+    from pipelines.store.free_space import free_bytes, told
 
     store = open_store(options.data)
     act = collect if options.delete else survey

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from dagster_project.commands.store_option import add_store, open_store
 
 if TYPE_CHECKING:
-    from pipelines.storage.current_version import Change
     from pipelines.store import Store
+    from pipelines.store.current_version import Change
 
 EXAMPLES = {
     "promote": "vesper promote unified/aitw --list\n  vesper promote unified/aitw@5f9143db60d540ad\n"
@@ -40,7 +40,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def promote(options: argparse.Namespace) -> int:
     """Make a version current, or list them."""
-    from pipelines.storage import choose_version
+    from pipelines.store import choose_version
 
     store = open_store(options.data)
     asset, _, version = options.asset.partition("@")
@@ -52,7 +52,7 @@ def promote(options: argparse.Namespace) -> int:
 
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
-    from pipelines.storage import choose_version
+    from pipelines.store import choose_version
 
     store = open_store(options.data)
     change = choose_version.roll_back(store, options.asset, options.to, why=options.reason, force=options.force)
@@ -67,8 +67,8 @@ def _tell(asset: str, change: Change) -> None:
 
 
 def _show(store: Store, asset: str, as_json: bool) -> int:
-    from pipelines.storage.choose_version import versions
-    from pipelines.storage.current_version import read_history
+    from pipelines.store.choose_version import versions
+    from pipelines.store.current_version import read_history
 
     found, history = versions(store, asset), read_history(store.root(asset))
     if as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dagster_project.commands.store_option import add_store, open_store
 
 if TYPE_CHECKING:
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
     from pipelines.takedown.takedown import Report
 
@@ -95,7 +95,7 @@ class _Raws:
     def of(self, source: str) -> Raw | None:
         from dagster_project.settings import deployment
         from pipelines import sources
-        from pipelines.adapter import Raw
+        from pipelines.mapping.adapter import Raw
 
         try:
             adapter = sources.get(source)

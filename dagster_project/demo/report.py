@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.stages.training import title
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from trainer.stage_settings import ONLINE, SPECIALISTS
 from trainer.stages import CHECKPOINTS
 from trainer.staircase.figures import ROWS

@@ -18,7 +18,8 @@ from dagster_project.lineage.manifests import Manifests, name_of
 from dagster_project.lineage.rows import Tables, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
 from dagster_project.lineage.world import Item, World
-from pipelines.storage.manifest import FileEntry, Manifest
+from pipelines.store.files import FileEntry
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 
 LEFT, ENTERED, CHANGED = "left", "entered", "changed"

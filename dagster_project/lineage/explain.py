@@ -184,7 +184,7 @@ def native_record(world: World, source: str, file: str, place: str) -> Any:
     `ValueError` if the source has no adapter or no files here, or the record isn't there any more."""
     from dagster_project.settings import deployment
     from pipelines import sources
-    from pipelines.adapter import Raw, Record
+    from pipelines.mapping.adapter import Raw, Record
     from schemas.ids import canonical_json
 
     adapter = sources.registry().get(source)

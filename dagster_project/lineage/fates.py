@@ -10,7 +10,7 @@ from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.rows import Row, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.touched import MIXTURE, SHARDS, Place, chosen, places
 from dagster_project.lineage.world import Item, World
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 

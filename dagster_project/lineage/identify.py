@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.rows import Row, Tables, plain_json, without_round
 from dagster_project.lineage.subjects import HEX32, ITEM
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 QUARANTINE = ["source", "unit", "items", "reason", "detail", "file", "record", "native"]
 

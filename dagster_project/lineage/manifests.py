@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.storage.current_version import read_pointer
-from pipelines.storage.manifest import Manifest
 from pipelines.store import TOMBSTONE, Store
+from pipelines.store.current_version import read_pointer
+from pipelines.store.manifest import Manifest
 
 Node = tuple[str, str]
 """(asset, version)."""

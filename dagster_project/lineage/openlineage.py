@@ -14,7 +14,7 @@ from typing import Any
 
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import dataset_licence, revision_of
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
 FACETS = "https://openlineage.io/spec/facets"

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.lineage.manifests import Manifests, Node, Start, name_of
-from pipelines.code_revision import code_revision
-from pipelines.storage.manifest import Manifest
+from pipelines.store.code_revision import code_revision
+from pipelines.store.manifest import Manifest
 
 CONTRACT = (
     "stage",

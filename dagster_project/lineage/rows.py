@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.lineage.manifests import Node, distinct_files
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 Row = dict[str, Any]
 FILE = "__filename"

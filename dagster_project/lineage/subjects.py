@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from dagster_project.lineage.manifests import Manifests, Node
 from dagster_project.lineage.rows import Tables, with_rounds
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 HEX64, HEX32 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
 ITEM = re.compile(r"(episode|step|sample):(.+)", re.DOTALL)

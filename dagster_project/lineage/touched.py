@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from dagster_project.lineage.manifests import Manifests, Node, name_of
 from dagster_project.lineage.rows import Tables, isin
 from dagster_project.lineage.subjects import Subject
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 SHARDS, HELDOUT, MIXTURE, POOL = (
     "mid_training/shards",

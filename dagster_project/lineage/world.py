@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.rows import Tables, isin
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from pipelines.training_data.removed import Removed, removed_items
 
 

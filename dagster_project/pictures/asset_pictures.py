@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dagster_project.pictures import judge_pictures
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from trainer.staircase.report import MARKDOWN
 from trainer.suites.leaderboard import REPORT
 
@@ -115,7 +115,7 @@ def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
     """The first picture of a few shards, side by side, as the trainer will get them."""
     from PIL import Image
 
-    from pipelines.storage.images import open_image
+    from pipelines.store.images import open_image
 
     images = []
     for path in manifest.paths("shard")[:4]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from dagster_project.stages.stage import Stage, Work
-from pipelines.storage.free_space import free_bytes, told
+from pipelines.store.free_space import free_bytes, told
 
 TIMEOUT_S = 10.0
 BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.free_space import told
+from pipelines.store.free_space import told
 
 STATE, WEIGHTS = 16, 4
 """Bytes a parameter: of what is trained, and of a copy that isn't."""

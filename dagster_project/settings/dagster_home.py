@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from dagster_project.settings import deployment
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 
 TEMPLATE = Path(__file__).parents[1] / "dagster.yaml"
 POSTGRES = Path(__file__).parents[1] / "dagster-postgres.yaml"

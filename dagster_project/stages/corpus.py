@@ -10,7 +10,7 @@ from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import Stage, Work
 from generators.generation import gold
 from generators.generation.tables import SOURCE
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY

@@ -17,7 +17,7 @@ from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED
 from generators.generation.round_tables import CatalogueRows
 from generators.generation.tables import SOURCE
 from generators.task_pool import GENERATED
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import sources
 from dagster_project.stages.stage import Stage, Work
 from pipelines import suites
-from pipelines.adapter import Raw
-from pipelines.storage.manifest import Manifest, StoreError
+from pipelines.mapping.adapter import Raw
+from pipelines.store.files import StoreError
+from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import ASSET as SHARDS
 from quality.contamination import contamination, fingerprints, shard_scan
 from quality.duplicates import dedup, screen_owners

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dagster_project.stages.stage import Stage, Work
 from generators.judge_bench import stages as judge_stages
 from generators.judge_bench.build import BUILD_VERSION
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 
 OWNERS = ("team:quality",)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dagster_project.stages.stage import Stage, Work
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from trainer.stages import STAGES, asset_of
 from trainer.suites.leaderboard import ASSET, CODE_VERSION, Standings, build_standings
 

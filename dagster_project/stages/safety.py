@@ -7,7 +7,7 @@ from typing import Any
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import Stage, Work
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from quality.safety import scan as safety
 
 

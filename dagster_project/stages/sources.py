@@ -14,9 +14,9 @@ from dagster_project.stages.deployment_names import check_sources
 from dagster_project.stages.stage import Stage, Work
 from generators.embedded import build as embedded
 from pipelines import sources as adapters
-from pipelines import unify
-from pipelines.adapter import Descriptor, Download, Raw
-from pipelines.storage.manifest import Manifest
+from pipelines.mapping.adapter import Descriptor, Download, Raw
+from pipelines.store.manifest import Manifest
+from pipelines.unify import unify
 from quality.judges import verdicts
 from quality.judges.registry import JudgeConfig, asks_a_model
 from quality.refinement import gold

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dagster_project.settings.deployment import Deployment
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from schemas.tables import Table
 
 Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train", "evaluate_suites"]

@@ -10,7 +10,7 @@ from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import Stage, Work
 from dagster_project.stages.training import trainer_config
 from pipelines import sources as adapters
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from trainer.suites.registry import SUITES, Suite
 from trainer.suites.stage import CODE_VERSION, asset_of, build_suite, inputs_of
 

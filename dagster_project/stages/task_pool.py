@@ -10,7 +10,7 @@ from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import Stage, Work
 from generators import task_pool
 from generators.task_pool import PoolConfig
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from pipelines.training_data.removed import CONTAMINATION
 from schemas.tables import Tasks
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dagster_project.stages.sources import client_options
 from dagster_project.stages.stage import Stage, Work
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.stage_settings import ONLINE, ranks_of, stage_config
 from trainer.stages import CODE_VERSION, STAGES, asset_of, inputs_of

@@ -23,9 +23,10 @@ from generators.embedded import defects
 from generators.embedded.defects import DefectRates, Truth
 from generators.embedded.recording import Episode, Plan, Tally, record, with_splits
 from pipelines.raw.rawdata import register_raw
-from pipelines.storage.manifest import Manifest, file_sha256
-from pipelines.storage.whole_files import PREFIX
 from pipelines.store import Store, put_text
+from pipelines.store.files import file_sha256
+from pipelines.store.manifest import Manifest
+from pipelines.whole_files import PREFIX
 from schemas.ids import digest
 
 Size = Literal["tiny", "demo"]

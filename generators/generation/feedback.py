@@ -10,9 +10,10 @@ from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, 
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
 from generators.generation.tasks.catalogue import Catalogue, Outcome
-from pipelines.storage.frozen import freeze, read_frozen
-from pipelines.storage.manifest import Manifest, StoreError
 from pipelines.store import Store
+from pipelines.store.files import StoreError
+from pipelines.store.frozen import freeze, read_frozen
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 from schemas.tables import Trajectories
 

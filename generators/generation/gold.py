@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from generators.generation.feedback import require_verified
 from generators.generation.tables import SOURCE
-from pipelines.derive import DERIVE_VERSION, derive_samples
-from pipelines.storage.manifest import Check, Manifest
+from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from quality.refinement.gold import Rejects
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Screens, Steps, Trajectories

@@ -16,8 +16,8 @@ from generators.generation.loop import BANK
 from generators.generation.tables import SOURCE
 from generators.generation.tasks.contract import Contract
 from generators.task_pool import GENERATED, PoolConfig, pool_row
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from schemas.ids import digest, item_episode
 from schemas.tables import Steps, Tasks, Trajectories
 

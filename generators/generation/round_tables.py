@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
 

@@ -41,8 +41,9 @@ from generators.generation.tasks.proposers import Proposed, propose
 from generators.generation.tasks.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.verify import Verifier
 from generators.task_pool import STRATA
-from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.files import StoreError
+from pipelines.store.manifest import Check, Manifest
 from quality.evidence.embedding import Embedder
 from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns

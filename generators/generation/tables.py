@@ -15,7 +15,7 @@ import pyarrow as pa
 from PIL import Image
 
 from generators.generation.tasks.contract import Trajectory, Turn
-from pipelines.storage.images import read_image
+from pipelines.store.images import read_image
 from quality.items.item import Episode, make_episode
 from quality.items.screens import ScreenBank, ScreenSource
 from schemas.action_types import CallUser, Finished

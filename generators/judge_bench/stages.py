@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from quality.evidence.reading import reader_beside
 from quality.judges.judge import Judge, code_digest, identity
 from quality.judges.nano.judge import model_version

@@ -13,8 +13,8 @@ from generators.environments.world import Observation
 from generators.judge_bench.defects.grounding import MovedBox
 from generators.judge_bench.trace import GroundingScreen, Trace
 from pipelines.prompts import grounding_text, messages, point_answer
-from pipelines.storage.images import read_image
-from pipelines.training_data.tokens import count_tokens
+from pipelines.prompts.tokens import count_tokens
+from pipelines.store.images import read_image
 from quality.items.truth import Truth
 from schemas.actions import format
 from schemas.coordinates import centre_in_units

@@ -1,7 +1,7 @@
 """AITW's native forms: TFRecord Examples, or a parquet re-pack with the same features → episodes, as columns or alone.
 
-`read` streams a file. An episode all of whose steps are as the source's page says (see `is_regular`) goes into a
-`Batch`; any other is a `Record` of its own, with a payload {"steps": [{feature: values}]}.
+`read_examples` streams a file. An episode all of whose steps are as the source's page says (see `is_regular`) goes into
+a `Batch`; any other is a `Record` of its own, with a payload {"steps": [{feature: values}]}.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.adapter import Batch, Broken, Raw, Record, RecordError
-from pipelines.column_json import plain, undecoded
-from pipelines.columns import record_digests
+from pipelines.mapping.adapter import Batch, Broken, Raw, Record, RecordError
+from pipelines.mapping.column_json import plain, undecoded
+from pipelines.mapping.columns import record_digests
 from pipelines.native import tf_example, tfrecord
 from pipelines.native.tf_example import one, readable
 from pipelines.native.wire import ProtoError
@@ -60,14 +60,9 @@ _Numbered = list[tuple[int, Step]]
 """(number of the record in the file, features of the step)"""
 
 
-def read(raw: Raw, file: str) -> Iterator[Batch | Record | Broken]:
-    """Episodes of a file in the order in which they are complete."""
-    if file.endswith(".parquet"):
-        from pipelines.native.aitw_parquet import read_parquet
-
-        yield from read_parquet(raw, file)
-    else:
-        yield from gathered(file, group(file, "record", _examples(raw, file)))
+def read_examples(raw: Raw, file: str) -> Iterator[Batch | Record | Broken]:
+    """Episodes of a TFRecord file in the order in which they are complete."""
+    yield from gathered(file, group(file, "record", _examples(raw, file)))
 
 
 def _examples(raw: Raw, file: str) -> Iterator[tuple[int, Step] | Broken]:

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.adapter import Batch, Broken, Raw, Record
-from pipelines.column_json import plain, undecoded
-from pipelines.columns import any_of, codes_of, parents, run_starts, same_in
+from pipelines.mapping.adapter import Batch, Broken, Raw, Record
+from pipelines.mapping.column_json import plain, undecoded
+from pipelines.mapping.columns import any_of, codes_of, parents, run_starts, same_in
 from pipelines.native.aitw_native import (
     BATCH_BYTES,
     BATCH_ROWS,

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines import column_json
-from pipelines.adapter import Batch, Broken, Raw, Record
-from pipelines.column_json import plain
-from pipelines.columns import any_of, codes_of, constant, record_digests, same_in
+from pipelines.mapping import column_json
+from pipelines.mapping.adapter import Batch, Broken, Raw, Record
+from pipelines.mapping.column_json import plain
+from pipelines.mapping.columns import any_of, codes_of, constant, record_digests, same_in
 from pipelines.native import gesture_columns, native_json
 
 KNOWN = frozenset(

@@ -25,8 +25,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.adapter import Loss
-from pipelines.mapping import is_text
+from pipelines.mapping.adapter import Loss
+from pipelines.mapping.items import is_text
 from pipelines.native.pyautogui import Call, CallError, parse_script
 from schemas.action_types import scroll_direction
 from schemas.actions import (

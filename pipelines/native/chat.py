@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.adapter import RecordError
+from pipelines.mapping.adapter import RecordError
 
 _ROLES = {
     "system": "system",

@@ -15,10 +15,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.adapter import Batch, Descriptor, MappedBatch, Reject, Screen
-from pipelines.column_json import Joined, plain, strings
-from pipelines.columns import boxes, by_name, coded, parents, picked, provenance, step_places, steps_table, taken
-from pipelines.mapping import ItemError
+from pipelines.mapping.adapter import Batch, Descriptor, MappedBatch, Reject, Screen
+from pipelines.mapping.column_json import Joined, plain, strings
+from pipelines.mapping.columns import (
+    boxes,
+    by_name,
+    coded,
+    parents,
+    picked,
+    provenance,
+    step_places,
+    steps_table,
+    taken,
+)
+from pipelines.mapping.items import ItemError
 from pipelines.native.aitw_codes import TAP_DISTANCE, gesture
 from schemas.action_columns import action_text, content_direction, scroll_text
 from schemas.coordinates import UNITS, to_unit_array

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Broken, Raw, Record, RecordError, Screen
-from pipelines.mapping import ItemError
-from pipelines.readers import json_list
-from pipelines.spill import Spill
+from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, Screen
+from pipelines.mapping.items import ItemError
+from pipelines.native.record_readers import json_list
+from pipelines.native.spill import Spill
 from schemas.actions import Action, Click, Drag, Finished, Hotkey, Hover, Point, PressEnter, Scroll, Type
 from schemas.coordinates import OffScreen, box_to_unit, centre, to_unit
 from schemas.ids import digest

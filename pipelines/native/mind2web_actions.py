@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from pipelines.mapping import ItemError
+from pipelines.mapping.items import ItemError
 from schemas.actions import Action, Click, Hover, PressEnter, Type
 from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
 

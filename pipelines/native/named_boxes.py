@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.adapter import Mapped, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Mapped, Screen
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from schemas.coordinates import OffScreen, box_to_unit
 
 AMBIGUOUS = "ambiguous_name"

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Raw, RecordError
-from pipelines.mapping import ItemError, SplitListError
+from pipelines.mapping.adapter import Raw, RecordError
+from pipelines.mapping.items import ItemError, SplitListError
 from schemas.coordinates import OffScreen, box_to_unit
 
 COMPANION = "rico"

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.adapter import RecordError
+from pipelines.mapping.adapter import RecordError
 from pipelines.native.wire import (
     BYTES,
     FIXED32,

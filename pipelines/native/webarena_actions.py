@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from pipelines.adapter import Loss
-from pipelines.mapping import ItemError
+from pipelines.mapping.adapter import Loss
+from pipelines.mapping.items import ItemError
 from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type
 
 _FENCE = re.compile(r"```(.*?)```", re.DOTALL)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pipelines.storage.manifest import file_sha256
+from pipelines.store.files import file_sha256
 
 MAX_BYTES = 2 << 40
 """Most bytes that an archive may unpack to; the largest source known has 0.2 TB."""

@@ -13,43 +13,20 @@ a new revision changed is unpacked anew beside the old members, which go before 
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipelines.raw.remote_archives import unpack_remote
+from pipelines.raw.remote_file import ATTEMPTS, FIRST_WAIT_S, PullError, RemoteFile
 from pipelines.raw.unpacked import Unpacked
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 
 RECORD = ".vesper/pull.json"
-ATTEMPTS = 5
-FIRST_WAIT_S = 1.0
 RETRIED = (408, 429, 500, 502, 503, 504)
-
-
-class PullError(RuntimeError):
-    """A pull that can't go on; what is whole stays, and the next pull takes it up."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file of a repository. `sha256` is set for large files, `blob` (git's sha1) for all others."""
-
-    path: str
-    size: int
-    sha256: str | None
-    blob: str | None
-
-    def matches(self, path: Path) -> bool:
-        """Whether a local file has these bytes."""
-        if not path.is_file() or path.stat().st_size != self.size:
-            return False
-        if self.sha256 is not None:
-            return _hashed(path, hashlib.sha256()) == self.sha256
-        return self.blob is None or _hashed(path, hashlib.sha1(b"blob %d\0" % self.size)) == self.blob
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +261,6 @@ def _fetch(repo: str, commit: str, file: RemoteFile, target: Path, endpoint: str
 def _unpacker(
     repo: str, commit: str, parts: Sequence[RemoteFile], endpoint: str | None, first_wait_s: float
 ) -> Callable[[Path], int]:
-    from pipelines.raw.remote_archives import unpack_remote
-
     return lambda folder: unpack_remote(repo, commit, parts, folder, endpoint=endpoint, first_wait_s=first_wait_s)
 
 
@@ -322,15 +297,3 @@ def _write_record(target: Path, plain: dict[str, Any], files: Sequence[RemoteFil
 
 def _is_commit(revision: str) -> bool:
     return len(revision) == 40 and all(char in "0123456789abcdef" for char in revision)
-
-
-def _hashed(path: Path, state: Any) -> str:
-    for block in _blocks(path):
-        state.update(block)
-    return str(state.hexdigest())
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            yield block

@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Download
+from pipelines.mapping.adapter import Download
 from pipelines.raw import hub
-from pipelines.raw.hub import ATTEMPTS, FIRST_WAIT_S, PullError, local_path
+from pipelines.raw.hub import local_path
+from pipelines.raw.remote_file import ATTEMPTS, FIRST_WAIT_S, PullError
 
 BLOCK_BYTES = 4 << 20
 

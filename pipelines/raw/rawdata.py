@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Raw
-from pipelines.storage.manifest import Manifest, file_sha256
+from pipelines.mapping.adapter import Raw
 from pipelines.store import Check, PartSpec, PartWriter, Store, put_text
+from pipelines.store.files import file_sha256
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 
 _SMALL = 1 << 20

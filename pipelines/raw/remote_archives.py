@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pipelines.raw.archives import ArchiveError, extract
-from pipelines.raw.hub import ATTEMPTS, FIRST_WAIT_S, PullError, RemoteFile
+from pipelines.raw.remote_file import ATTEMPTS, FIRST_WAIT_S, PullError, RemoteFile
 
 BLOCK_BYTES = 4 << 20
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 from schemas.ids import digest
 
 FOLDER = ".vesper/unpacked"

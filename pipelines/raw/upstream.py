@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.adapter import Download, Raw
+from pipelines.mapping.adapter import Download, Raw
 from pipelines.raw import hub
 from pipelines.raw.rawdata import FileHashes, list_raw
 from schemas.ids import digest
@@ -23,7 +23,7 @@ def files_version(home: Path, source: str, folder: Path) -> str:
 
 
 def hub_version(download: Download, revision: str | None = None, *, endpoint: str | None = None) -> str:
-    """The commit that a repository's revision (None: its main branch) stands at. Raises `hub.PullError`."""
+    """The commit that a repository's revision (None: its main branch) stands at. Raises `PullError`."""
     return f"commit {hub.list_repository(download.repo, revision, endpoint=endpoint).commit}"
 
 

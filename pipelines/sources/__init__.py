@@ -10,7 +10,7 @@ import pkgutil
 import sys
 from pathlib import Path
 
-from pipelines.adapter import Adapter
+from pipelines.mapping.adapter import Adapter
 
 
 @functools.cache

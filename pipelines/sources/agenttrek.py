@@ -31,12 +31,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import turns
 from pipelines.native.pyautogui import Call, CallError, parse_script
-from pipelines.readers import count_of, json_lines, json_list
+from pipelines.native.record_readers import count_of, json_lines, json_list
 from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
 from schemas.ids import digest
 

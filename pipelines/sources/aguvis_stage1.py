@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError
 from pipelines.native.calls import LOSSES, Vocabulary
+from pipelines.native.record_readers import parquet_rows
 from pipelines.native.single_steps import map_pairs
-from pipelines.readers import parquet_rows
 
 VOCABULARY = Vocabulary(flip_vertical=True)
 PLATFORMS = {

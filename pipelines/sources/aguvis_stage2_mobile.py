@@ -24,12 +24,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError, Screen
-from pipelines.mapping import is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.items import is_text, notices, unknown_fields
 from pipelines.native.calls import LOSSES, Vocabulary
 from pipelines.native.chat import turns, without_pictures
+from pipelines.native.record_readers import json_list
 from pipelines.native.single_steps import goal_of, one_step
-from pipelines.readers import json_list
 from schemas.ids import digest
 
 VOCABULARY = Vocabulary(page_positive="up")

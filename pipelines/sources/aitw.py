@@ -37,8 +37,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines import column_json
-from pipelines.adapter import (
+from pipelines.mapping import column_json
+from pipelines.mapping.adapter import (
     Batch,
     BatchAdapter,
     Broken,
@@ -52,15 +52,15 @@ from pipelines.adapter import (
     RecordError,
     Screen,
 )
-from pipelines.builders import EpisodeBuilder
-from pipelines.column_json import plain, undecoded
-from pipelines.columns import codes_of, constant, same_in, taken
-from pipelines.mapping import ItemError, notices, smallest_box, split_of, unknown_fields
-from pipelines.native import aitw_native, gesture_columns
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.column_json import plain, undecoded
+from pipelines.mapping.columns import codes_of, constant, same_in, taken
+from pipelines.mapping.items import ItemError, notices, smallest_box, split_of, unknown_fields
+from pipelines.mapping.splits import split_lists
+from pipelines.native import aitw_native, aitw_parquet, gesture_columns
 from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
 from pipelines.native.aitw_native import PIXELS, POSITIONS
 from pipelines.native.tf_example import one, texts
-from pipelines.splits import split_lists
 
 SPLIT_LIST = "splits/standard.json"
 
@@ -125,7 +125,8 @@ class AitwAdapter(BatchAdapter):
     def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Batch | Record | Broken]:
         """Episodes in the order in which they are complete (or given up: the file ends, or too many stand open)."""
         for file in files:
-            yield from aitw_native.read(raw, file)
+            read = aitw_parquet.read_parquet if file.endswith(".parquet") else aitw_native.read_examples
+            yield from read(raw, file)
 
     def record(self, batch: Batch, index: int) -> Record:
         """An episode of a batch as plain features."""

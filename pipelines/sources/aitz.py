@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.adapter import (
+from pipelines.mapping.adapter import (
     Batch,
     BatchAdapter,
     Broken,
@@ -48,9 +48,9 @@ from pipelines.adapter import (
     Reject,
     Screen,
 )
-from pipelines.builders import EpisodeBuilder
-from pipelines.column_json import plain
-from pipelines.mapping import ItemError, is_text, notices, smallest_box, unknown_fields
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.column_json import plain
+from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
 from pipelines.native import aitz_native, gesture_columns
 from pipelines.native.aitw_codes import GESTURE_LOSSES, gesture, ocr_elements, word_of
 

@@ -32,11 +32,22 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, is_text, notices, smallest_box, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
 from pipelines.native.named_boxes import unit_box
-from pipelines.readers import count_of, json_document
+from pipelines.native.record_readers import count_of, json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type
 from schemas.coordinates import OffScreen, point_to_unit

@@ -35,9 +35,20 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
 from pipelines.native import accessibility, tf_example, tfrecord
 from pipelines.native.tf_example import one, readable, texts
 from pipelines.native.wire import ProtoError

@@ -27,11 +27,11 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
-from pipelines.readers import json_list
+from pipelines.native.record_readers import json_list
 from schemas.actions import Action, Click, Drag, Finished, Hover, PressEnter, Scroll, Type
 from schemas.coordinates import centre_in_units
 from schemas.ids import digest

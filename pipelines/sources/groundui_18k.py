@@ -23,13 +23,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
-from pipelines.builders import SampleBuilder
 from pipelines.derivers.grounding import expression
-from pipelines.frames import fitting_screen
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
-from pipelines.readers import json_lines
+from pipelines.native.record_readers import json_lines
 
 WORD = "instruction"
 _KNOWN = frozenset(

@@ -35,11 +35,22 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import turns, without_pictures
-from pipelines.readers import field_id, json_list
+from pipelines.native.record_readers import field_id, json_list
 from schemas.action_types import scroll_direction
 from schemas.actions import (
     Action,

@@ -32,11 +32,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, SplitListError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
-from pipelines.readers import count_of, field_id, json_document
+from pipelines.native.record_readers import count_of, field_id, json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import (
     Action,

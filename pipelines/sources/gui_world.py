@@ -30,12 +30,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.native.record_readers import json_lines
 from pipelines.prompts import messages
-from pipelines.readers import json_lines
-from pipelines.training_data.tokens import count_tokens
+from pipelines.prompts.tokens import count_tokens
 from schemas.ids import digest
 
 PLATFORMS = {"ios": "mobile", "android": "mobile", "website": "web", "software": "desktop", "multi": "desktop"}

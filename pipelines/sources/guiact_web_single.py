@@ -30,12 +30,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.guicourse import OTHER
-from pipelines.readers import count_of, field_id, json_list
+from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.ids import digest
 
 _KNOWN = frozenset(

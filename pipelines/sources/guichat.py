@@ -25,12 +25,23 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.chat import Turn, turns, without_pictures
-from pipelines.readers import count_of, field_id, json_list
+from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.ids import digest
 
 _KNOWN = frozenset({"uid", "image_id", "text"})

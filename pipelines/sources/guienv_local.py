@@ -25,12 +25,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
+from pipelines.native.record_readers import count_of, field_id, json_list
 from pipelines.prompts import grounding_text, point_answer
-from pipelines.readers import count_of, field_id, json_list
 from schemas.coordinates import centre_in_units
 from schemas.ids import digest
 

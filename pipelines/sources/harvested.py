@@ -23,13 +23,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
+from pipelines.native.record_readers import count_of, field_id, json_lines
 from pipelines.prompts import REFUSAL, caption_text, grounding_text
-from pipelines.readers import count_of, field_id, json_lines
 from schemas.coordinates import centre_in_units
 
 ELEMENT, ABSENT = "element", "absent"

@@ -41,11 +41,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.frames import fitting_screen
-from pipelines.mapping import ItemError, notices, unknown_fields
-from pipelines.readers import count_of, json_document
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.native.record_readers import count_of, json_document
 from schemas.actions import Action, Click, Finished, Hover, Launch, PressBack, Scroll, Type
 from schemas.coordinates import OffScreen, box_to_unit, to_unit
 

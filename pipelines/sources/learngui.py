@@ -35,9 +35,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, SplitListError, is_text, notices, smallest_box, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, smallest_box, unknown_fields
 from pipelines.sources.amex import device_size, id_of, pixel_point, screen_of
 from schemas.action_types import scroll_direction
 from schemas.actions import Action, Click, Finished, LongPress, PressBack, PressEnter, PressHome, Scroll, Type

@@ -35,10 +35,21 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.frames import fitting_screen
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import json_array
 from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
 from schemas.actions import Finished

@@ -36,12 +36,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.android_xml import TreeError, View, bounds_of, elements, views
 from pipelines.native.named_boxes import unit_box
-from pipelines.readers import json_document
+from pipelines.native.record_readers import json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import Action, Click, LongPress, Scroll, Type
 from schemas.coordinates import OffScreen, centre_in_units, point_to_unit

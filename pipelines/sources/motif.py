@@ -34,12 +34,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.frames import fitting_screen
-from pipelines.mapping import ItemError, SplitListError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
-from pipelines.readers import field_id, json_document
+from pipelines.native.record_readers import field_id, json_document
 from schemas.action_types import scroll_direction
 from schemas.actions import Action, CallUser, Click, Finished, Scroll, Type
 from schemas.coordinates import OffScreen, centre_in_units, contains, point_to_unit

@@ -31,11 +31,22 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, notices
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, notices
 from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
-from pipelines.spill import Spill
+from pipelines.native.spill import Spill
 
 BATCH_ROWS = 8
 HELD_BYTES = 256 << 20

@@ -26,13 +26,24 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.named_boxes import unit_box
+from pipelines.native.record_readers import field_id, json_list
 from pipelines.prompts import REFUSAL, grounding_text
-from pipelines.readers import field_id, json_list
 
 _KNOWN = frozenset({"id", "image", "conversations"})
 BOXED = ("element_ground_bbox", "action_ground_bbox")

@@ -31,12 +31,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native.chat import turns
+from pipelines.native.record_readers import json_lines
 from pipelines.native.webarena_actions import LOSSES, read_action
-from pipelines.readers import json_lines
 
 _KNOWN = frozenset({"dataset", "id", "task_name", "messages", "output", "prompt", "n_tokens"})
 _OBJECTIVE = re.compile(r"^OBJECTIVE:[ \t]*(.*?)\s*^PREVIOUS ACTIONS?:", re.MULTILINE | re.DOTALL)

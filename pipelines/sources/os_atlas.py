@@ -26,12 +26,23 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
-from pipelines.readers import count_of, json_list
+from pipelines.native.record_readers import count_of, json_list
 
 MAX_SHARE = 0.8
 """Share of the screen from which a box is no element (as GUI-Actor's reader of these files has it)."""

@@ -36,12 +36,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, tells_steps, turns, without_pictures
-from pipelines.readers import json_lines
-from pipelines.unicode_text import check_texts
+from pipelines.native.record_readers import json_lines
 from schemas.actions import (
     Action,
     CallUser,

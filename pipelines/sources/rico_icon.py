@@ -24,15 +24,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
 from pipelines.native.chat import Turn, turns, without_pictures
 from pipelines.native.pyautogui import CallError, gestures, parse_script
+from pipelines.native.record_readers import count_of, json_list
 from pipelines.prompts import grounding_text, point_answer
-from pipelines.readers import count_of, json_list
 from schemas.actions import Click
 from schemas.ids import digest
 

@@ -27,11 +27,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import rico
-from pipelines.readers import count_of, json_list
+from pipelines.native.record_readers import count_of, json_list
 
 WORD = "element"
 _LABEL = re.compile(r"(?:ICON_)?([A-Z0-9_]+)(?::([A-Z0-9_]+))?")

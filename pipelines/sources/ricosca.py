@@ -22,12 +22,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
-from pipelines.readers import count_of, json_list
+from pipelines.native.record_readers import count_of, json_list
 from schemas.ids import digest
 
 WORD = "instruction"

@@ -40,16 +40,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder, SampleBuilder
-from pipelines.frames import fitting_screen
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder, SampleBuilder
+from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.pyautogui import CallError
+from pipelines.native.record_readers import json_lines
 from pipelines.native.scalecua_calls import LOSSES, OTHER, Made, is_number, read_step
 from pipelines.prompts import grounding_text, point_answer
-from pipelines.readers import json_lines
-from pipelines.unicode_text import check_texts
 from schemas.coordinates import UNITS, to_unit
 from schemas.ids import digest
 

@@ -26,10 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError
-from pipelines.builders import SampleBuilder
-from pipelines.frames import fitting_screen
-from pipelines.mapping import notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.screenqa_rows import WORD
 from pipelines.prompts import REFUSAL, grounding_text, point_answer

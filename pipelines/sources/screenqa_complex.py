@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.screenqa_rows import UNANSWERED, WORD
 

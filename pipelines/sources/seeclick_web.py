@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
-from pipelines.readers import count_of, field_id, json_list
+from pipelines.native.record_readers import count_of, field_id, json_list
 
 FOLDERS = ("", "seeclick_web_imgs/", "images/")
 MAX_CHARS = 60

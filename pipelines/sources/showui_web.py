@@ -24,13 +24,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.frames import fitting_screen
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
-from pipelines.readers import count_of, field_id, json_list
+from pipelines.native.record_readers import count_of, field_id, json_list
 
 _ROW = frozenset({"img_url", "img_size", "element", "element_size"})
 _ELEMENT = frozenset({"instruction", "bbox", "point", "data_type"})

@@ -32,11 +32,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
-from pipelines.readers import count_of, json_document
+from pipelines.native.record_readers import count_of, json_document
 from schemas.actions import Action, CallUser, Click, Finished, PressBack, PressHome
 from schemas.coordinates import centre_in_units
 

@@ -26,12 +26,23 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import exchanges, turns, without_pictures
+from pipelines.native.record_readers import parquet_rows
 from pipelines.prompts import grounding_text, point_answer
-from pipelines.readers import parquet_rows
 
 GRID_MAX = 999
 WORD = "pair"

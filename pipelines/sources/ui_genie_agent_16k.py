@@ -36,14 +36,25 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.frames import MISFIT
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.frames import MISFIT
+from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import Turn, turns, without_pictures
-from pipelines.readers import json_lines
-from pipelines.spill import Spill
-from pipelines.unicode_text import check_texts
+from pipelines.native.record_readers import json_lines
+from pipelines.native.spill import Spill
 from schemas.action_types import OPPOSITE
 from schemas.actions import (
     Action,

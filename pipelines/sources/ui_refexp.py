@@ -27,10 +27,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping import notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native import tf_example, tfrecord
 from pipelines.native.tf_example import one, readable, texts
 from pipelines.native.wire import ProtoError

@@ -25,12 +25,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
+from pipelines.native.record_readers import parquet_rows
 from pipelines.prompts import caption_text
-from pipelines.readers import parquet_rows
 from schemas.coordinates import centre_in_units
 
 WORD = "row"

@@ -39,11 +39,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import EpisodeBuilder
-from pipelines.frames import fitting_screen
-from pipelines.mapping import ItemError, notices, unknown_fields
-from pipelines.readers import count_of, json_document
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.native.record_readers import count_of, json_document
 from schemas.actions import Action, CallUser, Click, Finished, Hotkey, Hover, Launch, PressEnter, Scroll, Type
 from schemas.coordinates import OffScreen, box_to_unit, centre_in_units, to_unit
 

@@ -30,12 +30,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, SplitListError, is_text, notices, unknown_fields
+from pipelines.mapping.adapter import (
+    Adapter,
+    Broken,
+    Descriptor,
+    Download,
+    Loss,
+    Mapped,
+    Raw,
+    Record,
+    RecordError,
+    Screen,
+)
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
+from pipelines.native.record_readers import csv_rows, field_id
 from pipelines.prompts import grounding_text, point_answer
-from pipelines.readers import csv_rows, field_id
 from schemas.coordinates import centre_in_units
 
 COLUMNS = ("question", "id", "element_id", "answer_start", "answer")

@@ -28,11 +28,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
-from pipelines.builders import SampleBuilder
-from pipelines.mapping import ItemError, notices, unknown_fields
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import rico
-from pipelines.readers import csv_rows
+from pipelines.native.record_readers import csv_rows
 
 COLUMNS = ("datasetId", "screenId", "nodeId", "captions")
 WORD = "widget"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 
 Scope = Literal["target", "goal"]
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from pipelines.adapter import Broken, Raw, Record, RecordError
-from pipelines.mapping import is_text
-from pipelines.readers import json_lines, json_list, parquet_rows
+from pipelines.mapping.adapter import Broken, Raw, Record, RecordError
+from pipelines.mapping.items import is_text
+from pipelines.native.record_readers import json_lines, json_list, parquet_rows
 from pipelines.suites import BadRow, SuiteItem
 
 Row = Mapping[str, Any]

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from pipelines.adapter import Raw, Record
-from pipelines.mapping import is_text
+from pipelines.mapping.adapter import Raw, Record
+from pipelines.mapping.items import is_text
 from pipelines.suites import BadRow, SuiteCard, SuiteItem
 from pipelines.suites._rows import Box, Form, Pictures, Row, first, records, thousandths
 from pipelines.suites._rows import items as rows

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.suites import BadRow, SuiteCard, SuiteItem
 from pipelines.suites._rows import Form
 from pipelines.suites._rows import items as rows

@@ -19,11 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage.current_version import Change, holding, now, point, read_pointer, settle, user
-from pipelines.storage.manifest import Check, FileEntry, Manifest, data_version, file_sha256
-from pipelines.storage.object_store.copies import SCREENS
-from pipelines.storage.reachable import VERSION, Asset, files_of
 from pipelines.store import ROW_GROUP_ROWS, TOMBSTONE, Store, put_text
+from pipelines.store.current_version import Change, holding, now, point, read_pointer, settle, user
+from pipelines.store.files import FileEntry, file_sha256
+from pipelines.store.manifest import Check, Manifest, data_version
+from pipelines.store.object_store.copies import SCREENS
+from pipelines.store.reachable import VERSION, Asset, files_of
 from pipelines.takedown.tables import Needles, matches
 from pipelines.takedown.withdrawn import REASON, Taken
 from pipelines.training_data.shards import ShardConfig, write_shard

@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.adapter import Raw
-from pipelines.storage.manifest import file_sha256
-from pipelines.storage.object_store.binding import copies_at
-from pipelines.storage.object_store.withdrawn import fetch_everything, remote_screens
+from pipelines.mapping.adapter import Raw
+from pipelines.store.files import file_sha256
+from pipelines.store.object_store.binding import copies_at
+from pipelines.store.object_store.withdrawn import fetch_everything, remote_screens
 from pipelines.takedown.raw_files import PICTURES, remaining
 from pipelines.takedown.tables import Needles, matches
 from pipelines.takedown.withdrawn import NAME, Taken

@@ -13,9 +13,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Raw
-from pipelines.storage.manifest import file_sha256
-from pipelines.storage.parts import put_text
+from pipelines.mapping.adapter import Raw
+from pipelines.store.files import file_sha256
+from pipelines.store.parts import put_text
 from pipelines.takedown.withdrawn import Taken, TakenOfSource
 from schemas.ids import split_json_lines
 

@@ -28,10 +28,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import sources
-from pipelines.adapter import Adapter, Broken, Raw
+from pipelines.mapping.adapter import Adapter, Broken, Raw
 from pipelines.native import tfrecord
 from pipelines.raw.unpacked import drop_unpacked, unpacked_folders
-from pipelines.storage.manifest import file_sha256
+from pipelines.store.files import file_sha256
 from pipelines.takedown.ways import Cut, search, ways
 from pipelines.takedown.withdrawn import Taken, TakenOfSource
 from schemas.ids import digest

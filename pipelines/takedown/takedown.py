@@ -17,14 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.raw.rawdata import register_raw
-from pipelines.storage.asset_locks import gate
-from pipelines.storage.free_space import require_space
-from pipelines.storage.manifest import StoreError
-from pipelines.storage.object_store.withdrawn import fetch_everything, heed, remote_screens
-from pipelines.storage.reachable import Asset, find_assets
 from pipelines.store import Store, put_text
+from pipelines.store.asset_locks import gate
+from pipelines.store.files import StoreError
+from pipelines.store.free_space import require_space
+from pipelines.store.object_store.withdrawn import fetch_everything, heed, remote_screens
+from pipelines.store.reachable import Asset, find_assets
 from pipelines.takedown.assets import Rewriter
 from pipelines.takedown.embedded import cut_embedded
 from pipelines.takedown.raw_files import RawReport, digests_at, locate, take_down_raw

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.storage.manifest import FileEntry
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.store.files import FileEntry
 from pipelines.training_data.shards import ASSET as SHARDS
 from pipelines.training_data.shards import ShardIndex
 from schemas.ids import digest

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 
 CONTAMINATION, SAFETY, PEOPLE = "hygiene/contamination", "hygiene/safety", "hygiene/human_verdicts"
 COLUMN = pa.schema([("item_id", pa.string())])

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage.manifest import file_sha256
+from pipelines.store.files import file_sha256
 from schemas.ids import digest
 
 CACHE_BYTES = 512 * 2**20

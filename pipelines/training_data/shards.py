@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.storage.images import open_image
-from pipelines.storage.manifest import FileEntry
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.store.files import FileEntry
+from pipelines.store.images import open_image
 from pipelines.training_data.removed import PEOPLE, SAFETY, Removed, removed_items
 from schemas.ids import digest
 from schemas.tables import BOX, SPLITS, Column, Samples, Table

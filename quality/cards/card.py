@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from pipelines import sources as adapters
-from pipelines.adapter import Descriptor
 from pipelines.derivers.base import unit_hash
+from pipelines.mapping.adapter import Descriptor
 from pipelines.prompts import prompt_text
-from pipelines.storage.images import ImageError
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store, StoreError
+from pipelines.store.images import ImageError
+from pipelines.store.manifest import Check, Manifest
 from quality.cards.pages import Section, markdown, page
 from quality.items.drawing import DRAWING_VERSION, draw_action, draw_boxes
 from schemas.actions import parse

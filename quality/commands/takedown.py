@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipelines.storage.frozen import MANIFEST, POINTER, frozen_digest
+from pipelines.store.frozen import MANIFEST, POINTER, frozen_digest
 from pipelines.takedown.tables import Needles, matches
 from pipelines.takedown.withdrawn import Taken
 from quality.judges.judge import JudgeError

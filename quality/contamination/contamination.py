@@ -38,8 +38,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.storage.images import ImageError, read_image
 from pipelines.store import Build, Check, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
+from pipelines.store.images import ImageError, read_image
 from pipelines.training_data.removed import CONTAMINATION
 from quality.contamination.fingerprints import subject
 from quality.contamination.pair_pictures import draw_pairs

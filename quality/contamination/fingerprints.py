@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.prompts import prompt_text, template
 from pipelines.raw.rawdata import FileHashes, list_raw
-from pipelines.storage.images import ImageError, open_image, phash
 from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.store.images import ImageError, open_image, phash
 from pipelines.suites import BadRow, SuiteItem, get
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
 from quality.contamination.text_prints import TextPrint, shingles, text_print

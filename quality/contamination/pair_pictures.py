@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image, ImageDraw
 
-from pipelines.storage.images import ImageError
 from pipelines.store import Manifest, PartWriter, Store, StoreError
+from pipelines.store.images import ImageError
 from quality.items.drawing import draw_action, draw_boxes, to_png
 from schemas.actions import parse
 

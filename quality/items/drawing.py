@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from pipelines.storage.images import open_image
+from pipelines.store.images import open_image
 from schemas.action_types import Action, Drag, Scroll
 
 RED, BLUE, GREEN = (230, 30, 50), (30, 90, 230), (20, 160, 70)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage.manifest import Manifest
+from pipelines.store.manifest import Manifest
 from quality.items.screens import Screen, ScreenBank, ScreenSource
 from schemas.actions import Action, parse
 from schemas.ids import item_episode, item_sample, item_step

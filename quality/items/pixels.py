@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from pipelines.storage.images import open_image
+from pipelines.store.images import open_image
 
 LONG_SIDE_PX = 320
 PIXEL_DIFFERENCE = 12

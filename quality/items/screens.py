@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from pipelines.storage.manifest import StoreError
+from pipelines.store.files import StoreError
 from quality.items.pixels import Grey, Shift, grey_full, grey_small, measure_shift
 
 Box = tuple[float, float, float, float]

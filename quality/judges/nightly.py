@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartFunction, PartResult, PartSpec, Store, find_part, run_part
+from pipelines.store.manifest import Check, Manifest
 from quality.judges.judge import Judge
 from quality.model_client.prices import Prices
 from quality.model_client.spending import Ceiling

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Part, Sample, load_part, part_keys
 from quality.judges import cleaning

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from quality.evidence.samples import expression_of
 from quality.evidence.words import holds, plain
 from quality.items.item import Row, Sample, provenance

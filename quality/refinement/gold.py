@@ -12,9 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.derive import DERIVE_VERSION, derive_samples
-from pipelines.storage.manifest import Check, Manifest, StoreError
+from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.files import StoreError
+from pipelines.store.manifest import Check, Manifest
 from quality.items.item import Part, Row, load_part, part_keys, provenance
 from quality.judges.judge import Judge, Verdict, code_digest, identity
 from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.storage.manifest import Check
+from pipelines.store.manifest import Check
 from quality.judges.judge import BAND_RANK, KEEP_FROM, Verdict, route
 from quality.proving.calibration import confusion, score_interval, weighted_kappa
 from quality.review.sampling import base_id

@@ -22,9 +22,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage.frozen import frozen_digest, point_to, read_frozen
-from pipelines.storage.manifest import Check, FileEntry, StoreError, data_version, file_sha256
 from pipelines.store import Store, put_text
+from pipelines.store.files import FileEntry, StoreError, file_sha256
+from pipelines.store.frozen import frozen_digest, point_to, read_frozen
+from pipelines.store.manifest import Check, data_version
 from quality.items.item import Episode, Item, Part, Row, Sample
 from quality.items.screens import Screen, ScreenBank
 from quality.judges.judge import BAND_RANK, Judge, JudgeError, Verdict, code_digest, identity

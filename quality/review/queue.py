@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage.manifest import Check, Manifest, StoreError
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.files import StoreError
+from pipelines.store.manifest import Check, Manifest
 from quality.items.item import Episode, Item, Part, Row, load_part, make_episode, make_samples, part_keys
 from quality.items.screens import ScreenBank, ScreenSource
 from quality.judges.judge import code_digest

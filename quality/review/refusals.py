@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from pipelines.training_data.removed import PEOPLE
 from quality.items.item import Episode, Item, Sample, load_part, part_keys
 from quality.judges.judge import code_digest

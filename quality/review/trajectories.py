@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pipelines.storage.images import ImageError
-from pipelines.storage.manifest import StoreError
+from pipelines.store.files import StoreError
+from pipelines.store.images import ImageError
 from quality.items.item import Episode, Item, Sample
 from quality.items.screens import Box, ScreenSource
 from schemas.actions import Action, Click

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from pipelines import sources as adapters
 from pipelines.markdown_text import markdown_text
-from pipelines.storage.manifest import StoreError
 from pipelines.store import Store
+from pipelines.store.files import StoreError
 from pipelines.training_data.mixture import ASSET as MIXTURE
 from pipelines.training_data.shards import ASSET as SHARDS
 from schemas.ids import digest

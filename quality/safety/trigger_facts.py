@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.storage.images import ImageError
-from pipelines.storage.manifest import StoreError
+from pipelines.store.files import StoreError
+from pipelines.store.images import ImageError
 from quality.items.item import Part
 from quality.safety.trigger_patches import Patch
 from quality.safety.trigger_scan import Facts, Looked, look

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
-from pipelines.storage.images import open_image
+from pipelines.store.images import open_image
 from quality.safety.trigger_scan import Trigger
 
 COLUMNS, ROWS = 8, 8

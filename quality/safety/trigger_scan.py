@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipelines.storage.images import open_image
+from pipelines.store.images import open_image
 from quality.safety.trigger_match import Pattern, find_patterns, match_at
 from quality.safety.trigger_patches import Patch, find_patches
 from quality.safety.triggers import AIMED, Box, Seen, Traits, group_patches, suspicion, template, traits

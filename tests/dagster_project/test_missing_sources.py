@@ -22,7 +22,7 @@ from dagster_project.preflight import probes
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
 from dagster_project.stages.stage import Work
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.sources import registry
 from pipelines.store import Store
 

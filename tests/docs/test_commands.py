@@ -21,7 +21,7 @@ from doc_blocks import SHELLS, Block, blocks, command_lines, same_words, simple_
 from doc_commands import PYTHON, ROOT, VESPER, run_as_program, said_to_ours, understand
 
 from dagster_project import cli
-from pipelines.storage import choose_version
+from pipelines.store import choose_version
 from pipelines.store import Store
 from quality.review.queue import Queue
 from schemas import tables

@@ -17,11 +17,11 @@ from goldmaker import commit_gold
 from suitemaker import encode, make_suite, page, suite_row
 
 from pipelines import sources, suites
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.store import Store, StoreError
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from quality.contamination.contamination import find_contamination
 from quality.contamination.shard_scan import scan_shards
 from schemas.tables import Steps

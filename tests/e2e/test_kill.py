@@ -11,8 +11,9 @@ import pytest
 from goldmaker import gold as toy_gold
 from killable import STAGES, TRAINER, run_and_kill
 
-from pipelines.storage.manifest import Manifest, file_sha256
 from pipelines.store import Store
+from pipelines.store.files import file_sha256
+from pipelines.store.manifest import Manifest
 
 CHAIN = ("unified/aitz", "verdicts/aitz", "gold/aitz", "mid_training/shards")
 POINTS = ("half a file", "no marker", "no manifest", "no pointer")

@@ -16,9 +16,9 @@ import pytest
 from reviewing import Reviewer, Server, chromium, profile, run_vesper, served
 
 from generators.browser import BrowserMissing, find_chromium
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from quality.judges.rules import RulesJudge
 from quality.judges.verdicts import judge_source
 from quality.refinement.gold import build_gold

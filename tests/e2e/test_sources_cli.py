@@ -10,7 +10,7 @@ import pytest
 
 from dagster_project import cli
 from pipelines import sources, suites
-from pipelines.storage.manifest import file_sha256
+from pipelines.store.files import file_sha256
 
 AT_LEAST = 48
 

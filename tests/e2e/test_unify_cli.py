@@ -16,7 +16,7 @@ from webnative import png, write
 
 from dagster_project import cli
 from pipelines.prompts import prompt_text
-from pipelines.storage.manifest import file_sha256
+from pipelines.store.files import file_sha256
 from schemas.tables import Samples, Screens, Steps
 
 Samples_dir = Callable[[str], Path]

@@ -119,7 +119,7 @@ def test_a_premature_finish_says_done_before_it_is(recordings: Recorded) -> None
 
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_unreadable_items_cannot_be_read(recordings: Recorded, kind: str) -> None:
-    from pipelines.storage.images import ImageError, read_image
+    from pipelines.store.images import ImageError, read_image
 
     clean, marked, i = _first(recordings, kind)
     new = marked.episode.steps[i]

@@ -15,8 +15,8 @@ import pytest
 
 from generators.embedded import SOURCES, build_raw
 from pipelines.native import accessibility, tf_example, tfrecord
-from pipelines.storage.images import read_image
 from pipelines.store import Store
+from pipelines.store.images import read_image
 
 Samples = Callable[[str], Path]
 pytestmark = pytest.mark.usefixtures("shared_chromium")

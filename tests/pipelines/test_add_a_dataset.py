@@ -17,7 +17,7 @@ import native
 native.FOLDER = Path(sys.argv[1])
 from pipelines import sources
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 import importlib.util
 spec = importlib.util.spec_from_file_location("contract", sys.argv[2])
 contract = importlib.util.module_from_spec(spec)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pipelines import sources
-from pipelines.adapter import Adapter, Raw, RecordError
+from pipelines.mapping.adapter import Adapter, Raw, RecordError
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from schemas.actions import format, parse
 from schemas.tables import OBJECTIVES, PLATFORMS, SPLITS
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from pipelines import sources
 from pipelines.prompts import prompt_text
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.store.manifest import Manifest
+from pipelines.unify.unify import unify_source
 from schemas.actions import format, parse
 from schemas.tables import PLATFORMS, SPLITS
 

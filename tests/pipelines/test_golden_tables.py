@@ -15,9 +15,9 @@ import native
 import pytest
 
 from bench.native import flat, nested
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from schemas.ids import canonical_json
 
 GOLDEN = Path(__file__).with_name("golden_tables.json")

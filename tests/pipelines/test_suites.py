@@ -13,7 +13,7 @@ import pytest
 import webnative
 
 from pipelines import sources, suites
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.suites import BadRow, SuiteItem
 from pipelines.suites._rows import thousandths
 

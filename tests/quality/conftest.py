@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from pipelines.prompts import grounding_text, messages
-from pipelines.storage.images import phash, read_image
+from pipelines.store.images import phash, read_image
 from quality.items.item import Episode, Sample, make_episode, make_samples
 from quality.items.screens import ScreenBank
 from schemas.actions import Action, format

@@ -13,14 +13,14 @@ import pyarrow as pa
 from native import fixture, write_bytes, write_json
 from webnative import png
 
-from pipelines.adapter import Raw
-from pipelines.derive import derive_samples
+from pipelines.derivers.derive import derive_samples
+from pipelines.mapping.adapter import Raw
 from pipelines.raw.rawdata import register_raw
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from quality.duplicates.dedup import DISPLACED
 from quality.judges.registry import JudgeConfig, build_judge, build_rewriter
 from quality.judges.verdicts import judge_source

@@ -17,7 +17,7 @@ CONTEXT.set_forkserver_preload(
         "trainer.midtrain",
         "trainer.offline.train",
         "trainer.stages",
-        "pipelines.unify",
+        "pipelines.unify.unify",
         "quality.refinement.gold",
     ]
 )

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.derive import derive_samples
-from pipelines.storage.images import encode_png
+from pipelines.derivers.derive import derive_samples
 from pipelines.store import Check, Manifest, PartSpec, Store
+from pipelines.store.images import encode_png
 from schemas.actions import Click, Finished, Scroll, Type, format
 from schemas.tables import Samples, Screens, Steps
 

@@ -44,9 +44,9 @@ def raw(home: Path, on_event: Any = None) -> Any:
 
 
 def unified(home: Path, on_event: Any = None) -> Any:
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
-    from pipelines.unify import unify_source
+    from pipelines.unify.unify import unify_source
 
     return unify_source(Store(home), "aitz", Raw(home / "raw" / "aitz"))
 
@@ -93,8 +93,7 @@ STAGES: dict[str, Callable[..., Any]] = {
 
 def halt_at(point: str, sign: Path) -> Any:
     """Arrange for this process to stop at the point; returns a listener for the trainer's events."""
-    from pipelines import store
-    from pipelines.storage import parts
+    from pipelines.store import parts, store
 
     def halt() -> None:
         sign.touch()
@@ -102,7 +101,7 @@ def halt_at(point: str, sign: Path) -> Any:
             time.sleep(60)
 
     if point == "half a file":  # of the second part: what a process killed in the middle of a write leaves
-        table, seen = store.PartWriter.table, []
+        table, seen = parts.PartWriter.table, []
 
         def cut(self: Any, name: str, *args: Any, **more: Any) -> None:
             table(self, name, *args, **more)
@@ -112,7 +111,7 @@ def halt_at(point: str, sign: Path) -> Any:
                 os.truncate(written, written.stat().st_size // 2)
                 halt()
 
-        store.PartWriter.table = cut  # type: ignore[method-assign]
+        parts.PartWriter.table = cut  # type: ignore[method-assign]
     elif point in ("no marker", "no manifest", "no pointer"):  # the file that isn't put any more
         put, markers = parts.put_text, []
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import sources
-from pipelines.adapter import Adapter, Batch, BatchAdapter, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Batch, BatchAdapter, Mapped, Raw, Record, RecordError
 from pipelines.prompts import prompt_text
 
 FOLDER = Path(__file__).parents[1] / "fixtures"

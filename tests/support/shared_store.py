@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from pipelines.storage.images import encode_png
-from pipelines.storage.manifest import Manifest
-from pipelines.storage.object_store.binding import copies_at
 from pipelines.store import Check, PartSpec, PartWriter, Store
+from pipelines.store.images import encode_png
+from pipelines.store.manifest import Manifest
+from pipelines.store.object_store.binding import copies_at
 
 
 def picture(seed: int) -> bytes:

@@ -12,7 +12,7 @@ import numpy as np
 from goldmaker import commit_gold, step_row
 from PIL import Image, ImageDraw
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.prompts import grounding_text, messages
 from pipelines.store import Manifest, Store
 from quality.contamination.fingerprints import build_fingerprints

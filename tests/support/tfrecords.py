@@ -12,7 +12,7 @@ import numpy as np
 
 from pipelines.native import tf_example, tfrecord
 from pipelines.native.accessibility import Node, Window, encode
-from pipelines.storage.images import encode_png
+from pipelines.store.images import encode_png
 
 AITW_WORDS = {"dual-point gesture": 4, "type": 3, "go back": 5, "go home": 6, "enter": 7, "task complete": 10}
 

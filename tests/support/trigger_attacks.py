@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-from pipelines.storage.images import encode_png
+from pipelines.store.images import encode_png
 
 Label = Literal["moved", "kept", "on_target"]
 Box = tuple[float, float, float, float]

@@ -9,7 +9,7 @@ from random import Random
 
 from trigger_attacks import Attack, encoded, plant
 
-from pipelines.storage.images import open_image
+from pipelines.store.images import open_image
 from quality.safety.trigger_scan import PNG, Facts, Looked, find_triggers, look, search
 from quality.safety.triggers import Box
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.adapter import Raw
-from pipelines.storage.manifest import Manifest
+from pipelines.mapping.adapter import Raw
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.store.manifest import Manifest
+from pipelines.unify.unify import unify_source
 
 TABLES = ("steps", "samples", "screens", "quarantine")
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.storage.images import encode_png
+from pipelines.store.images import encode_png
 
 SAMPLES = Path(__file__).parents[2] / "../shared/sources/samples"
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipelines.storage.images import image_size, open_image
+from pipelines.store.images import image_size, open_image
 from trainer.data.span_weights import AnswerSpans, SpanWeights
 from trainer.modeling import tokenizer as words
 from trainer.modeling.drafts import Drafts

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from schemas.ids import digest
 
 if TYPE_CHECKING:
-    from pipelines.storage.manifest import Manifest
     from pipelines.store import Store
+    from pipelines.store.manifest import Manifest
 
 PICTURES = "images"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from schemas.ids import digest
 
 if TYPE_CHECKING:
-    from pipelines.storage.manifest import Manifest
     from pipelines.store import Store
+    from pipelines.store.manifest import Manifest
     from trainer.midtrain import MidtrainConfig, RowSource
 
 CHUNK = 32

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 
 if TYPE_CHECKING:
     import torch

@@ -41,7 +41,7 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
 
 def _gate_rows(source: PerceptionSource, count: int) -> tuple[list[dict[str, Any]], dict[str, list[list[float]]]]:
     """The first `count` grounding rows with encoded pictures, and the boxes of all elements by picture."""
-    from pipelines.storage.images import encode_png
+    from pipelines.store.images import encode_png
     from schemas.coordinates import box_to_unit
     from trainer.evaluation.controls import picture_key
 

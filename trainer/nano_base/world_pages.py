@@ -20,7 +20,7 @@ from generators.environments.world import Observation, Place, World
 from generators.nano_text import ADVANCE_PX, TEXT_PX
 from generators.perception.screens import Pasted, PastedScreen
 from generators.perception.sheets import Drawn
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 from schemas.coordinates import contains
 from trainer.staircase.choice import OpenWorlds
 from trainer.staircase.performing import perform

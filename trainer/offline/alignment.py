@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pipelines.prompts import history_entry, prompt_text, shown_thought
-from pipelines.training_data.tokens import text_tokens
+from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id
 from trainer.data.batches import Row

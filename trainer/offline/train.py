@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 from schemas.ids import canonical_json, digest
 from trainer.data.batches import Processor, Row
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint

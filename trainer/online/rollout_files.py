@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 from trainer.online.rollouts import Rollout
 
 SUFFIX = ".rollout.json"

@@ -16,7 +16,7 @@ from generators.environments.world import World
 from generators.generation.execution.device_pools import DEVICES, LOCAL, Places, open_pool
 from generators.generation.execution.devices import DevicePool, LocalPool
 from generators.generation.tasks.contract import Contract
-from pipelines.storage.manifest import Check
+from pipelines.store.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
 from trainer.evaluation.statistics import fell

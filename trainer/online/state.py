@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pipelines.storage.whole_files import sync, whole_file
+from pipelines.whole_files import sync, whole_file
 from trainer.rl.learner import Learner
 
 FILE = "online_rl.pt"

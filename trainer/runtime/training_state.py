@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from pipelines.storage.whole_files import whole_file
+from pipelines.whole_files import whole_file
 from trainer.runtime.parallel import Ranks
 
 SINGLE, PARTS = "state.pt", "state.json"

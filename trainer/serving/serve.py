@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipelines.storage.images import image_size
+from pipelines.store.images import image_size
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

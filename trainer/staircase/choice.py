@@ -24,7 +24,7 @@ from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.policy import Policy
 from generators.policies.scripted import ScriptedAgent
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.staircase.blind import BlindPolicy, BlindTable

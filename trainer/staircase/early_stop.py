@@ -13,7 +13,7 @@ from typing import Any
 
 from generators.generation.execution.execute import Limits
 from generators.generation.tasks.contract import Contract
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from trainer.runtime.tracking import OnEvent
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.tasks import nano_pool

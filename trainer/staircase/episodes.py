@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from generators.environments.world import World
 from generators.generation.tasks.contract import Contract
 from pipelines.prompts import REFUSAL
-from pipelines.storage.whole_files import whole_file
 from pipelines.store import Store
+from pipelines.whole_files import whole_file
 from schemas.ids import digest
 from schemas.tables import Samples
 from trainer.runtime.tracking import OnEvent

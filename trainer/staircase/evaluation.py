@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.generation.execution.scheduling import PolicyMaker
 from generators.generation.tasks.contract import Contract
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.staircase.choice import Tasks

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from trainer.staircase.chart import staircase_svg
 from trainer.staircase.figures import course, differences, reference_steps, table
 

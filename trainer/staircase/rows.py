@@ -11,7 +11,7 @@ from generators.generation.tasks.contract import Contract
 from generators.judge_bench.recorders.references import references
 from generators.policies.policy import Said, View
 from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
-from pipelines.training_data.tokens import count_tokens
+from pipelines.prompts.tokens import count_tokens
 from schemas.ids import canonical_json, item_step, sample_id
 from trainer.serving.checkpoint_policy import played_prompt
 from trainer.staircase.performing import Moment

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from trainer.runtime.tracking import OnEvent
 from trainer.stage_settings import weights_folder
 from trainer.staircase.choice import Tasks, choose_tasks

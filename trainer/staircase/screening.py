@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from generators.generation.tasks.contract import Contract
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 from trainer.runtime.tracking import OnEvent
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.early_stop import LIMITS

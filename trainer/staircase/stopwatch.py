@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from pipelines.storage.whole_files import put_json
+from pipelines.whole_files import put_json
 
 STEP_S = 1.0
 """How often the time is put on the disk; so much may be lost of a try that is killed."""

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.prompts import grounding_text, messages
 from schemas.action_types import REFUSED
 from schemas.actions import parse_reply

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.suites import BadRow, SuiteItem
 from pipelines.suites._rows import Box, Form, Row
 from pipelines.suites._rows import items as read_rows

@@ -232,7 +232,7 @@ def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: On
 
 
 def _grounding(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from trainer.modeling.generation import GROUNDING_TOKENS
     from trainer.suites.grounding import GroundingConfig, evaluate_grounding
 
@@ -256,14 +256,14 @@ def _grounding(known: Suite, subject: Subject, options: SuiteOptions, on_event: 
 
 
 def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
     from trainer.suites.steps import StepsConfig, evaluate_steps
 
     with ExitStack() as stack:
         store = options.store
         if options.raw is not None:
-            from pipelines.unify import unify_source
+            from pipelines.unify.unify import unify_source
 
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vesper-steps-")))
             store = Store(folder)

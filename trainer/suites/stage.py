@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent

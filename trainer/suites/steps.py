@@ -35,7 +35,7 @@ from trainer.runtime.tracking import OnEvent
 from trainer.suites.answering import Answer, Answerer
 
 if TYPE_CHECKING:
-    from pipelines.storage.manifest import Manifest
+    from pipelines.store.manifest import Manifest
 
 Level = Literal["high", "low"]
 RADIUS = 140.0

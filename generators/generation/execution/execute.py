@@ -25,7 +25,7 @@ from generators.environments.wrappers.hostile import Hostile
 from generators.generation.execution.journal import Claim, ClaimLost, Journal, JournalError
 from generators.generation.tasks.contract import Contract, FailureKind, Trajectory, Turn
 from generators.policies.policy import Policy, PolicyError, Said, View
-from pipelines.storage.whole_files import sync
+from pipelines.whole_files import sync
 from schemas.action_types import CallUser, Finished
 
 if TYPE_CHECKING:

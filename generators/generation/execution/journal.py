@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.generation.tasks.contract import Contract, Trajectory, Turn
-from pipelines.storage.whole_files import sync
+from pipelines.whole_files import sync
 from schemas.actions import format, parse
 
 VERSION = 1

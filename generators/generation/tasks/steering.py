@@ -3,7 +3,7 @@
     feedback/evaluations   how often the agent does easy, medium and hard tasks
     feedback/policy        the agent that acts where the loop's policy is `checkpoint`
 
-Both are frozen manifests with `inputs`, asset → version (`pipelines.storage.frozen`), never edges.
+Both are frozen manifests with `inputs`, asset → version (`pipelines.store.frozen`), never edges.
 A round pins both when it begins: its catalogue records them, and its later stages read them there.
 """
 
@@ -19,9 +19,10 @@ from typing import Any
 from generators.generation.loop import CATALOGUE, LoopConfig
 from generators.task_pool import METHOD_EDGES, STRATA
 from generators.task_sampling import PRIOR, frontier_weight
-from pipelines.storage.frozen import freeze, read_frozen
-from pipelines.storage.manifest import Manifest, StoreError
 from pipelines.store import Store
+from pipelines.store.files import StoreError
+from pipelines.store.frozen import freeze, read_frozen
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest, split_json_lines
 
 EVALUATIONS, POLICY = "feedback/evaluations", "feedback/policy"

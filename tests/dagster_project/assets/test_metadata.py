@@ -22,8 +22,8 @@ from dagster_project.assets.plotted_metrics import figures_of, plotted, tonight
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
 from dagster_project.stages.stage import Stage, Work
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Usage
 from quality.model_client.spending import Ceiling, JudgeBook

@@ -26,8 +26,8 @@ from dagster_project.stages.stage import Stage, Work
 from pipelines.raw import hub as hub_client
 from pipelines.raw.pull import pull_source
 from pipelines.sources import registry
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

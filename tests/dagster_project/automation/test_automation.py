@@ -18,9 +18,9 @@ from dagster_project.automation import feedback
 from dagster_project.automation.requested_runs import AGAIN_S
 from dagster_project.settings import deployment
 from dagster_project.stages.stage import Work
-from pipelines.storage.frozen import frozen_digest
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, PartWriter, Store
+from pipelines.store.frozen import frozen_digest
+from pipelines.store.manifest import Manifest
 
 
 @pytest.fixture

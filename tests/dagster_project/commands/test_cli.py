@@ -13,10 +13,10 @@ import pytest
 
 from dagster_project import cli
 from dagster_project.commands import source_cards
-from pipelines.adapter import Loss
+from pipelines.mapping.adapter import Loss
 from pipelines.sources import registry
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from pipelines.store.manifest import Manifest
 from quality.model_client.spending import Ceiling
 
 ROOT = Path(__file__).parents[3]

@@ -23,7 +23,7 @@ from corpusmaker import (
 from dagster_project.cli import main
 from dagster_project.lineage.diff import Diff, compare
 from dagster_project.lineage.manifests import Manifests
-from pipelines.derive import derive_samples
+from pipelines.derivers.derive import derive_samples
 from pipelines.store import Store
 from quality.refinement.gold import Rejects
 from schemas.tables import Samples, Steps

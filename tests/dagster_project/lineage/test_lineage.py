@@ -22,8 +22,8 @@ from dagster_project.lineage.rebuild import plan
 from dagster_project.lineage.subjects import Subject, find_subject
 from dagster_project.lineage.touched import forward
 from dagster_project.stages.stage import Stage
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 
 TASK = "a" * 32
 

@@ -391,8 +391,8 @@ def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: 
 
 def test_code_versions_are_the_stages_own(stages: dict[str, Stage]) -> None:
     from generators import task_pool
-    from pipelines import unify
     from pipelines.training_data import mixture, shards
+    from pipelines.unify import unify
     from quality.duplicates import dedup
     from quality.judges import verdicts
     from quality.refinement import gold

@@ -11,8 +11,8 @@ from nanomaker import random_judge
 
 from dagster_project.lineage.origins import judges
 from generators.judge_bench import stages
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Store
+from pipelines.store.manifest import Manifest
 from quality.judges.judge import Verdict
 from quality.judges.nano.judge import NanoJudge, model_version
 from quality.judges.verdicts import judge_source

@@ -41,8 +41,8 @@ from generators.generation.tasks.demonstrations import memory_before
 from generators.policies.policy import Policy
 from generators.policies.registry import scripted
 from generators.task_pool import build_shards, build_static
-from pipelines.storage.frozen import freeze
 from pipelines.store import Check, Store, StoreError
+from pipelines.store.frozen import freeze
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
 
 CONFIG = LoopConfig(targets=2, tasks=2, mix=(0.5, 0.5, 0.0))

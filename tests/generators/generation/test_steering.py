@@ -19,9 +19,10 @@ from generators.generation.rounds import build_bank, build_catalogue
 from generators.generation.tasks import steering
 from generators.generation.tasks.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.task_pool import STRATA
-from pipelines.storage.frozen import read_frozen
-from pipelines.storage.manifest import Manifest, StoreError
 from pipelines.store import Check, PartSpec, PartWriter, Store
+from pipelines.store.files import StoreError
+from pipelines.store.frozen import read_frozen
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 
 CONFIG = LoopConfig(targets=2, tasks=6)

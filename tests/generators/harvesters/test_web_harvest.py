@@ -23,10 +23,10 @@ from generators.harvesters.web import confirm, keep, read_windows
 from generators.harvesters.web_run import WebHarvest, harvest_web, spread
 from generators.harvesters.web_sites import open_site, site_pages
 from generators.harvesters.web_worker import harvest_page
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.prompts import prompt_text
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 
 STYLE = "<style>body{font:16px sans-serif;margin:0}td,li{padding:8px}button{padding:6px}.tall{height:900px}</style>"
 SHOP = f"""<!doctype html><title>Shop</title>{STYLE}<h1>Orders of today</h1>

@@ -13,7 +13,7 @@ from generators.environments.webapps.django_admin.tasks import expected_data, ma
 from generators.environments.webapps.django_admin.world import open_django_admin
 from generators.environments.webapps.task import find
 from generators.environments.webapps.world import REST_S, WebAppWorld
-from pipelines.storage.images import read_image
+from pipelines.store.images import read_image
 from schemas.actions import Click, Launch, Type, Wait
 
 

@@ -10,8 +10,8 @@ import pytest
 from unified import unify
 from webnative import write
 
-from pipelines.adapter import Raw, RecordError
-from pipelines.mapping import ItemError, SplitListError
+from pipelines.mapping.adapter import Raw, RecordError
+from pipelines.mapping.items import ItemError, SplitListError
 from pipelines.native import rico
 
 

@@ -20,11 +20,11 @@ from pathlib import Path
 import pytest
 from hub import Hub, serve
 
-from pipelines.adapter import Download
+from pipelines.mapping.adapter import Download
 from pipelines.raw import hub as pulling
 from pipelines.raw.archives import ArchiveError
-from pipelines.raw.hub import PullError
 from pipelines.raw.pull import copy_tree, pull_source
+from pipelines.raw.remote_file import PullError
 from pipelines.raw.unpacked import unpacked_folders
 
 REPO = "acme/gui"

@@ -7,7 +7,7 @@ from pathlib import Path
 import native
 
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 
 
 def test_a_damaged_file_of_another_level_is_refused(tmp_path: Path) -> None:

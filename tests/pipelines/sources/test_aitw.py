@@ -12,11 +12,11 @@ import pytest
 from tfrecords import aitw_features, gradient, small_aitw, without, write_examples
 from unified import Unified, unify
 
-from pipelines.mapping import SplitListError
+from pipelines.mapping.items import SplitListError
 from pipelines.native import aitw_native, aitw_parquet, tf_example, tfrecord
 from pipelines.sources.aitw import DESCRIPTOR
-from pipelines.storage.images import encode_png
 from pipelines.store import Store
+from pipelines.store.images import encode_png
 
 FILE = "general/general-00000-of-00001"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import native
 
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 
 
 def test_a_row_of_another_shape_is_quarantined(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from webnative import png
 
 from pipelines import sources
-from pipelines.adapter import Raw, Record
+from pipelines.mapping.adapter import Raw, Record
 
 VIDEO = {
     "video_path": "software/1.mp4",

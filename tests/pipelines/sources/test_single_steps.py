@@ -12,7 +12,7 @@ import pytest
 from pipelines.native.chat import tells_steps
 from pipelines.prompts import prompt_text
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 
 GAP = "steps_before_are_rows_of_their_own"
 

@@ -18,20 +18,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines import sources
-from pipelines.adapter import Raw, Record
+from pipelines.mapping.adapter import Raw, Record
 from pipelines.raw.rawdata import register_raw
 from pipelines.raw.unpacked import FOLDER
-from pipelines.storage.collect_garbage import survey
-from pipelines.storage.current_version import read_history
-from pipelines.storage.manifest import Manifest, StoreError, file_sha256
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.collect_garbage import survey
+from pipelines.store.current_version import read_history
+from pipelines.store.files import StoreError, file_sha256
+from pipelines.store.manifest import Manifest
 from pipelines.takedown.check import verify
 from pipelines.takedown.raw_files import _records, remaining, take_down_raw
 from pipelines.takedown.takedown import Report, finish, take_down
 from pipelines.takedown.withdrawn import NAME, Entry, Taken, read_list
 from pipelines.training_data.mixture import build_mixture, shards_of
 from pipelines.training_data.shards import build_shards
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from schemas.ids import canonical_json, split_json_lines
 from schemas.tables import Screens, Steps, Tasks, Trajectories, TrajectoryRuns
 

@@ -11,8 +11,8 @@ from goldmaker import gold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.storage.manifest import file_sha256
 from pipelines.store import PartSpec, Store, StoreError
+from pipelines.store.files import file_sha256
 from pipelines.training_data.mixture import (
     SHARES,
     TARGET_SHARES,

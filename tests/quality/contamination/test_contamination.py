@@ -15,14 +15,14 @@ from suitemaker import encode, episode, make_suite, page, sample, suite_row, tra
 from unified import unify
 
 from pipelines import suites
-from pipelines.adapter import Raw
-from pipelines.derive import derive_samples
-from pipelines.storage.images import open_image
+from pipelines.derivers.derive import derive_samples
+from pipelines.mapping.adapter import Raw
 from pipelines.store import Manifest, Store
+from pipelines.store.images import open_image
 from pipelines.suites import SuiteItem
 from pipelines.training_data.removed import removed_items
 from pipelines.training_data.shards import build_shards
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from quality.contamination.contamination import find_contamination
 from quality.contamination.fingerprints import build_fingerprints, build_split_fingerprints
 from quality.contamination.suite_index import Asked, SuiteIndex

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from suitemaker import SIZE, encode, episode, make_suite, page, sample, suite_row, train_on
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.prompts import (
     LIST_QUESTION,
     caption_text,

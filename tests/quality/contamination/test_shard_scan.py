@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from suitemaker import encode, make_suite, page, sample, suite_row, train_on
 
-from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, Store, StoreError
+from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import SHARD, build_shards
 from quality.contamination.contamination import find_contamination

@@ -164,7 +164,7 @@ def paraphrased(store: Store, source: str, instructions: list[str]) -> None:
         for n, text in enumerate(instructions)
         for row in base
     ]
-    from pipelines.derive import derive_samples
+    from pipelines.derivers.derive import derive_samples
     from schemas.tables import Steps
 
     table = Steps.table(same)

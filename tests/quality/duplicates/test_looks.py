@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 from suitemaker import encode, page
 
-from pipelines.storage.images import phash
 from pipelines.store import Store
+from pipelines.store.images import phash
 from quality.duplicates.looks import Look, LookBook, look, one_screen
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from pipelines.storage.images import ImageError
+from pipelines.store.images import ImageError
 from quality.evidence import reading
 from quality.evidence.reading import NoReader, ReadBank, Reader, read_texts
 from quality.judges.registry import JudgeConfig, build_judge

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from openai_server import OpenAIServer
 
-from pipelines.storage.manifest import Manifest
 from pipelines.store import PartSpec, Store
+from pipelines.store.manifest import Manifest
 from quality.items.item import load_part, part_keys
 from quality.judges.judge import JudgeError, Verdict
 from quality.judges.nightly import ceiling_of, clients_of, prices_of

@@ -115,7 +115,7 @@ def test_no_native_scores_ask_the_judge_nothing(made: Maker, tmp_path: Path) -> 
 def test_the_agentnet_adapter_keeps_its_scores(tmp_path: Path) -> None:
     from native import write_lines
 
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from pipelines.sources import get
     from quality.proving.native_scores import _RULE
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.storage.manifest import StoreError
 from pipelines.store import PartSpec, Store
+from pipelines.store.files import StoreError
 from quality.items.item import Part, provenance
 from quality.judges.judge import Verdict, route
 from quality.judges.rules import RUBRIC_VERSION, RulesJudge

@@ -8,8 +8,8 @@ from typing import Any
 import goldmaker
 import pytest
 
-from pipelines.storage.manifest import Manifest
 from pipelines.store import Check, PartSpec, Store
+from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import build_shards
 from quality.items.item import Episode
 from quality.judges.judge import Verdict

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from reviewing import judged_store
 
-from pipelines.storage.manifest import StoreError
 from pipelines.store import Check, PartSpec, Store
+from pipelines.store.files import StoreError
 from quality.items.item import Episode
 from quality.judges.judge import JudgeError, Verdict
 from quality.judges.rules import RulesJudge

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reviewing import judged_store
 
-from pipelines.storage.manifest import StoreError
 from pipelines.store import Store
+from pipelines.store.files import StoreError
 from quality.review import queue as queues
 from quality.review.queue import Queue, build_queue, open_folder, open_queue
 from quality.review.sampling import QUEUE_BANDS, Candidate, QueueConfig, band, cell, draw, first_of_cells, last_verdicts

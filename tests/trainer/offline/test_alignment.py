@@ -10,7 +10,7 @@ import pytest
 from drawn import draw
 
 from pipelines.prompts import history_entry, messages, navigation_text, prompt_text, reply_text
-from pipelines.training_data.tokens import text_tokens
+from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, Click, LongPress, Scroll, Type, render
 from trainer.offline.alignment import AlignmentConfig, align, history_line, model_rollouts, with_history
 

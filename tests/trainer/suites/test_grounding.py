@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from native_benchmarks import Scripted, by_words, png, write
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from trainer.evaluation.controls import BlindTable
 from trainer.evaluation.statistics import interval, macro_interval
 from trainer.suites.answering import Answer

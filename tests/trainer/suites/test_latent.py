@@ -98,9 +98,9 @@ def store(tmp_path: Any) -> Any:
 
     from tfrecords import small_episode, write_examples
 
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
-    from pipelines.unify import unify_source
+    from pipelines.unify.unify import unify_source
 
     colours = (["red", "blue", "green", "black", "red", "blue"], [10, 30, 50, 70, 90, 60])
     episodes = []

@@ -229,7 +229,7 @@ def test_a_server_that_is_gone_is_one_line(tmp_path: Path) -> None:
 
 
 def run_suite_with(answers: Any, root: Path) -> dict[str, Any]:
-    from pipelines.adapter import Raw
+    from pipelines.mapping.adapter import Raw
     from trainer.suites.grounding import evaluate_grounding
     from trainer.suites.registry import benchmark
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tfrecords import android_control_features, small_episode, write_examples
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.prompts import navigation_text, prompt_text, reply_text
 from pipelines.store import Store
-from pipelines.unify import unify_source
+from pipelines.unify.unify import unify_source
 from schemas.action_types import Click, Finished, Launch, PressBack, Scroll, Type
 from schemas.actions import Action
 from trainer.evaluation.controls import BlindTable

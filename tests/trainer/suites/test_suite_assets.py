@@ -19,8 +19,8 @@ from dagster_project.settings import deployment
 from dagster_project.stages import graph
 from dagster_project.stages.stage import Work
 from generators.generation.tasks import steering
-from pipelines.storage.manifest import Check, Manifest
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
 from trainer.suites import leaderboard, stage
 from trainer.suites.stage import AGENT, build_suite, suite_settings
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from pipelines.adapter import Raw
+from pipelines.mapping.adapter import Raw
 from pipelines.suites.osworld_g import FORM, SIDE_FILES
 from trainer.suites.reading import Benchmark, Row, stem, text
 

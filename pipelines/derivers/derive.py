@@ -1,0 +1,186 @@
+"""Unified steps and screens → supervised samples of the four objectives.
+
+A pure function on tables: the same rows, licence and config give the same samples in the same order. Which
+candidates are taken is decided by a hash of (sample id, seed), so new screens don't reshuffle old choices.
+A deriver is one entry in `STEP_DERIVERS` or `SCREEN_DERIVERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.derivers import grounding, navigation, page, perception, transitions, vqa
+from pipelines.derivers.base import Candidate, DeriveConfig, Element, Looks, NamePool, ScreenView, role_word, squash
+from pipelines.prompts import PROMPT_VERSION, messages
+from pipelines.prompts.tokens import count_tokens
+from schemas.ids import canonical_json, item_step
+from schemas.tables import Samples, Screens, Steps
+
+DERIVE_VERSION = 3
+"""Version of the whole set of derivers: part of the code version of the stage that calls it."""
+
+Episode = Sequence[Mapping[str, Any]]
+
+STEP_DERIVERS: dict[str, Callable[[Episode, Looks], Iterator[Candidate]]] = {
+    "navigation": navigation.navigation,
+    "grounding_step": grounding.from_steps,
+    "inverse_dynamics": transitions.inverse_dynamics,
+    "plan": transitions.plan,
+    "app": page.app,
+}
+SCREEN_DERIVERS: dict[str, Callable[[ScreenView, NamePool, DeriveConfig], Iterator[Candidate]]] = {
+    "grounding": grounding.from_elements,
+    "perception": lambda screen, _pool, config: perception.perception(screen, config),
+    "regions": lambda screen, _pool, config: page.regions(screen, config),
+    "vqa": vqa.vqa,
+}
+
+_STRICTNESS = {"train": 0, "validation": 1, "test": 2}
+
+
+def derive_samples(
+    steps: pa.Table,
+    screens: pa.Table,
+    *,
+    licence: str,
+    synthetic: bool = False,
+    samples: pa.Table | None = None,
+    config: DeriveConfig | None = None,
+) -> pa.Table:
+    """Steps and screens of one source or part (and its native samples, if any) → a `Samples` table.
+
+    `samples` is read for one thing: which split and platform a screen belongs to when no step shows it. A screen
+    that neither steps nor samples mention is skipped, since nobody can say whether it may train; one that is shown
+    in several splits takes the strictest (test before validation before train), so a test picture never trains.
+    Pass only rows that survived judging: nothing is derived from what isn't here.
+
+    Rows are ordered by (objective, sample_id). Raises `ValueError` if a table isn't of its schema or an action text
+    isn't canonical.
+    """
+    Steps.check(steps)
+    Screens.check(screens)
+    config = config or DeriveConfig()
+    steps = steps.sort_by([("source", "ascending"), ("episode_id", "ascending"), ("step_index", "ascending")])
+    rows = steps.drop_columns(["native_action", "language", "episode_outcome"]).to_pylist()
+    views = list(_views(screens, rows, samples))
+    pool = NamePool()
+    for view in views:
+        for element in view.uniquely_named(config):
+            pool.add(element.name)
+    looks = Looks(_sizes(rows, screens), _phashes(screens), config)
+    episodes = [list(group) for _, group in groupby(rows, key=lambda row: (row["source"], row["episode_id"]))]
+    found = chain(
+        (c for derive in STEP_DERIVERS.values() for episode in episodes for c in derive(episode, looks)),
+        (c for derive in SCREEN_DERIVERS.values() for view in views for c in derive(view, pool, config)),
+    )
+    keyed = sorted(((c.objective, c.id, c) for c in found), key=lambda item: item[:2])
+    return Samples.table(_row(c, identifier, licence, synthetic, config) for _, identifier, c in keyed)
+
+
+def _row(candidate: Candidate, identifier: str, licence: str, synthetic: bool, config: DeriveConfig) -> dict[str, Any]:
+    provenance = {
+        "deriver": candidate.deriver,
+        "version": candidate.version,
+        "k": candidate.k,
+        "prompt": PROMPT_VERSION,
+        "seed": config.seed,
+        "episode": candidate.episode_id,
+        "step": candidate.step_index,
+        "rules": list(candidate.rules),
+    }
+    chat = messages(candidate.objective, candidate.text, images=len(candidate.images))
+    return {
+        "sample_id": identifier,
+        "source": candidate.source,
+        "split": candidate.split,
+        "platform": candidate.platform,
+        "objective": candidate.objective,
+        "images": list(candidate.images),
+        "messages": chat,
+        "answer": candidate.answer,
+        "target_boxes": [list(box) for box in candidate.target_boxes],
+        "tokens": count_tokens(chat, candidate.answer, candidate.sizes_px),
+        "licence": licence,
+        "parents": list(candidate.parents),
+        "synthetic": synthetic,
+        "provenance": canonical_json(provenance),
+    }
+
+
+def _sizes(rows: Episode, screens: pa.Table) -> dict[str, tuple[int, int]]:
+    """sha256 → pixels of the picture; a step's own frame stands in where its picture has no screens row."""
+    sizes: dict[str, tuple[int, int]] = {
+        row["screenshot_sha256"]: (row["width_px"], row["height_px"])
+        for row in rows
+        if row["screenshot_sha256"] and row["width_px"] and row["height_px"]
+    }
+    columns = (screens.column(name).to_pylist() for name in ("screenshot_sha256", "width_px", "height_px"))
+    sizes.update({sha: (width, height) for sha, width, height in zip(*columns, strict=True)})
+    return sizes
+
+
+def _phashes(screens: pa.Table) -> dict[str, int]:
+    columns = (screens.column(name).to_pylist() for name in ("screenshot_sha256", "phash"))
+    return dict(zip(*columns, strict=True))
+
+
+def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterator[ScreenView]:
+    """Screens with at least one usable element, once per picture, in order of sha256."""
+    seen: dict[str, tuple[str, str, str, tuple[str, int]]] = {}  # sha256 → (split, platform, parent, key)
+
+    def show(sha: str, split: str, platform: str, parent: str, key: tuple[str, int]) -> None:
+        before = seen.get(sha)
+        if before is None:
+            seen[sha] = (split, platform, parent, key)
+        elif _STRICTNESS[split] > _STRICTNESS[before[0]]:
+            seen[sha] = (split, *before[1:])
+
+    for row in rows:
+        if row["screenshot_sha256"]:
+            step = item_step(row["source"], row["episode_id"], row["step_index"])
+            show(row["screenshot_sha256"], row["split"], row["platform"], step, (row["episode_id"], row["step_index"]))
+    if samples is not None:
+        ordered = samples.select(["sample_id", "images", "split", "platform"]).sort_by("sample_id").to_pylist()
+        for row in ordered:
+            for sha in row["images"]:
+                native = row["sample_id"]
+                show(
+                    sha,
+                    row["split"],
+                    row["platform"],
+                    f"sample:{native}",
+                    (f"sample/{native}", row["images"].index(sha)),
+                )
+    done: set[str] = set()
+    for screen in screens.sort_by([("screenshot_sha256", "ascending"), ("source", "ascending")]).to_pylist():
+        sha = screen["screenshot_sha256"]
+        if sha not in seen or sha in done:
+            continue
+        done.add(sha)
+        split, platform, parent, key = seen[sha]
+        elements = tuple(_elements(screen["elements"]))
+        if elements:
+            yield ScreenView(
+                sha,
+                screen["width_px"],
+                screen["height_px"],
+                screen["source"],
+                split,
+                platform,
+                key,
+                (parent,),
+                elements,
+            )
+
+
+def _elements(listed: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
+    for index, element in enumerate(listed):
+        box = element["box"]
+        if box is None or not (box[0] < box[2] and box[1] < box[3]):
+            continue
+        name, text = squash(element["name"]), squash(element["text"])
+        yield Element(index, tuple(box), role_word(element["role"]), name or text, text or name, bool(text))

@@ -1,0 +1,395 @@
+"""What a source adapter is: native files in, steps, samples, screens and rejects out, each native unit counted once.
+
+An adapter is one file in `pipelines/sources/` with one subclass of `Adapter`; see `docs/add-a-dataset.md`.
+It reads records as a stream (`records`) and maps one at a time (`map`), with an `EpisodeBuilder` or a
+`SampleBuilder` doing the bookkeeping. What it can't map it rejects, with a reason; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import hashlib
+import os
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.store.images import ImageError, ImageInfo, read_image, read_pixels
+from pipelines.store.known_pictures import known_pictures
+from schemas.ids import digest
+
+Status = Literal["kept", "lossy", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One row of a source's loss table: a native action (or annotation) and what becomes of it."""
+
+    native: str
+    unified: str
+    status: Status
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Where a source's native files are published: `repo` is a dataset repository of the hub, `url` an fsspec URL of a
+    folder; `files` are the glob patterns of what is wanted of it (none: everything). `unpack` names archives by a
+    pattern that all parts of one share, with the folder that their members go to; an archive itself is never stored."""
+
+    repo: str = ""
+    url: str = ""
+    files: tuple[str, ...] = ()
+    unpack: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """The card of a source, a constant in its adapter's file."""
+
+    id: str
+    title: str
+    origin: str
+    licence: str
+    platforms: tuple[str, ...]
+    language: str
+    objectives: tuple[str, ...]
+    size: str
+    citation: str
+    frame: str
+    """Native coordinate frame: unit, axis order, origin."""
+    record_unit: str
+    """What one record is: "episode", "screen", "row"."""
+    item_unit: str
+    """What is counted within a record: "action", "expression", "element", "question"."""
+    known_problems: tuple[str, ...]
+    loss: tuple[Loss, ...]
+    companions: tuple[str, ...] = ()
+    download: Download | None = None
+    """None: nothing is known that a program could fetch; `origin` says where a person finds it."""
+
+
+class RecordError(ValueError):
+    """A record that can't be mapped at all: it is quarantined whole. `items` = native items that go with it."""
+
+    def __init__(self, reason: str, detail: str = "", items: int = 1) -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail
+        self.items = items
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A source's native files, and the folders of its companions (such as Rico's screens)."""
+
+    root: Path
+    companions: Mapping[str, Path] = field(default_factory=dict)
+
+    @functools.cached_property
+    def _roots(self) -> dict[str | None, str]:
+        folders: dict[str | None, Path] = {None: self.root}
+        folders.update(self.companions)
+        return {name: os.path.normpath(folder) for name, folder in folders.items()}
+
+    def files(self, pattern: str) -> list[str]:
+        """Files below the root that match a glob, as sorted relative POSIX paths. Hidden ones are left out."""
+        last = pattern.removeprefix("**/")
+        if pattern.startswith("**/") and "/" not in last and "**" not in last:
+            return sorted(_walk(str(self.root), "", re.compile(fnmatch.translate(last)).match))
+        found = (path.relative_to(self.root) for path in self.root.glob(pattern) if path.is_file())
+        return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+
+    def path(self, relative: str, companion: str | None = None) -> Path:
+        """A file by its relative path. Raises `RecordError("unsafe_path")` if the name leads out of the folder."""
+        return Path(self.place(relative, companion))
+
+    def place(self, relative: str, companion: str | None = None) -> str:
+        """The same as a text."""
+        return self._resolve(relative, companion)[1]
+
+    def _resolve(self, relative: str, companion: str | None) -> tuple[str, str]:
+        """(root, path) as texts: records name a million files, and `Path` is slow."""
+        root = self._roots[companion]
+        path = os.path.normpath(f"{root}/{relative}")
+        inside = path == root or path.startswith(root + "/") or (root == "." and path.partition("/")[0] != "..")
+        if "\0" in relative or relative.startswith("/") or not inside:
+            raise RecordError("unsafe_path", f"{relative[:120]!r} leads out of the raw folder")
+        return root, path
+
+    def read(self, relative: str, companion: str | None = None) -> bytes:
+        """Bytes of a file (see `path`). Raises `FileNotFoundError`."""
+        return self.path(relative, companion).read_bytes()
+
+    def read_if_there(self, relative: str, companion: str | None = None) -> bytes | None:
+        """Bytes of a file, or None if it (or the companion) isn't there."""
+        if companion is not None and companion not in self.companions:
+            return None
+        return self.read(relative, companion) if self.is_there(relative, companion) else None
+
+    def listing(self, folder: str, companion: str | None = None) -> frozenset[str]:
+        """Names in a folder, hidden ones left out; empty if it isn't there."""
+        try:
+            return frozenset(name for name in os.listdir(self._resolve(folder, companion)[1]) if name[0] != ".")
+        except (FileNotFoundError, NotADirectoryError):
+            return frozenset()
+
+    def is_there(self, relative: str, companion: str | None = None) -> bool:
+        """Whether a file is there."""
+        return self.path(relative, companion).is_file()
+
+
+def _walk(folder: str, inner: str, matches: Callable[[str], Any]) -> Iterator[str]:
+    """Files below a folder whose names match, hidden ones left out: what `**/` globs mean, several times faster."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _walk(entry.path, f"{inner}{entry.name}/", matches)
+                elif matches(entry.name) and entry.is_file():
+                    yield inner + entry.name
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One native record and where it was found. `native_id` is None if the source gives none.
+
+    `content` is what makes two records the same (None: the whole payload): leave out paths that say where a copy lies.
+    """
+
+    file: str
+    locator: str
+    payload: Any
+    native_id: str | None = None
+    content: Any = None
+
+    def content_digest(self) -> str:
+        """Digest of what makes two records the same."""
+        return digest(self.payload if self.content is None else self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A record that couldn't even be read; quarantined with what is known of it."""
+
+    file: str
+    locator: str
+    reason: str
+    detail: str = ""
+    items: int = 0
+    native: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Something that was not mapped. Unit "image" counts no native item: its row lives on without a picture."""
+
+    unit: Literal["record", "item", "image"]
+    items: int
+    reason: str
+    detail: str
+    native: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A screen of a record: its frame, its verified picture (or why there is none), its elements in 0..1000.
+
+    `info` without `data` is a picture that the store holds already."""
+
+    width_px: int | None
+    height_px: int | None
+    data: bytes | None
+    info: ImageInfo | None
+    elements: Sequence[Mapping[str, Any]]
+    problem: str | None
+
+    @property
+    def sha256(self) -> str | None:
+        """Name of the picture in the store, or None if there is none."""
+        return self.info.sha256 if self.info else None
+
+    @classmethod
+    def load(
+        cls,
+        data: bytes | None,
+        elements: Sequence[Mapping[str, Any]] = (),
+        frame: tuple[int, int] | None = None,
+        *,
+        normalised: bool = False,
+    ) -> Screen:
+        """Verify a picture. Without one (or with a bad one) the frame (width, height in px) must be known, or the
+        native coordinates `normalised` already; else `RecordError("bad_frame")` is raised."""
+        info: ImageInfo | None = None
+        problem: str | None = "image_missing"
+        if data is not None:
+            try:
+                info, problem = _verified(data), None
+            except ImageError as error:
+                problem = error.reason
+        if frame is None and info is not None:
+            frame = (info.width_px, info.height_px)
+        if frame is None and not normalised:
+            raise RecordError("bad_frame", f"no usable picture ({problem}) and no size of the screen")
+        width, height = frame or (None, None)
+        return cls(width, height, data if info else None, info, tuple(elements), problem)
+
+    @classmethod
+    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = ()) -> Screen:
+        """A screen of raw pixels, uint8 [height, width, 3], kept as PNG. Pixels whose PNG is in the store already are
+        not encoded again: then `data` is None, and `info` tells all."""
+        height, width = pixels.shape[:2]
+        known = known_pictures()
+        hashed = hashlib.sha256(f"{width}x{height}:".encode())
+        hashed.update(np.ascontiguousarray(pixels).data)
+        key = hashed.hexdigest()
+        info = known.of_pixels(key) if known else None
+        if info is not None:
+            return cls(width, height, None, info, tuple(elements), None)
+        try:
+            data, info = read_pixels(pixels)
+        except ImageError as error:
+            return cls(width, height, None, None, tuple(elements), error.reason)
+        if known:
+            known.add_pixels(key, info)
+        return cls(width, height, data, info, tuple(elements), None)
+
+
+def _verified(data: bytes) -> ImageInfo:
+    """Decoded whole, unless the same bytes were before."""
+    known = known_pictures()
+    if known is None:
+        return read_image(data)
+    sha256 = hashlib.sha256(data).hexdigest()
+    info = known.get(sha256)
+    if info is None:
+        info = read_image(data)
+        known.add(info)
+    return info
+
+
+@dataclass
+class Mapped:
+    """A mapped record. `items == mapped + items of the rejects` is asserted by the driver."""
+
+    items: int = 0
+    mapped: int = 0
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    screens: dict[str, Screen] = field(default_factory=dict)
+    rejects: list[Reject] = field(default_factory=list)
+    losses: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(native word, status) → count."""
+
+
+class Adapter(ABC):
+    """Base of the source adapters. `version` goes up whenever the mapping changes."""
+
+    descriptor: ClassVar[Descriptor]
+    version: ClassVar[int]
+
+    @abstractmethod
+    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
+        """Groups of relative file names; no episode may span two. Side files (split lists) need not be named."""
+
+    def side_files(self, raw: Raw) -> list[str]:
+        """Files that every part depends on, such as split lists."""
+        return []
+
+    @abstractmethod
+    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        """Stream the records of a part, in order."""
+
+    @abstractmethod
+    def map(self, record: Record, raw: Raw) -> Mapped:
+        """Map one record. Raises `RecordError` to quarantine it whole."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Whole native records as columns: rows `starts[r]` up to `starts[r + 1]` of the table are record r's."""
+
+    file: str | pa.Array
+    """The file of all records, or of each."""
+    table: pa.Table
+    starts: np.ndarray
+    native_ids: pa.Array
+    """Text, no nulls."""
+    locators: pa.Array
+    contents: Sequence[bytes]
+    """16 bytes a record: equal iff two records are the same (see `pipelines.mapping.columns.record_digests`)."""
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def where(self, index: int) -> tuple[str, str]:
+        """(file, locator) of a record."""
+        file = self.file if isinstance(self.file, str) else self.file[index].as_py()
+        return file, self.locators[index].as_py()
+
+    def select(self, records: np.ndarray) -> Batch:
+        """Some of the records, in this order."""
+        sizes = np.diff(self.starts)[records]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self.starts[:-1][records] - starts[:-1], sizes) + np.arange(starts[-1])
+        chosen = pa.array(records)
+        file = self.file if isinstance(self.file, str) else self.file.take(chosen)
+        return Batch(
+            file,
+            self.table.take(pa.array(rows)),
+            starts,
+            self.native_ids.take(chosen),
+            self.locators.take(chosen),
+            [self.contents[index] for index in records],
+        )
+
+
+@dataclass
+class MappedBatch:
+    """A mapped batch. As in `Mapped`, items == mapped + items of the rejects."""
+
+    items: int = 0
+    mapped: int = 0
+    steps: pa.Table | None = None
+    samples: pa.Table | None = None
+    screens: dict[str, Screen] = field(default_factory=dict)
+    rejects: list[tuple[int, Reject]] = field(default_factory=list)
+    """(number of the record in the batch, what was rejected of it), in order."""
+    losses: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+class BatchAdapter(Adapter):
+    """An adapter whose sound records are mapped by column, many at once. `map` remains the definition: it maps the
+    records that no column can hold, and repeats; both ways give the same rows."""
+
+    @abstractmethod
+    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Batch | Record | Broken]:
+        """Stream the records of a part: batches, and between them single records that `map` must take."""
+
+    @abstractmethod
+    def map_batch(self, batch: Batch, raw: Raw) -> MappedBatch:
+        """Map a batch; it holds sound records only, so nothing is raised."""
+
+    @abstractmethod
+    def record(self, batch: Batch, index: int) -> Record:
+        """A record of a batch on its own, as `map` takes it."""
+
+    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        """The same stream, one record at a time."""
+        for found in self.batches(raw, files):
+            if isinstance(found, Batch):
+                yield from (self.record(found, index) for index in range(len(found)))
+            else:
+                yield found

@@ -1,0 +1,295 @@
+"""The bookkeeping of a mapped record: step numbers, gaps, provenance, counts. Adapters use one of the two builders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pipelines.mapping.adapter import Descriptor, Mapped, Record, Reject, Screen
+from pipelines.mapping.items import ItemError
+from pipelines.prompts import grounding_text, messages, point_answer, point_text
+from pipelines.prompts.tokens import count_tokens
+from schemas.actions import Action, format
+from schemas.coordinates import centre_in_units
+from schemas.ids import canonical_json, sample_id
+
+
+class _Builder:
+    def __init__(self, descriptor: Descriptor, record: Record, split: str, platform: str) -> None:
+        self._descriptor = descriptor
+        self._record = record
+        self._split = split
+        self._platform = platform
+        self._mapped = Mapped()
+        self._reported_images: dict[int, Screen] = {}  # held, so that no other screen gets the id of one
+
+    def _count(self, word: str, status: str) -> None:
+        self._mapped.losses[(word[:60], status)] += 1
+
+    def _keep_screen(self, screen: Screen | None, native_index: int | None) -> str | None:
+        """Take a screen's picture along once; a bad one is reported once, as an image, without costing the row."""
+        if screen is None:
+            return None
+        if screen.sha256 is not None:
+            self._mapped.screens[screen.sha256] = screen
+        elif screen.problem not in (None, "image_missing") and id(screen) not in self._reported_images:
+            self._reported_images[id(screen)] = screen
+            where = {"record": self._record.native_id, "native_index": native_index}
+            self._mapped.rejects.append(Reject("image", 0, str(screen.problem), "the row is kept without it", where))
+        return screen.sha256
+
+    def _provenance(self, screen: Screen | None, **more: Any) -> str:
+        plain = {"file": self._record.file, "locator": self._record.locator, "record": self._record.native_id}
+        if screen is None or screen.sha256 is None:
+            plain["image_missing"] = screen.problem if screen else "image_missing"
+        return canonical_json({**plain, **{name: value for name, value in more.items() if value not in (None, [], ())}})
+
+    def reject(
+        self, reason: str, *, native: Any, native_index: int, word: str, detail: str = "", items: int = 1
+    ) -> None:
+        """Quarantine one native item (or `items` that belong together)."""
+        self._mapped.items += items
+        self._count(word, "dropped")
+        where = {"native": native, "native_index": native_index, "record": self._record.native_id}
+        self._mapped.rejects.append(Reject("item", items, reason, detail, where))
+
+
+class EpisodeBuilder(_Builder):
+    """Builds the step rows of one episode."""
+
+    def __init__(
+        self,
+        descriptor: Descriptor,
+        record: Record,
+        *,
+        episode_id: str,
+        instruction: str,
+        split: str = "train",
+        platform: str = "mobile",
+        language: str | None = "en",
+        app: str | None = None,
+        outcome: str | None = None,
+    ) -> None:
+        super().__init__(descriptor, record, split, platform)
+        self._common = {
+            "source": descriptor.id,
+            "episode_id": episode_id,
+            "split": split,
+            "platform": platform,
+            "language": language,
+            "app": app,
+            "instruction": instruction,
+            "episode_outcome": outcome,
+        }
+        self._gap_at: int | None = None
+        self._gap_rule: str | None = None
+
+    def add(
+        self,
+        actions: Action | Sequence[Action],
+        *,
+        native: Any,
+        native_index: int,
+        word: str,
+        screen: Screen | None,
+        status: Literal["kept", "lossy"] = "kept",
+        rules: Sequence[str] = (),
+        step_instruction: str | None = None,
+        thought: str | None = None,
+        conclusion: str | None = None,
+        target_box: Sequence[float] | None = None,
+    ) -> None:
+        """One native action → one or more step rows on the same screen. `word` is the native action's name."""
+        listed: Sequence[Action] = actions if isinstance(actions, list | tuple) else [actions]  # type: ignore[list-item]
+        self._mapped.items += 1
+        self._mapped.mapped += 1
+        self._count(word, status)
+        for place, action in enumerate(listed):
+            part = [f"part {place + 1} of {len(listed)}"] if len(listed) > 1 else []
+            self._row(
+                action,
+                screen,
+                native_index,
+                [*rules, *part],
+                native=native,
+                lossy=status == "lossy" or None,
+                step_instruction=step_instruction,
+                thought=thought if place == 0 else None,
+                conclusion=conclusion if place == len(listed) - 1 else None,
+                target_box=target_box if hasattr(action, "box") else None,
+            )
+
+    def terminal(self, action: Action | None, screen: Screen | None, rules: Sequence[str] = ()) -> None:
+        """The last screen, which has no native action: a null action, or one that a named rule synthesised."""
+        self._row(action, screen, None, list(rules), native=None)
+
+    def reject(
+        self, reason: str, *, native: Any, native_index: int, word: str, detail: str = "", items: int = 1
+    ) -> None:
+        """Quarantine an action; the next step row is marked as the one a gap lies before."""
+        super().reject(reason, native=native, native_index=native_index, word=word, detail=detail, items=items)
+        self._gap_at = len(self._mapped.steps)
+
+    def gap(self, rule: str) -> None:
+        """Steps are missing in the source here: mark the gap without counting an item."""
+        self._gap_at = len(self._mapped.steps)
+        self._gap_rule = rule
+
+    def _row(
+        self,
+        action: Action | None,
+        screen: Screen | None,
+        native_index: int | None,
+        rules: list[str],
+        *,
+        native: Any,
+        lossy: bool | None = None,
+        **more: Any,
+    ) -> None:
+        sha256 = self._keep_screen(screen, native_index)
+        gap = self._gap_at if self._gap_at == len(self._mapped.steps) else None
+        if gap is not None and self._gap_rule:
+            rules, self._gap_rule = [*rules, self._gap_rule], None
+        box = more.pop("target_box", None)
+        self._mapped.steps.append(
+            {
+                **self._common,
+                "step_index": len(self._mapped.steps),
+                "screenshot_sha256": sha256,
+                "width_px": screen.width_px if screen else None,
+                "height_px": screen.height_px if screen else None,
+                "action_type": type(action).__name__ if action is not None else None,
+                "action_text": format(action) if action is not None else None,
+                "target_box": list(box) if box is not None else None,
+                "native_action": canonical_json(native),
+                "provenance": self._provenance(screen, native_index=native_index, rules=rules, lossy=lossy, gap_at=gap),
+                **more,
+            }
+        )
+
+    def finish(self) -> Mapped:
+        """The record, mapped. An episode none of whose actions could be mapped leaves no rows."""
+        if self._mapped.mapped == 0:
+            self._mapped.steps.clear()
+            self._mapped.screens.clear()
+        return self._mapped
+
+
+class SampleBuilder(_Builder):
+    """Builds the sample rows of one record of a grounding, perception or question source."""
+
+    def __init__(
+        self, descriptor: Descriptor, record: Record, *, record_id: str, split: str = "train", platform: str = "mobile"
+    ) -> None:
+        super().__init__(descriptor, record, split, platform)
+        self._record_id = record_id
+
+    def sample(
+        self,
+        objective: str,
+        prompt_text: str,
+        answer: str,
+        screen: Screen,
+        *,
+        native_index: int,
+        word: str,
+        target_boxes: Sequence[Sequence[float]] = (),
+        deriver: str = "native",
+        version: int = 1,
+        k: int = 0,
+        status: Literal["kept", "lossy"] = "kept",
+        rules: Sequence[str] = (),
+        count: bool = True,
+    ) -> None:
+        """One sample. `count=True` for exactly one of the samples made of a native item; more may follow uncounted."""
+        if count:
+            self._mapped.items += 1
+            self._mapped.mapped += 1
+            self._count(word, status)
+        source = self._descriptor.id
+        sha256 = self._keep_screen(screen, native_index)
+        identifier = sample_id(source, self._record_id, native_index, deriver, version, k)
+        shown = [(info.width_px, info.height_px)] if (info := screen.info) else []
+        chat = messages(objective, prompt_text, images=len(shown))
+        self._mapped.samples.append(
+            {
+                "sample_id": identifier,
+                "source": source,
+                "split": self._split,
+                "platform": self._platform,
+                "objective": objective,
+                "images": [sha256] if sha256 else [],
+                "messages": chat,
+                "answer": answer,
+                "target_boxes": [list(box) for box in target_boxes],
+                "tokens": count_tokens(chat, answer, shown),
+                "licence": self._descriptor.licence,
+                "parents": [],
+                "synthetic": False,
+                "provenance": self._provenance(
+                    screen,
+                    native_index=native_index,
+                    rules=list(rules),
+                    lossy=True if status == "lossy" else None,
+                    deriver=deriver,
+                    version=version,
+                    k=k,
+                ),
+            }
+        )
+
+    def grounding(
+        self, expression: str, box: Sequence[float], screen: Screen, *, native_index: int, word: str, **more: Any
+    ) -> None:
+        """`Where is <expression>?` → the centre of the box (left, top, right, bottom in 0..1000). Raises `ItemError`
+        `empty_text` without an expression, `bad_box` for a box without area."""
+        left, top, right, bottom = box
+        if not expression.strip():
+            raise ItemError("empty_text", "the expression is empty", word)
+        if not (left < right and top < bottom):
+            raise ItemError("bad_box", f"{[round(side, 2) for side in box]} has no area", word)
+        centre = point_answer(*centre_in_units(box))
+        rules = ["centre_of_box", *more.pop("rules", ())]
+        self.sample(
+            "grounding",
+            grounding_text(expression),
+            centre,
+            screen,
+            native_index=native_index,
+            word=word,
+            target_boxes=[box],
+            rules=rules,
+            **more,
+        )
+
+    def region(
+        self, answer: str, box: Sequence[float], screen: Screen, *, native_index: int, word: str, **more: Any
+    ) -> None:
+        """`What is at [x,y]?`, asked at the centre of the box → what the source says of it. Raises as `grounding`."""
+        left, top, right, bottom = box
+        if not answer.strip():
+            raise ItemError("empty_text", "nothing is said of the region", word)
+        if not (left < right and top < bottom):
+            raise ItemError("bad_box", f"{[round(side, 2) for side in box]} has no area", word)
+        asked = point_text(*centre_in_units(box))
+        self.sample(
+            "perception",
+            asked,
+            answer.strip(),
+            screen,
+            native_index=native_index,
+            word=word,
+            target_boxes=[box],
+            **more,
+        )
+
+    def count(self, word: str, items: int) -> None:
+        """Native items that another sample of the record already says (an element within a list, say)."""
+        self._mapped.items += items
+        self._mapped.mapped += items
+        if items:
+            self._mapped.losses[(word, "kept")] += items
+
+    def finish(self) -> Mapped:
+        """The record, mapped."""
+        return self._mapped

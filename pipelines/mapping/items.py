@@ -1,0 +1,83 @@
+"""What adapters share: an item that can't be mapped, notices beside the items, the box under a point, split lists."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.mapping.adapter import Mapped, Raw, Reject
+from schemas.actions import Action
+from schemas.coordinates import contains
+
+
+class ItemError(ValueError):
+    """One native action that can't be mapped: reason, detail, and the native word it is counted under."""
+
+    def __init__(self, reason: str, detail: str = "", word: str = "?") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail
+        self.word = word
+
+
+def smallest_box(elements: Sequence[Mapping[str, Any]], action: Action) -> list[float] | None:
+    """Box of the smallest element that holds the action's point (the first of equal ones); None if there is none."""
+    point = getattr(action, "box", None)
+    if point is None:
+        return None
+    holding = [element["box"] for element in elements if contains(element["box"], point)]
+    return min(holding, key=lambda box: (box[2] - box[0]) * (box[3] - box[1]), default=None)
+
+
+def is_text(value: str) -> bool:
+    """Whether a string is Unicode text: JSON can smuggle in lone surrogates, which no table can hold."""
+    return not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def notices(mapped: Mapped, found: Sequence[tuple[str, str, Any]]) -> Mapped:
+    """Put (reason, detail, native) lines into the quarantine that cost no native item: something beside the actions
+    that was not mapped (an unseen column, a broken tree, missing steps) is named and counted, and kept there whole."""
+    mapped.rejects.extend(Reject("record", 0, reason, detail, native) for reason, detail, native in found)
+    return mapped
+
+
+def unknown_fields(payload: Mapping[str, Any], known: frozenset[str]) -> list[tuple[str, str, Any]]:
+    """A notice for each field that the source's page doesn't know."""
+    return [
+        (f"unknown_field:{name[:60]}", "the row is mapped without it", {name: payload[name]})
+        for name in sorted(set(payload) - known)
+    ]
+
+
+def split_of(raw: Raw, name: str, episode_id: str) -> str | None:
+    """The split of an episode by a list `{train|validation|test: [ids]}` in file `name` of the raw folder; None if
+    there is no such file or the id isn't in it; test wins over the others. Raises `SplitListError` on a file that
+    isn't such a list: training on test episodes by a typing error must not be possible."""
+    path = raw.path(name)
+    if not path.is_file():
+        return None
+    stat = path.stat()
+    return read_splits(path, stat.st_mtime_ns, stat.st_size).get(episode_id)
+
+
+@functools.lru_cache(maxsize=8)
+def read_splits(path: Path, mtime_ns: int, size: int) -> dict[str, str]:
+    """Episode id → split, of the list in a file with this time of change and size. Raises `SplitListError`."""
+    del mtime_ns, size  # part of the key only: an edited file is read again
+    try:
+        lists = json.loads(path.read_bytes())
+        found: dict[str, str] = {}
+        for split in ("train", "validation", "test"):
+            found |= {str(episode): split for episode in lists.get(split, [])}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise SplitListError(f"{path.name}: expected an object of train, validation, test lists: {error}") from error
+    if not found:
+        raise SplitListError(f"{path.name}: expected lists train, validation, test; found none of them")
+    return found
+
+
+class SplitListError(RuntimeError):
+    """A split list that can't be read. Not a `ValueError`: it must stop the run, not quarantine one record."""

@@ -1,0 +1,17 @@
+"""Split lists of a source as one mapping, for adapters that map by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipelines.mapping.adapter import Raw
+from pipelines.mapping.items import read_splits
+
+
+def split_lists(raw: Raw, name: str) -> Mapping[str, str]:
+    """{episode id: split} of file `name` of the raw folder; empty if there is none (see `mapping.split_of`)."""
+    path = raw.path(name)
+    if not path.is_file():
+        return {}
+    stat = path.stat()
+    return read_splits(path, stat.st_mtime_ns, stat.st_size)

@@ -1,0 +1,158 @@
+"""Reads native files of the common kinds as a stream of records; what can't be read is a `Broken` with its reason.
+
+One function per kind of file: `json_list` (an array), `json_document` (one value a file), `json_lines`, `csv_rows`,
+`parquet_rows`. All take the raw folder and a relative name, and hold a piece of the file at most. `of_id` gives a
+record's native id from its payload (None: the source has none); `count` tells how many native items a text that
+can't be read held, as far as can be told.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
+
+from pipelines.mapping.adapter import Broken, Raw, Record
+from pipelines.native import json_array
+
+ItemCount = Callable[[str], int]
+IdOf = Callable[[Any], str | None]
+SHOWN_CHARS = 2000
+BATCH_ROWS = 32
+"""Rows of parquet at a time: with a 4K picture in each that is some 300 MB."""
+
+
+def count_of(word: str) -> ItemCount:
+    """Counts a word that stands once in each native item, such as `'"action"'`."""
+    return lambda text: text.count(word)
+
+
+def one_item(text: str) -> int:
+    """Where a record is an item."""
+    return 1 if text.strip() else 0
+
+
+def no_id(payload: Any) -> str | None:
+    """Where the source has no ids: the record is named by its content."""
+    del payload
+    return None
+
+
+def field_id(*names: str) -> IdOf:
+    """The id is the first of these fields that holds a text or a number."""
+
+    def of(payload: Any) -> str | None:
+        found = [payload.get(name) for name in names] if isinstance(payload, Mapping) else []
+        return next((str(value) for value in found if isinstance(value, str | int) and str(value)), None)
+
+    return of
+
+
+def json_list(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item) -> Iterator[Record | Broken]:
+    """Elements of a JSON array, one at a time; the stream ends where the file is damaged."""
+    for index, value in json_array.elements(raw.path(file)):
+        if isinstance(value, json_array.Damage):
+            shown = {"text": value.rest[:SHOWN_CHARS]}
+            yield Broken(file, f"row {index}", value.reason, value.detail, count(value.rest), shown)
+            return
+        yield Record(file, f"row {index}", value, of_id(value))
+
+
+def json_document(
+    raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item
+) -> Iterator[Record | Broken]:
+    """A file that is one JSON value: one record."""
+    text = raw.read(file).decode("utf-8", "backslashreplace")
+    yield _json(file, "document", text, ended=False, of_id=of_id, count=count)
+
+
+def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item) -> Iterator[Record | Broken]:
+    """Lines of JSON (a name in .gz is unpacked on the way); a bad line costs that line. Blank lines are passed over."""
+    number = 0
+    try:
+        with _open(raw, file) as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    text = line.decode("utf-8", "backslashreplace")
+                    ended = line.endswith(b"\n")
+                    yield _json(file, f"line {number}", text, ended=ended, of_id=of_id, count=count)
+    except (EOFError, OSError, zlib.error) as error:
+        if not file.endswith(".gz"):
+            raise
+        yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0)
+
+
+def csv_rows(raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
+    """Rows of a CSV file with a header as dicts of text. A header that lacks one of `columns` breaks the file; a row of
+    another width, or not in UTF-8, breaks on its own."""
+    with raw.path(file).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
+        reader = csv.reader(lines, strict=True)
+        try:
+            header = next(reader, [])
+            if missing := [name for name in columns if name not in header]:
+                detail = f"expected columns {columns}, missing {missing}"
+                yield Broken(file, "header", "missing_field", detail, 0, header)
+                return
+            for number, cells in enumerate(reader, 1):
+                yield _csv_row(file, f"row {number}", header, cells, of_id)
+        except csv.Error as error:
+            yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1)
+
+
+def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
+    """Rows of a parquet file as plain dicts, a few at a time (pictures are bytes)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(raw.path(file), pre_buffer=False) as table:  # else it keeps all bytes read
+            for batch in table.iter_batches(batch_size=BATCH_ROWS):
+                for row in batch.to_pylist():
+                    yield Record(file, f"row {number}", row, of_id(row))
+                    number += 1
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        lost = _parquet_rows_left(raw, file, number)
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        yield Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost)
+
+
+def _parquet_rows_left(raw: Raw, file: str, read: int) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return max(int(pq.read_metadata(raw.path(file)).num_rows) - read, 0)
+    except (pa.ArrowException, OSError):
+        return 0  # the footer is gone: how many rows there were can't be known
+
+
+def _open(raw: Raw, file: str) -> IO[bytes]:
+    path = raw.path(file)
+    return gzip.open(path, "rb") if file.endswith(".gz") else path.open("rb")  # type: ignore[return-value]
+
+
+def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count: ItemCount) -> Record | Broken:
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        cut = not ended and isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1
+        cut = cut or (not ended and str(error).startswith("Unterminated string"))
+        reason = "truncated_record" if cut else "bad_json"
+        return Broken(file, locator, reason, str(error), count(text), {"text": text[:SHOWN_CHARS]})
+    return Record(file, locator, payload, of_id(payload))
+
+
+def _csv_row(file: str, locator: str, header: list[str], cells: list[str], of_id: IdOf) -> Record | Broken:
+    whole = ",".join(cells)
+    shown = whole.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:SHOWN_CHARS]
+    if any("\ud800" <= char <= "\udfff" for char in whole):
+        return Broken(file, locator, "bad_value", "not UTF-8", one_item(shown), shown)
+    if len(cells) != len(header):
+        detail = f"{len(cells)} cells in a table of {len(header)}"
+        return Broken(file, locator, "truncated_record", detail, one_item(whole), shown)
+    row = dict(zip(header, cells, strict=True))
+    return Record(file, locator, row, of_id(row))

@@ -1,1 +1,0 @@
-"""What `pipelines.store` is made of: versions and parts, pictures, locks, promotion, garbage, object stores."""

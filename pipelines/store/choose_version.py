@@ -1,0 +1,161 @@
+"""Promote and roll back: a person decides which committed version of an asset others read (see `current_version`).
+
+An asset is a key such as `unified/aitw`; versions are those with a manifest. The data is never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.store.current_version import (
+    Action,
+    Change,
+    holding,
+    now,
+    point,
+    read_history,
+    read_pointer,
+    set_aside,
+    settle,
+    user,
+)
+from pipelines.store.files import FileEntry, StoreError
+from pipelines.store.manifest import Manifest
+from pipelines.store.object_store.binding import copies_of
+from pipelines.store.parts import put_text
+from pipelines.store.store import Store
+
+SHOWN = 8
+"""Versions that an error names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A committed version as a list shows it."""
+
+    manifest: Manifest
+    made: float
+    """When its manifest was written, seconds since 1970."""
+    current: bool
+    set_aside: bool
+
+    @property
+    def bytes(self) -> int:
+        """Of its files, those that it shares with other versions included."""
+        return sum(entry.bytes for entry in (*self.manifest.files, *self.manifest.side_files))
+
+
+def versions(store: Store, asset: str) -> list[Version]:
+    """All committed versions of an asset, the newest first. Raises `StoreError` if there is none."""
+    root = store.root(asset)
+    current, aside = read_pointer(root).get("version"), set_aside(read_history(root))
+    found = []
+    for path in committed(root):
+        manifest = store.version(asset, path.parent.name)
+        name = manifest.version
+        found.append(Version(manifest, path.stat().st_mtime, name == current, name in aside))
+    if not found:
+        raise StoreError(f"{asset}: expected a committed version in {store.home}, found none; materialise it first")
+    return sorted(found, key=lambda one: (one.made, one.manifest.version), reverse=True)
+
+
+def committed(root: Path) -> list[Path]:
+    """The manifests of an asset's folder; those of a store behind a URL come to be there."""
+    if (copies := copies_of(root)) is not None:
+        copies.refresh(every_s=0)
+    return sorted(root.glob("*/manifest.json"))
+
+
+def promote(store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False) -> Change:
+    """Make a version current (default: the newest); returns the change that the journal holds.
+
+    `force` takes one whose blocking checks failed, and needs a `why`. Promoting what is current already changes
+    nothing but is noted. Raises `StoreError` if there is no such version, its checks failed, or its files are gone.
+    """
+    if force and not why.strip():
+        raise StoreError(f"{asset}: --force needs a reason, which the journal keeps; found none")
+    found = versions(store, asset)
+    with holding(store.root(asset)):
+        chosen = found[0].manifest if version is None else _named(found, asset, version)
+        return _change(store, chosen, "promoted", why, force)
+
+
+def roll_back(store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False) -> Change:
+    """Make an earlier version current (default: the one before the current, by the journal), as `promote` does.
+
+    A version that was rolled back from doesn't become current again by a rerun, only by `promote`.
+    """
+    if force and not why.strip():
+        raise StoreError(f"{asset}: --force needs a reason, which the journal keeps; found none")
+    found = versions(store, asset)
+    root = store.root(asset)
+    with holding(root):
+        history, current = settle(root), read_pointer(root).get("version")
+        if current is None:
+            raise StoreError(f"{asset}: nothing is current, so there is nothing to roll back; `vesper promote` chooses")
+        if version is None:
+            version = _earlier(history, str(current), {one.manifest.version for one in found})
+        if version is None:
+            raise StoreError(
+                f"{asset}: the journal knows no earlier version than {current}; name one with --to, of: {_told(found)}"
+            )
+        if version == current:
+            raise StoreError(f"{asset}: {version} is current already; name another with --to, of: {_told(found)}")
+        return _change(store, _named(found, asset, version), "rolled back", why, force)
+
+
+def _earlier(history: list[Change], current: str, there: set[str]) -> str | None:
+    """What was current before the current version became it, and is still there. Going back twice goes two back: a
+    rollback to what had been current before takes back all that came after it."""
+    trail: list[str] = []
+    for change in history:
+        if change.action == "rolled back" and change.version in trail:
+            while trail[-1] != change.version:
+                trail.pop()
+        else:
+            trail.append(change.version)
+    return next((version for version in reversed(trail) if version != current and version in there), None)
+
+
+def _change(store: Store, chosen: Manifest, action: Action, why: str, force: bool) -> Change:
+    if not chosen.checks_passed and not force:
+        failed = ", ".join(check.name for check in chosen.checks if check.blocking and not check.passed)
+        raise StoreError(
+            f"{chosen.asset} {chosen.version}: blocking checks failed: {failed or 'its manifest says so'}; repair and "
+            "rebuild it, or give --force with a reason"
+        )
+    for entry in (*chosen.files, *chosen.side_files):
+        if not _is_there(chosen, entry):
+            raise StoreError(
+                f"{chosen.asset} {chosen.version}: {entry.path} is missing or has another size than the manifest says; "
+                "rebuild this version before it is promoted"
+            )
+    root = store.root(chosen.asset)
+    settle(root)
+    before = read_pointer(root).get("version")
+    change = Change(chosen.version, before, action, user(), now(), why.strip(), forced=not chosen.checks_passed)
+    point(root, change, chosen.data_version, put_text)
+    return change
+
+
+def _is_there(chosen: Manifest, entry: FileEntry) -> bool:
+    if (copies := copies_of(chosen.folder)) is not None:
+        return copies.has(chosen.folder, entry)
+    path = chosen.folder / entry.path
+    return path.is_file() and path.stat().st_size == entry.bytes
+
+
+def _named(found: list[Version], asset: str, version: str) -> Manifest:
+    """A version by its name or the beginning of it."""
+    meant = [one.manifest for one in found if one.manifest.version == version]
+    meant = meant or [one.manifest for one in found if len(version) >= 4 and one.manifest.version.startswith(version)]
+    if len(meant) != 1:
+        said = "several versions begin so" if meant else "no committed version of that name"
+        raise StoreError(f"{asset}@{version[:80]}: {said}; expected one of: {_told(found)}")
+    return meant[0]
+
+
+def _told(found: list[Version]) -> str:
+    names = [one.manifest.version + (" (current)" if one.current else "") for one in found]
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -1,0 +1,32 @@
+"""Which code is running: the commit, read from the checkout itself, without git."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+VARIABLE = "VESPER_CODE_REVISION"
+
+
+def code_revision(folder: Path | None = None) -> str | None:
+    """$VESPER_CODE_REVISION (an image's build sets it), else the commit of the checkout that this code runs from; None
+    where there is neither."""
+    if told := os.environ.get(VARIABLE):
+        return told
+    git = (folder or Path(__file__).parents[2]) / ".git"
+    try:
+        if git.is_file():  # a worktree
+            git = (git.parent / git.read_text(encoding="utf-8").partition("gitdir:")[2].strip()).resolve()
+        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+        if not head.startswith("ref: "):
+            return head or None
+        name = head.removeprefix("ref: ")
+        elsewhere = git / "commondir"
+        common = git / elsewhere.read_text(encoding="utf-8").strip() if elsewhere.is_file() else git
+        for root in (git, common):
+            if (root / name).is_file():
+                return (root / name).read_text(encoding="utf-8").strip()
+        packed = (common / "packed-refs").read_text(encoding="utf-8").splitlines()
+        return next((line.split()[0] for line in packed if line.endswith(f" {name}")), None)
+    except OSError:
+        return None

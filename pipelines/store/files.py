@@ -1,0 +1,31 @@
+"""Files of a version by name, size and hash, and the error of whatever is wrong with a store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class StoreError(RuntimeError):
+    """An asset is missing, failed its checks, is damaged, or is being written by someone else."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of a version. `path` is relative to the asset's folder; `table` names a parquet file's table."""
+
+    path: str
+    table: str | None
+    rows: int | None
+    bytes: int
+    sha256: str
+
+
+def file_sha256(path: str | Path) -> str:
+    """sha256 (hex) of a file's bytes, read in blocks."""
+    with open(path, "rb", buffering=0) as stream:
+        if os.fstat(stream.fileno()).st_size < 1 << 20:  # `file_digest` makes a buffer of 256 kB for each file
+            return hashlib.sha256(stream.read()).hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

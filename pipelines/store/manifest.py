@@ -1,0 +1,121 @@
+"""What a committed version of an asset consists of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.store.files import FileEntry, StoreError
+from pipelines.store.object_store.binding import copies_of
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check that can fail: what was found, and what was expected of it. One that doesn't block only warns."""
+
+    name: str
+    passed: bool
+    found: str
+    expected: str
+    blocking: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A version of an asset: its files, what it was made from, its counts and checks."""
+
+    asset: str
+    version: str
+    data_version: str
+    code_version: str
+    config_hash: str
+    inputs: dict[str, str]
+    files: list[FileEntry]
+    side_files: list[FileEntry]
+    """Files that don't enter the data version: costs, timings, pictures."""
+    counts: dict[str, Any]
+    checks: list[Check]
+    checks_passed: bool
+    folder: Path = field(compare=False)
+    """The asset's folder, `assets/<asset>`; not written to the file."""
+    code_revision: str = ""
+    """Commit of the code that made this version first; it doesn't enter any version ("" if nobody knew it)."""
+
+    @property
+    def root(self) -> Path:
+        """The asset's folder with all files of this version in it: those of a store behind a URL are fetched first.
+        `path`, `paths` and `file` fetch less."""
+        fetch(self.folder, chain(self.files, self.side_files), self.version)
+        return self.folder
+
+    @property
+    def directory(self) -> Path:
+        """The folder of this version (files of unchanged parts may lie in an older one: use `file` or `paths`)."""
+        return self.folder / self.version
+
+    def path(self, entry: FileEntry) -> Path:
+        """One of the files."""
+        fetch(self.folder, [entry])
+        return self.folder / entry.path
+
+    def paths(self, table: str) -> list[Path]:
+        """The parquet files of a table, in order of their parts."""
+        entries = [entry for entry in (*self.files, *self.side_files) if entry.table == table]
+        fetch(self.folder, entries)
+        return [self.folder / entry.path for entry in entries]
+
+    def file(self, name: str) -> Path:
+        """A file by its last name, e.g. `model.safetensors`, and what lies beside it. Raises `StoreError` if there is
+        none."""
+        entries = [*self.files, *self.side_files]
+        for entry in entries:
+            folder, _, last = entry.path.rpartition("/")
+            if last == name:
+                fetch(self.folder, [other for other in entries if other.path.startswith(f"{folder}/")])
+                return self.folder / entry.path
+        raise StoreError(f"{self.asset} {self.version}: expected a file {name!r}, found none of that name")
+
+    def read(self, table: str, schema: pa.Schema | None = None, columns: list[str] | None = None) -> pa.Table:
+        """All parts of a table as one; empty with `schema` (or without columns) if there is no part."""
+        tables = [pq.read_table(path, columns=columns) for path in self.paths(table)]
+        if tables:
+            return pa.concat_tables(tables)
+        empty = (schema or pa.schema([])).empty_table()
+        return empty.select(columns) if columns and schema else empty
+
+    def rows(self, table: str) -> int:
+        """Number of rows of a table over all parts."""
+        return sum(entry.rows or 0 for entry in (*self.files, *self.side_files) if entry.table == table)
+
+    def to_json(self) -> str:
+        plain = asdict(self)
+        del plain["folder"]
+        return json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, folder: Path) -> Manifest:
+        plain = json.loads(text)
+        for name in ("files", "side_files"):
+            plain[name] = [FileEntry(**entry) for entry in plain[name]]
+        plain["checks"] = [Check(**check) for check in plain["checks"]]
+        return cls(**plain, folder=folder)
+
+
+def fetch(folder: Path, entries: Iterable[FileEntry], version: str = "") -> None:
+    """Make files of an asset be in its folder, where that is the copy of a store behind a URL; `version` tells that
+    these are all files of one. Raises `StoreError`."""
+    if (copies := copies_of(folder)) is not None:
+        copies.fetch(folder, entries, version)
+
+
+def data_version(files: list[FileEntry]) -> str:
+    """sha256 over the sorted file hashes: equal content, equal version, whatever the paths are."""
+    return hashlib.sha256("\n".join(sorted(entry.sha256 for entry in files)).encode()).hexdigest()

@@ -1,0 +1,324 @@
+"""Where everything lies: content-addressed screens, and versioned assets committed by manifest.
+
+    $VESPER_HOME/screens/ab/<sha256>.<ext>
+    $VESPER_HOME/assets/<asset>/<version>/part-<key>.<table>.parquet, manifest.json
+    $VESPER_HOME/assets/<asset>/parts/<digest>.json       which files a finished part consists of
+    $VESPER_HOME/assets/<asset>/current.json              the last version whose checks all passed, or one that a
+                                                          person chose (`current_version`)
+
+A commit writes parts under a fresh version, then the manifest, then `current.json` in one PUT: nothing is ever
+renamed over or overwritten, and a process killed at any point leaves only parts that the next run takes up.
+`run_part` is the one mechanism for skip and resume.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.store.asset_locks import writing
+from pipelines.store.code_revision import code_revision
+from pipelines.store.current_version import point_built, read_pointer
+from pipelines.store.files import FileEntry, StoreError
+from pipelines.store.free_space import require_space_for_build
+from pipelines.store.images import ImageInfo, read_image
+from pipelines.store.known_pictures import KnownPictures
+from pipelines.store.manifest import Check, Manifest, data_version
+from pipelines.store.object_store.binding import FILE, bind, copies_at, copies_of, url_for
+from pipelines.store.object_store.copies import Copies
+from pipelines.store.object_store.leases import Lease
+from pipelines.store.object_store.withdrawn import heed
+from pipelines.store.parts import PartFunction, PartResult, PartSpec, marker_of, put_text, run_part
+from pipelines.whole_files import whole_file
+from schemas.ids import digest
+
+TOUCH_AFTER_S = 3600
+"""A screen that is put again is marked as new once it is older than this, so that `vesper gc` sees it in use."""
+TOMBSTONE = "taken_down.json"
+"""Stands in the folder of a version that `vesper takedown` replaced."""
+_VERSION = re.compile(r"[A-Za-z0-9_-]+")
+_ASSET = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
+
+
+class Build:
+    """A version of an asset in the making; see `Store.build`."""
+
+    def __init__(
+        self,
+        root: Path,
+        asset: str,
+        code_version: str,
+        config_hash: str,
+        inputs: Mapping[str, str],
+        version: str,
+        lease: Lease | None = None,
+    ) -> None:
+        self._root = root
+        self._lease = lease
+        self._copies = copies_of(root)
+        self.asset = asset
+        self.version = version
+        self.results: list[PartResult] = []
+        self._code_version = code_version
+        self._config_hash = config_hash
+        self._inputs = dict(inputs)
+
+    @property
+    def root(self) -> Path:
+        """The asset's folder, with all files of the parts so far in it: those that another machine made are fetched."""
+        if self._copies is not None:
+            skipped = [result for result in self.results if result.skipped]
+            self._copies.fetch(self._root, [e for result in skipped for e in (*result.files, *result.side_files)])
+        return self._root
+
+    def run_part(self, spec: PartSpec, function: PartFunction) -> PartResult:
+        """Run (or skip) a part here and add its files to the version."""
+        result = run_part(self._root, self.version, spec, function)
+        self.results.append(result)
+        return result
+
+    def add(self, result: PartResult) -> None:
+        """Add a part that was run elsewhere (a Beam worker)."""
+        self.results.append(result)
+
+    @property
+    def skipped(self) -> bool:
+        """Whether every part was there already."""
+        return all(result.skipped for result in self.results)
+
+    def commit(self, *, counts: Mapping[str, Any] | None = None, checks: Sequence[Check] = ()) -> Manifest:
+        """Write the manifest; make it current iff all blocking checks passed (and nobody set this version aside, see
+        `current_version`). Returns it either way. Raises `StoreError` if a part that was there has gone since."""
+        ordered = sorted(self.results, key=lambda result: result.key)
+        files = [entry for result in ordered for entry in result.files]
+        side_files = [entry for result in ordered for entry in result.side_files]
+        self._require_files([result for result in ordered if result.skipped], [*files, *side_files])
+        manifest = Manifest(
+            asset=self.asset,
+            version=self.version,
+            data_version=data_version(files),
+            code_version=self._code_version,
+            config_hash=self._config_hash,
+            inputs=self._inputs,
+            files=files,
+            side_files=side_files,
+            counts=dict(counts or {}),
+            checks=list(checks),
+            checks_passed=all(check.passed for check in checks if check.blocking),
+            folder=self._root,
+            code_revision=self._made_by(),
+        )
+        if self._written() != manifest.to_json():
+            put = put_text if self._copies is None else self._copies.write_text
+            put(self._manifest, manifest.to_json())
+        if manifest.checks_passed:
+            point_built(self._root, self.version, manifest.data_version, put_text)
+        return manifest
+
+    @property
+    def _manifest(self) -> Path:
+        return self._root / self.version / "manifest.json"
+
+    def _require_files(self, skipped: list[PartResult], entries: list[FileEntry]) -> None:
+        if self._copies is not None:
+            self._copies.require_files(self._root, entries)
+            if self._lease is not None:
+                self._lease.require(self.asset)
+            return
+        for entry in (e for result in skipped for e in (*result.files, *result.side_files)):
+            if not (self._root / entry.path).exists():
+                raise StoreError(f"{self.asset}: {entry.path} was there and has gone since (collected?); run it again")
+
+    def _written(self) -> str | None:
+        """The version's manifest as it is now; None if there is none."""
+        if self._copies is not None:
+            return self._copies.read_text(self._manifest)
+        return self._manifest.read_text(encoding="utf-8") if self._manifest.exists() else None
+
+    def _made_by(self) -> str:
+        """The revision that the version's manifest names, if nothing is made anew; else that of this code."""
+        if self.skipped and (written := self._written()) is not None:
+            with contextlib.suppress(ValueError, TypeError, AttributeError):  # a damaged manifest is written again
+                return str(json.loads(written).get("code_revision", ""))
+        return code_revision() or ""
+
+
+class Store:
+    """Screens and assets under one home folder, which may be the verified copy of a store behind a URL."""
+
+    def __init__(self, home: str | Path, url: str | None = None) -> None:
+        """`url` (default: $VESPER_STORE_URL, where `home` is $VESPER_HOME) makes the home a copy of that store for
+        good; see `pipelines.store.object_store`. Raises `StoreError` if that can't be reached or the home is
+        another's."""
+        self.home = Path(home).resolve()
+        url = url_for(self.home) if url is None else url
+        self.copies: Copies | None = bind(self.home, url) if url else copies_at(self.home)
+        if self.copies is not None:
+            heed(self.copies)
+            self.copies.refresh()
+
+    def put_screen(self, data: bytes, info: ImageInfo | None = None) -> ImageInfo:
+        """Keep a picture's bytes as they are, once. It is verified first unless `info` says that it was. Raises
+        `ImageError`."""
+        info = info or read_image(data)
+        path = self.home / "screens" / info.sha256[:2] / f"{info.sha256}.{info.ext}"
+        if not _in_use(path):
+            with whole_file(path) as part:
+                part.write_bytes(data)
+        return info
+
+    def known_pictures(self) -> KnownPictures:
+        """What is known of the pictures verified so far."""
+        return KnownPictures(self.home / "cache" / "pictures", self.home / "screens")
+
+    def screen_path(self, sha256: str) -> Path:
+        """The file of a screen. Raises `StoreError` if it isn't there."""
+        if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+            raise StoreError(f"screen: expected a sha256 of 64 hex digits, found {sha256[:80]!r}")
+        for path in (self.home / "screens" / sha256[:2]).glob(f"{sha256}.*"):
+            return path
+        if self.copies is not None and (fetched := self.copies.screen(sha256)) is not None:
+            return fetched
+        where = self.copies.objects.url if self.copies is not None else self.home / "screens"
+        raise StoreError(f"screen {sha256} is not in {where}")
+
+    def screen_bytes(self, sha256: str) -> bytes:
+        """The encoded bytes of a screen."""
+        return self.screen_path(sha256).read_bytes()
+
+    def root(self, asset: str) -> Path:
+        """The folder of an asset; `asset` is a key such as `unified/aitw`."""
+        if not _ASSET.fullmatch(asset):
+            raise ValueError(f"asset key: expected words of a-z, 0-9 and _ joined by '/', found {asset!r}")
+        return self.home / "assets" / asset
+
+    def current(self, asset: str) -> Manifest | None:
+        """The version that others read: the last whose checks passed, or the one that a person chose; or None."""
+        pointer = read_pointer(self.root(asset))
+        if not pointer:
+            return None
+        found = self.version(asset, pointer["version"])
+        if self.copies is not None and pointer.get("data_version") != found.data_version:
+            raise StoreError(
+                f"{self.copies.objects.url}: {asset} {found.version}: its pointer says data version "
+                f"{str(pointer.get('data_version'))[:64]}, its manifest {found.data_version}; refused"
+            )
+        return found
+
+    def screens_of(self, source: str) -> Manifest | None:
+        """The manifest with a source's table `screens`: `unified/<source>`, or its gold where that is made from nothing
+        unified (generated trajectories); None if there is none."""
+        unified = self.current(f"unified/{source}")
+        if unified is not None:
+            return unified
+        gold = self.current(f"gold/{source}")
+        return gold if gold is not None and gold.paths("screens") else None
+
+    def version(self, asset: str, version: str) -> Manifest:
+        """One committed version, passed or not. Raises `StoreError` if there is none."""
+        if not _VERSION.fullmatch(version):
+            raise StoreError(f"{asset}: expected the name of a version, found {version[:80]!r}")
+        root = self.root(asset)
+        text = self._text(root / version / "manifest.json")
+        if text is None:
+            found = json.loads(self._text(root / version / TOMBSTONE) or "{}")
+            more = f"; records of it were taken down, {found['replaced_by']} took its place" if found else ""
+            raise StoreError(f"{asset}: no manifest of version {version}{more}")
+        if self.copies is None:
+            return Manifest.from_json(text, root)
+        try:
+            return _verified(text, root, asset, version, self.copies)
+        except StoreError:
+            self.copies.forget(root / version / "manifest.json")
+            raise
+
+    def _text(self, path: Path) -> str | None:
+        """A small file as it is now, behind the URL if there is one; None if it isn't there."""
+        if self.copies is not None:
+            return self.copies.read_text(path)
+        return path.read_text(encoding="utf-8") if path.exists() else None
+
+    def require(self, asset: str) -> Manifest:
+        """The current version; `StoreError` if there is none, or it lacks `checks_passed` and nobody forced it."""
+        manifest = self.current(asset)
+        if manifest is None:
+            raise StoreError(f"{asset}: nothing committed yet in {self.home}; materialise it first")
+        if not manifest.checks_passed and not read_pointer(manifest.folder).get("change", {}).get("forced"):
+            failed = ", ".join(check.name for check in manifest.checks if check.blocking and not check.passed)
+            raise StoreError(f"{asset} {manifest.version}: refused, checks failed: {failed}")
+        return manifest
+
+    @contextlib.contextmanager
+    def build(
+        self,
+        asset: str,
+        *,
+        code_version: str,
+        config: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, str] | None = None,
+        parts: Sequence[PartSpec] = (),
+    ) -> Iterator[Build]:
+        """Hold the asset's lock and make a version of it.
+
+        The version's name is a digest of what goes in (code, config, inputs, parts), so a rerun of equal inputs
+        is the same version. Raises `StoreError` if another living process holds the lock, or the disk has no room
+        for as much as the last version took.
+        """
+        root = self.root(asset)
+        if self.copies is not None:
+            heed(self.copies)
+        config_hash = digest(dict(config or {}))
+        named = [[spec.key, spec.inputs_digest] for spec in parts]
+        version = digest([asset, code_version, config_hash, dict(inputs or {}), sorted(named)])[:16]
+        require_space_for_build(self.home, asset, self._last(asset), lambda: _share_missing(root, parts))
+        with writing(self.home, root, version, inputs or {}) as lease:
+            yield Build(root, asset, code_version, config_hash, inputs or {}, version, lease)
+
+    def _last(self, asset: str) -> Manifest | None:
+        """The current version, for its size; None where what is current is damaged and is to be made again."""
+        try:
+            return self.current(asset)
+        except StoreError:
+            return None
+
+
+def has_store(home: Path) -> bool:
+    """Whether a folder is a store: it has assets, or is (or is named to become) the copy of one behind a URL."""
+    return (home / "assets").is_dir() or (home / FILE).is_file() or bool(url_for(home.resolve()))
+
+
+def _verified(text: str, root: Path, asset: str, version: str, copies: Copies) -> Manifest:
+    """A manifest that came from behind a URL, which nothing names by its hash: it must be that of the version asked
+    for, and its data version that of its files' hashes. Raises `StoreError`."""
+    name = f"{copies.objects.url}/{copies.name(root)}/{version}/manifest.json"
+    try:
+        found = Manifest.from_json(text, root)
+        told = data_version(found.files)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{name}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}") from None
+    if (found.asset, found.version) != (asset, version):
+        raise StoreError(f"{name}: expected the manifest of {asset} {version}, found {found.asset!r} {found.version!r}")
+    if found.data_version != told:
+        raise StoreError(f"{name}: says data version {found.data_version!r}, its files give {told}; refused")
+    return found
+
+
+def _share_missing(root: Path, parts: Sequence[PartSpec]) -> float:
+    """How much of a version must be made: parts that aren't there, of all (1 if they aren't known beforehand)."""
+    return sum(not marker_of(root, spec).exists() for spec in parts) / len(parts) if parts else 1.0
+
+
+def _in_use(path: Path) -> bool:
+    """Whether a file is there; if so it looks new from now on."""
+    try:
+        if time.time() - path.stat().st_mtime > TOUCH_AFTER_S:
+            os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True

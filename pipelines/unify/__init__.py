@@ -1,0 +1,1 @@
+"""raw → unified: a source's files through its adapter, part by part."""

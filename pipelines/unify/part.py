@@ -1,0 +1,315 @@
+"""One part of a source: its files through the adapter, by column or record by record, each native unit counted once."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines import sources
+from pipelines.mapping.adapter import (
+    Adapter,
+    Batch,
+    BatchAdapter,
+    Broken,
+    Mapped,
+    MappedBatch,
+    Record,
+    RecordError,
+    Reject,
+    Screen,
+)
+from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.known_pictures import using
+from pipelines.takedown.withdrawn import REASON, taken_of
+from pipelines.unify.chunks import ChunkWriter
+from pipelines.unify.record_ids import OTHER, REPEAT, RecordIds
+from pipelines.unify.tracked_raw import TrackedRaw
+from schemas.ids import canonical_json, digest
+
+IDS, READS = "ids", "reads"
+"""Side files of a part: digests of its records (see `record_ids`), and what it read (see `tracked`)."""
+
+
+logger = logging.getLogger(__name__)
+_SURPRISES = (TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError)
+
+
+@dataclass(frozen=True)
+class PartArguments:
+    """All a worker needs to run a part; plain data, so that any Beam runner can ship it."""
+
+    source: str
+    home: str
+    asset: str
+    version: str
+    spec: PartSpec
+    root: str
+    companions: dict[str, str]
+    files: tuple[str, ...]
+    side_files: tuple[str, ...] = ()
+    decided: dict[int, str] = field(default_factory=dict)
+    """Number of a record in the part → what `record_ids.across_parts` decided of its id."""
+
+    @property
+    def stem(self) -> str:
+        """What the part's files are named after: a part that was run again with other ids gets files of its own."""
+        return f"{self.spec.key}.{digest(sorted(self.decided.items()))[:8]}" if self.decided else self.spec.key
+
+
+@dataclass
+class Counts:
+    """Native units of one part: records and items, in and out."""
+
+    records_in: int = 0
+    records_mapped: int = 0
+    items_in: int = 0
+    items_mapped: int = 0
+    items_quarantined: int = 0
+    records_quarantined: int = 0
+    images: int = 0
+    images_missing: int = 0
+    images_broken: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    losses: Counter[str] = field(default_factory=Counter)
+
+    def plain(self) -> dict[str, Any]:
+        return {**vars(self), "reasons": dict(self.reasons), "losses": dict(self.losses)}
+
+
+def unify_part(item: PartArguments, out: PartWriter) -> dict[str, Any]:
+    """Map a part's files and write its tables; returns its counts."""
+    adapter = sources.get(item.source)
+    store = Store(item.home)
+    companions = {name: Path(path) for name, path in item.companions.items()}
+    raw = TrackedRaw(Path(item.root), companions, own=frozenset(item.files) | frozenset(item.side_files))
+    with using(store.known_pictures()), _without_collector():
+        part = _Part(item, adapter, raw, store, out)
+        if isinstance(adapter, BatchAdapter):
+            for found in adapter.batches(raw, item.files):
+                part.batch(adapter, found) if isinstance(found, Batch) else part.one(found)
+        else:
+            for record in adapter.records(raw, item.files):
+                part.one(record)
+        counts = part.finish()
+    out.side(IDS, part.ids.dump())
+    if (reads := raw.reads()) is not None:
+        out.arrow(READS, reads)
+    return counts.plain()
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Records are plain trees: looking for cycles among millions of their pieces takes a third of the time and finds
+    nothing. What they leave is freed by reference counts."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+class _Part:
+    """The books of a part."""
+
+    def __init__(self, item: PartArguments, adapter: Adapter, raw: TrackedRaw, store: Store, out: PartWriter) -> None:
+        self.ids = RecordIds(item.decided)
+        self._source = item.source
+        self._adapter = adapter
+        self._raw = raw
+        self._store = store
+        self._chunks = ChunkWriter(out)
+        self._counts = Counts()
+        self._taken = taken_of(store.home, item.source)
+
+    def finish(self) -> Counts:
+        """Write the rest; all counts."""
+        self._chunks.flush()
+        self._counts.images, self._counts.images_missing = self._chunks.images, self._chunks.images_missing
+        return self._counts
+
+    def batch(self, adapter: BatchAdapter, found: Batch) -> None:
+        """Records by column; those whose id must change are mapped alone."""
+        decisions = self.ids.check(found.native_ids.to_pylist(), found.contents)
+        alone = sorted({*decisions, *(self._taken.natives(found.native_ids) if self._taken else ())})
+        for index in alone:
+            self._map(adapter.record(found, index), decisions.get(index), found.native_ids[index].as_py())
+        if alone:
+            found = found.select(np.setdiff1d(np.arange(len(found)), alone))
+        if len(found):
+            mapped = _safely_map_batch(adapter, self._raw, found)
+            taken = mapped and self._taken and self._taken.tables(mapped.steps, mapped.samples, mapped.screens)
+            if mapped is None or taken:
+                for index in range(len(found)):
+                    self._map(adapter.record(found, index), None, found.native_ids[index].as_py())
+                self._chunks.may_end()
+                return
+            self._counts.records_in += len(found)
+            self._book(found.where, mapped, len(found), mapped.rejects)
+            for name, table in (("steps", mapped.steps), ("samples", mapped.samples)):
+                if table is not None:
+                    self._chunks.table(name, table)
+            self._keep_screens(mapped.screens)
+        self._chunks.may_end()
+
+    def one(self, record: Record | Broken) -> None:
+        """A record alone."""
+        if isinstance(record, Broken):
+            self._counts.records_in += 1
+            self._counts.records_quarantined += 1
+            self._counts.items_in += record.items
+            reject = Reject("record", record.items, record.reason, record.detail, record.native)
+            self._quarantine(record.file, record.locator, reject)
+        else:
+            content = record.content_digest()
+            native_id = record.native_id if record.native_id is not None else content
+            decision = self.ids.check([native_id], [bytes.fromhex(content)[:16]]).get(0)
+            self._map(record, decision, native_id)
+        self._chunks.may_end()
+
+    def _map(self, record: Record, decision: str | None, native_id: str) -> None:
+        self._counts.records_in += 1
+        try:
+            mapped = _safely_map(self._adapter, self._raw, record)
+            if decision == REPEAT:
+                raise RecordError("duplicate", f"an exact repeat of record {native_id!r}", items=mapped.items)
+            if self._taken and self._taken.holds(native_id, mapped.steps, mapped.samples, mapped.screens):
+                raise RecordError(REASON, items=mapped.items)
+        except RecordError as error:
+            self._counts.records_quarantined += 1
+            self._counts.items_in += error.items
+            reject = Reject("record", error.items, error.reason, error.detail, record.payload)
+            if error.reason == REASON or (self._taken and self._taken.native(native_id)):
+                reject = Reject("record", error.items, REASON, "on the store's takedown list", None)
+            self._quarantine(record.file, record.locator, reject)
+            return
+        if decision == OTHER:
+            _give_id(mapped, native_id, record.content_digest()[:8])
+        where = (record.file, record.locator)
+        self._book(lambda _: where, mapped, 1, [(0, reject) for reject in mapped.rejects])
+        self._chunks.rows("steps", mapped.steps)
+        self._chunks.rows("samples", mapped.samples)
+        self._keep_screens(mapped.screens)
+
+    def _book(
+        self,
+        where: Callable[[int], tuple[str, str]],
+        mapped: Mapped | MappedBatch,
+        records: int,
+        rejects: Sequence[tuple[int, Reject]],
+    ) -> None:
+        rejected = sum(reject.items for _, reject in rejects)
+        if mapped.items != mapped.mapped + rejected:
+            raise AssertionError(
+                f"{self._source} {where(0)}: {mapped.items} items in, {mapped.mapped} mapped + {rejected} "
+                "quarantined: the adapter lost or invented some"
+            )
+        for record, reject in rejects:
+            self._quarantine(*where(record), reject)
+            self._counts.images_broken += reject.unit == "image"
+        self._counts.records_mapped += records
+        self._counts.items_in += mapped.items
+        self._counts.items_mapped += mapped.mapped
+        for (word, status), number in mapped.losses.items():
+            self._counts.losses[f"{_storable(word)}|{status}"] += number
+
+    def _quarantine(self, file: str, locator: str, reject: Reject) -> None:
+        reason = _storable(reject.reason)
+        row = {
+            "source": self._source,
+            "unit": reject.unit,
+            "items": reject.items,
+            "reason": reason,
+            "detail": _storable(reject.detail[:500]),
+            "file": _storable(file),
+            "record": _storable(locator),
+            "native": canonical_json(reject.native),
+        }
+        self._chunks.rows("quarantine", [row])
+        self._counts.reasons[reason] += max(reject.items, 1) if reject.unit != "image" else 1
+        self._counts.items_quarantined += reject.items
+
+    def _keep_screens(self, screens: Mapping[str, Screen]) -> None:
+        """Store pictures, once each; those without data are in the store already."""
+        for sha256, screen in screens.items():
+            if screen.info is None or not self._chunks.is_new_screen(sha256):
+                continue
+            if screen.data is not None:
+                self._store.put_screen(screen.data, screen.info)
+            row = {
+                "screenshot_sha256": sha256,
+                "width_px": screen.info.width_px,
+                "height_px": screen.info.height_px,
+                "phash": screen.info.phash,
+                "elements": list(screen.elements),
+                "source": self._source,
+            }
+            self._chunks.rows("screens", [row])
+
+
+def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:
+    """Native records are hostile until mapped: a shape the adapter didn't foresee costs the record, not the run."""
+    try:
+        mapped = adapter.map(record, raw)
+        _check_text(mapped)
+        return mapped
+    except RecordError:
+        raise
+    except KeyError as error:
+        raise RecordError("missing_field", f"expected a field {error.args[0]!r}") from error
+    except _SURPRISES as error:
+        raise RecordError("bad_record", f"{type(error).__name__}: {error}") from error
+
+
+def _check_text(mapped: Mapped) -> None:
+    """No table can hold a lone surrogate, which JSON can smuggle in: a record with one in a row, or in what it knows of
+    its screens, goes whole, counted as it would have been mapped. Raises `RecordError`."""
+    try:
+        _encode_texts(mapped.steps)
+        _encode_texts(mapped.samples)
+        _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
+    except UnicodeEncodeError as error:
+        raise RecordError("bad_value", f"a text holds a lone surrogate: {error.reason}", mapped.items) from error
+
+
+def _encode_texts(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Raises `UnicodeEncodeError` for the first text that holds a lone surrogate."""
+    for row in rows:
+        for value in row.values():
+            if isinstance(value, str):
+                value.encode()
+
+
+def _storable(text: str) -> str:
+    """A text as a table can hold it, lone surrogates written out: the quarantine tells of records that have them."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: Batch) -> MappedBatch | None:
+    """None if one of the records surprised the columns: then each is mapped alone, and only that one is lost."""
+    try:
+        mapped = adapter.map_batch(batch, raw)
+        _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
+        return mapped
+    except (*_SURPRISES, RecordError, KeyError, pa.ArrowException) as error:
+        told = f"{type(error).__name__}: {error}"
+        logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), told[:300])
+        return None
+
+
+def _give_id(mapped: Mapped, native_id: str, suffix: str) -> None:
+    """Rows of a record whose name another one has: `<name>#<digest>`."""
+    for row in mapped.steps:
+        row["episode_id"] = f"{native_id}#{suffix}"
+    for row in mapped.samples:
+        row["sample_id"] = digest([row["sample_id"], suffix])[:32]

@@ -1,0 +1,207 @@
+"""What a part reads beside its own files: pictures, split lists, folders. Recorded while it runs, checked on the next.
+
+A part depends on the files it asked for, there or not, so a changed picture redoes the parts that read it, and one that
+appears redoes the part that missed it; nothing else is touched. Adapters need not declare any of it: they read through
+`Raw`, and `TrackedRaw` listens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from pipelines.mapping.adapter import Raw
+from pipelines.raw.rawdata import KEPT
+from pipelines.store.files import file_sha256
+from schemas.ids import digest
+
+READS = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("companion", pa.string()),
+        ("folder", pa.string()),
+        ("name", pa.string()),
+        ("bytes", pa.int64()),
+        ("mtime_ns", pa.int64()),
+        ("sha256", pa.string()),
+    ]
+)
+"""One thing that a part asked for. `kind`: file (sha256 null: it wasn't there), folder (it wasn't there, so neither was
+anything in it), listing (of a folder; sha256 digests the names), or glob (`name` is the pattern, sha256 digests what it
+found)."""
+
+_PLAIN_PATH = re.compile(r"[^/.\0][^/\0]*(?:/[^/.\0][^/\0]*)*")
+_Key = tuple[str, str | None, str, str]
+
+
+class Folders:
+    """Listings of folders, each made once: {name: entry}, None for a folder that isn't there."""
+
+    def __init__(self) -> None:
+        self._listed: dict[str, dict[str, os.DirEntry[str]] | None] = {}
+
+    def list(self, folder: str) -> dict[str, os.DirEntry[str]] | None:
+        if folder not in self._listed:
+            try:
+                with os.scandir(folder) as entries:
+                    self._listed[folder] = {entry.name: entry for entry in entries}
+            except (FileNotFoundError, NotADirectoryError):
+                self._listed[folder] = None
+        return self._listed[folder]
+
+
+@dataclass(frozen=True)
+class TrackedRaw(Raw):
+    """A `Raw` that remembers what was asked of it. `own` are the part's own files, which need no remembering.
+
+    `_seen` maps each thing to its hash, to False if it wasn't there, or to None for a file that was named only: whether
+    it is there, and its hash, is found out at the end."""
+
+    own: frozenset[str] = frozenset()
+    _seen: dict[_Key, str | Literal[False] | None] = field(default_factory=dict, compare=False)
+    _folders: Folders = field(default_factory=Folders, compare=False)
+    _listings: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
+
+    def _resolve(self, relative: str, companion: str | None) -> tuple[str, str]:
+        """As `Raw`; a path that is as plain as most are needs no `normpath`, which takes several times as long."""
+        root = self._roots[companion]
+        if root not in (".", "/") and _PLAIN_PATH.fullmatch(relative):
+            return root, f"{root}/{relative}"
+        return super()._resolve(relative, companion)
+
+    def files(self, pattern: str) -> list[str]:
+        found = super().files(pattern)
+        self._seen["glob", None, "", pattern] = digest(found)
+        return found
+
+    def path(self, relative: str, companion: str | None = None) -> Path:
+        root, path = self._resolve(relative, companion)
+        if companion is not None or relative not in self.own:
+            self._seen.setdefault(("file", companion, *_inner(root, path)), None)
+        return Path(path)
+
+    def read(self, relative: str, companion: str | None = None) -> bytes:
+        root, path = self._resolve(relative, companion)
+        is_own = companion is None and relative in self.own
+        if is_own and (kept := KEPT.take(path)) is not None:
+            return kept
+        try:
+            with open(path, "rb", buffering=0) as stream:
+                data = stream.read()
+        except FileNotFoundError:
+            self._seen["file", companion, *_inner(root, path)] = False
+            raise
+        if not is_own:
+            self._seen["file", companion, *_inner(root, path)] = hashlib.sha256(data).hexdigest()
+        return data
+
+    def listing(self, folder: str, companion: str | None = None) -> frozenset[str]:
+        root, path = self._resolve(folder, companion)
+        if path not in self._listings:
+            names = _visible(self._folders.list(path))
+            self._seen["listing", companion, path[0 if root == "." else len(root) + 1 :] or ".", ""] = _digest(names)
+            self._listings[path] = frozenset(names)
+        return self._listings[path]
+
+    def is_there(self, relative: str, companion: str | None = None) -> bool:
+        """Whether a file is there, by the listing of its folder: a million names that aren't cost a million look-ups
+        in memory, not on disk."""
+        root, path = self._resolve(relative, companion)
+        folder, _, name = path.rpartition("/")
+        listed = self._folders.list(folder)
+        if listed is not None and name in listed and listed[name].is_file():
+            return True
+        inner = _inner(root, path)[0]
+        key = ("file", companion, inner, name) if listed is not None else ("folder", companion, inner, "")
+        self._seen.setdefault(key, False)
+        return False
+
+    def reads(self) -> pa.Table | None:
+        """All that was asked for, as it is now; None if nothing was."""
+        if not self._seen:
+            return None
+        rows = []
+        for (kind, companion, folder, name), found in sorted(self._seen.items(), key=_order):
+            size = mtime = None
+            sha256 = found or None
+            if kind == "file" and found is not False:  # True to what was read: a file that vanished since is a change
+                path = Path(self._roots[companion], folder, name)
+                if path.is_file():
+                    status = path.stat()
+                    size, mtime, sha256 = status.st_size, status.st_mtime_ns, sha256 or file_sha256(path)
+            rows.append((kind, companion, folder, name, size, mtime, sha256))
+        columns = zip(*rows, strict=True)
+        return pa.table([pa.array(column, kind.type) for column, kind in zip(columns, READS)], schema=READS)
+
+
+def _visible(listed: Mapping[str, Any] | None) -> list[str]:
+    return sorted(name for name in listed or () if name[0] != ".")
+
+
+def _digest(names: list[str]) -> str:
+    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _inner(root: str, path: str) -> tuple[str, str]:
+    """(folder below the root, name) of a path that `_resolve` made."""
+    folder, _, name = path[0 if root == "." else len(root) + 1 :].rpartition("/")
+    return folder or ".", name
+
+
+def _order(item: tuple[_Key, Any]) -> tuple[str, str, str, str]:
+    kind, companion, folder, name = item[0]
+    return kind, companion or "", folder, name
+
+
+def changes(
+    path: Path, root: Path, companions: Mapping[str, Path], folders: Folders, glob: Callable[[str], list[str]]
+) -> str | None:
+    """Whether what a part read (its file of `READS`) is still the same: None, or a digest of how it is now.
+
+    A file is the same if its size and time are, or else its bytes. Each folder is listed once for all parts, and only
+    files that were read are looked at, so a folder of a million pictures costs one listing and a look at each.
+    """
+    now: list[Any] = []
+    same = True
+    with pa.memory_map(str(path)) as stream:
+        columns = pa.ipc.open_file(stream).read_all().to_pydict()
+    for kind, companion, folder, name, size, mtime, sha256 in zip(*columns.values(), strict=True):
+        if companion is not None and companion not in companions:
+            state: Any = None
+        elif kind == "glob":
+            state = digest(glob(name))
+        else:
+            base = str(root if companion is None else companions[companion])
+            listed = folders.list(os.path.normpath(os.path.join(base, folder)))
+            state = _state(kind, listed, name, size, mtime, sha256)
+        same = same and state == sha256
+        now.append([kind, companion, folder, name, state])
+    return None if same else digest(now)
+
+
+def _state(
+    kind: str,
+    listed: dict[str, os.DirEntry[str]] | None,
+    name: str,
+    size: int | None,
+    mtime: int | None,
+    sha256: str | None,
+) -> str | None:
+    if kind == "folder":
+        return None if listed is None else "there"
+    if kind == "listing":
+        return _digest(_visible(listed))
+    entry = listed.get(name) if listed is not None else None
+    if entry is None or not entry.is_file():
+        return None
+    status = entry.stat()
+    if sha256 is not None and (status.st_size, status.st_mtime_ns) == (size, mtime):
+        return sha256
+    return file_sha256(Path(entry.path))

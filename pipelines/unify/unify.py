@@ -1,0 +1,221 @@
+"""raw → unified: an adapter run over a source's files, part by part, on Beam.
+
+Beam carries part specs only (`Create(parts) | Map(run part)`): no payload, no picture passes between stages. What a
+part writes is decided by its own files, by what it read beside them (see `tracked`), by the adapter's version and by
+the ids it must change, so a rerun skips whatever stayed the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines import sources
+from pipelines.mapping.adapter import Adapter, Raw
+from pipelines.raw.rawdata import KEPT, FileHashes
+from pipelines.store import Check, PartResult, PartSpec, Store, find_part, run_part
+from pipelines.store.files import FileEntry
+from pipelines.store.manifest import Manifest
+from pipelines.unify.part import IDS, READS, PartArguments, unify_part
+from pipelines.unify.record_ids import across_parts
+from pipelines.unify.tracked_raw import Folders, TrackedRaw, changes
+from schemas.ids import digest
+
+CODE_VERSION = "5"
+DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
+
+
+def unify_source(
+    store: Store, source: str, raw: Raw, *, inputs: Mapping[str, str] | None = None, beam_options: Sequence[str] = ()
+) -> Manifest:
+    """Map a source's native files to `unified/<source>`: tables steps, samples, screens, quarantine.
+
+    `raw` is the folder with its companions; `beam_options` are Beam flags (default: one process, FnApiRunner; with
+    `--runner=DaskRunner` a part is a task of the cluster at `--dask_client_address`).
+    Native units are counted, each exactly once: in = mapped + quarantined; the manifest's counts hold the report.
+    Raises `ValueError` if the source is unknown or the folder has none of its files.
+    """
+    adapter = sources.get(source)
+    asset = f"unified/{source}"
+    groups = adapter.parts(raw)
+    if not groups:
+        raise ValueError(f"{source}: no native files of it in {raw.root.name!r}; see `vesper sources list`")
+    root = store.root(asset)
+    known = _known_parts(store, root, adapter, raw, groups)
+    specs = [spec for spec, _ in known]
+    code_version = f"{CODE_VERSION}.{adapter.version}"
+    with store.build(asset, code_version=code_version, inputs=inputs, parts=specs) as build:
+        side_files = tuple(adapter.side_files(raw))
+        companions = {name: str(path) for name, path in raw.companions.items()}
+        arguments = [
+            PartArguments(
+                source, str(store.home), asset, build.version, spec, str(raw.root), companions, group, side_files
+            )
+            for spec, group in zip(specs, groups, strict=True)
+        ]
+        results = _run_parts(arguments, [result for _, result in known], beam_options)
+        results = _resolve_duplicates(root, arguments, results, beam_options)
+        KEPT.clear()
+        for result in results:
+            build.add(result)
+        counts = _sum_counts(results)
+        return build.commit(counts=counts, checks=_checks(counts))
+
+
+def _part_key(group: tuple[str, ...]) -> str:
+    """A readable name with a digest of the paths, so that two files of one name don't collide."""
+    stem = "".join(char if char.isalnum() or char in "._-" else "_" for char in Path(group[0]).name)[:40]
+    return f"{stem.lstrip('._-') or 'part'}-{digest(list(group))[:8]}"
+
+
+def _hash_of(lines: Iterable[str]) -> str:
+    """One hash for many names and hashes: a part may have a hundred thousand files."""
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+_Known = tuple[PartSpec, PartResult | None]
+"""A part, and what it gave if it was run before."""
+
+
+def _known_parts(store: Store, root: Path, adapter: Adapter, raw: Raw, groups: list[tuple[str, ...]]) -> list[_Known]:
+    """What each part's result depends on: its files, the side files, the adapter, and what it read when it last ran."""
+    hashes = FileHashes(store.home / "cache" / "raw" / f"{adapter.descriptor.id}.json")
+    side = [hashes.sha256(raw.path(name)) for name in sorted(adapter.side_files(raw))]
+    common = [CODE_VERSION, adapter.descriptor.id, adapter.version, side, sorted(raw.companions)]
+    folders, places = Folders(), TrackedRaw(raw.root, raw.companions)
+    found = functools.cache(raw.files)
+    told: dict[str, str | None] = {}
+
+    def changed(entry: FileEntry) -> str | None:
+        """Many parts read the same things: these are looked at once."""
+        if entry.sha256 not in told:
+            told[entry.sha256] = changes(root / entry.path, raw.root, raw.companions, folders, found)
+        return told[entry.sha256]
+
+    known = []
+    for group in groups:
+        own = digest([*common, _hash_of(f"{name}\0{hashes.sha256(places.place(name))}" for name in group)])
+        known.append(_known_part(root, _part_key(group), own, changed))
+    hashes.save()
+    return known
+
+
+def _known_part(root: Path, key: str, own: str, changed: Callable[[FileEntry], str | None]) -> _Known:
+    """`own` digests a part's own files. If it ran on them before but something else that it read has changed since,
+    its digest tells how that is now; the run under that digest may in turn have read other things."""
+    spec = PartSpec(key, own)
+    while (result := find_part(root, spec)) is not None:
+        now = next((changed(entry) for entry in result.side_files if entry.path.endswith(f".{READS}.arrow")), None)
+        if now is None:
+            break
+        spec = PartSpec(key, digest([spec.inputs_digest, now]))
+    return spec, result
+
+
+def _run_parts(
+    arguments: list[PartArguments], results: list[PartResult | None], beam_options: Sequence[str]
+) -> list[PartResult]:
+    """Parts that are there (`results`) stay; the others go through Beam, and are then picked up too."""
+    missing = [item for item, result in zip(arguments, results, strict=True) if result is None]
+    if missing:
+        _beam_map(missing, beam_options)
+    return [
+        result or dataclasses.replace(run_unify_part(item), skipped=False)
+        for item, result in zip(arguments, results, strict=True)
+    ]
+
+
+def _beam_map(arguments: list[PartArguments], beam_options: Sequence[str]) -> None:
+    """Run parts on a Beam runner. One part in one process needs no runner (and no second of start-up)."""
+    if not beam_options and len(arguments) == 1:
+        run_unify_part(arguments[0])
+        return
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    # The default DirectRunner first tries to download a Prism binary: always name the runner.
+    options = PipelineOptions(["--runner=FnApiRunner", *_flags(beam_options)])
+    pipeline = beam.Pipeline(options=options)
+    _ = pipeline | beam.Create(arguments, reshuffle=False) | beam.Map(run_unify_part)
+    result = pipeline.run()
+    result.wait_until_finish()
+    if hasattr(result, "client"):  # Dask's, which would otherwise try to reach its cluster for ever
+        result.client.close()
+
+
+def _flags(beam_options: Sequence[str]) -> list[str]:
+    """Dask by its short name; one part a task, where its runner would put 128 into one."""
+    flags = [f"--runner={DASK_RUNNER}" if flag == "--runner=DaskRunner" else flag for flag in beam_options]
+    sized = any(flag.startswith(("--dask_partition_size", "--dask_npartitions")) for flag in flags)
+    return flags if sized or f"--runner={DASK_RUNNER}" not in flags else [*flags, "--dask_partition_size=1"]
+
+
+def run_unify_part(item: PartArguments) -> PartResult:
+    """Run (or skip) one part; called by Beam workers."""
+    root = Store(item.home).root(item.asset)
+    return run_part(root, item.version, item.spec, functools.partial(unify_part, item), stem=item.stem)
+
+
+def _resolve_duplicates(
+    root: Path, arguments: list[PartArguments], results: list[PartResult], beam_options: Sequence[str]
+) -> list[PartResult]:
+    """Ids that stand in several parts: the first in (part, record) order keeps its id; the other parts run again
+    with what was decided as part of their inputs, and write files of other names."""
+    dumps = [next((root / e.path for e in result.side_files if e.path.endswith(f".{IDS}")), None) for result in results]
+    specs = [item.spec for item in arguments]
+    again = {
+        place: dataclasses.replace(
+            arguments[place],
+            decided=decided,
+            spec=PartSpec(specs[place].key, digest([specs[place].inputs_digest, sorted(decided.items())])),
+        )
+        for place, decided in across_parts(dumps).items()
+    }
+    there = [find_part(root, item.spec) for item in again.values()]
+    redone = dict(zip(again, _run_parts(list(again.values()), there, beam_options), strict=True))
+    return [redone.get(place, result) for place, result in enumerate(results)]
+
+
+def _sum_counts(results: list[PartResult]) -> dict[str, Any]:
+    """The report of a source: native units in and out, quarantine reasons, what the loss table became."""
+    total: dict[str, Any] = {}
+    for result in results:
+        for name, value in result.counts.items():
+            if isinstance(value, dict):
+                total[name] = dict(Counter(total.get(name, {})) + Counter(value))
+            else:
+                total[name] = total.get(name, 0) + value
+    losses: dict[str, dict[str, int]] = {}
+    for joined, number in sorted(total.get("losses", {}).items()):
+        word, _, status = joined.rpartition("|")
+        losses.setdefault(word, {})[status] = number
+    reasons = dict(sorted(total.get("reasons", {}).items()))
+    return {**total, "reasons": reasons, "losses": losses}
+
+
+def _checks(counts: dict[str, Any]) -> list[Check]:
+    unseen = {name: number for name, number in counts["reasons"].items() if name.startswith("unknown_")}
+    items = f"{counts['items_in']} in, {counts['items_mapped']} mapped + {counts['items_quarantined']} quarantined"
+    return [
+        Check(
+            "nothing_lost",
+            counts["items_in"] == counts["items_mapped"] + counts["items_quarantined"],
+            items,
+            "in = mapped + quarantined",
+        ),
+        Check("something_mapped", counts["items_mapped"] > 0, f"{counts['items_mapped']} items", "at least one"),
+        Check("mostly_mapped", counts["items_mapped"] * 2 >= counts["items_in"], items, "at least half are mapped"),
+        Check(
+            "vocabulary_known",
+            not unseen,
+            json.dumps(unseen),
+            "no column or action word that the adapter doesn't know",
+            blocking=False,
+        ),
+    ]

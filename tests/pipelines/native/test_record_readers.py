@@ -1,0 +1,47 @@
+"""Files that are damaged within their compression cost what stands in them, never the run."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import native
+import pytest
+
+from pipelines.mapping.adapter import Broken, Raw
+from pipelines.native.record_readers import json_lines
+from pipelines.store import Store
+from pipelines.takedown.check import verify
+from pipelines.takedown.withdrawn import Taken
+from pipelines.unify.unify import unify_source
+
+
+def damaged(data: bytes) -> bytes:
+    """The same gzip file, its first deflate block of a type that there isn't."""
+    plain = bytearray(gzip.compress(gzip.decompress(data), mtime=0))
+    plain[10] = 7
+    return bytes(plain)
+
+
+def test_lines_in_damaged_deflate_data_are_one_broken_record(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.gz").write_bytes(damaged(gzip.compress(b'{"a": 1}\n')))
+    [found] = json_lines(Raw(tmp_path), "x.jsonl.gz")
+    assert isinstance(found, Broken) and found.reason == "truncated_record" and "invalid block type" in found.detail
+
+
+@pytest.mark.parametrize("kind", ["axtree", "bb"])
+def test_a_page_of_webui_in_damaged_deflate_data_costs_that_page(kind: str, tmp_path: Path) -> None:
+    native.fixture("webui_350k").write(tmp_path)
+    raw = native.raw_of("webui_350k", tmp_path)
+    before = unify_source(Store(tmp_path / "before"), "webui_350k", raw)
+    [path] = (tmp_path / "raw").rglob(f"iPhone-SE-{kind}.json.gz")
+    path.write_bytes(damaged(path.read_bytes()))
+    after = unify_source(Store(tmp_path / "after"), "webui_350k", raw)
+    assert after.counts["reasons"]["truncated_record"] == before.counts["reasons"].get("truncated_record", 0) + 1
+    assert 0 < after.read("samples").num_rows < before.read("samples").num_rows
+
+
+def test_the_proof_of_a_takedown_names_a_file_that_it_can_t_unpack(tmp_path: Path) -> None:
+    (tmp_path / "old.json.gz").write_bytes(damaged(gzip.compress(b"{}")))
+    [left] = verify(tmp_path, Taken(reasons={"sample:a": "r"}), {})
+    assert left.place == "old.json.gz" and "can't be read" in left.what
