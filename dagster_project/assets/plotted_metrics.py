@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from generators.task_pool import STRATA
+from generators.tasks.strata import STRATA
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
@@ -81,7 +81,7 @@ def _bill(counts: Counts) -> dict[str, Number]:
 
 
 def _raw(counts: Counts) -> dict[str, Number]:
-    """`oracle_success` is of episodes that were recorded here (`generators.embedded`)."""
+    """`oracle_success` is of episodes that were recorded here (`generators.proving.embedded`)."""
     return _of(counts, files="yield: files", bytes="yield: bytes", oracle_success="quality: oracle success")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from dagster_project.settings.deployment import Deployment, JudgeOptions
 from dagster_project.stages.deployment_names import check_sources
 from dagster_project.stages.stage import Stage, Work
-from generators.embedded import build as embedded
+from generators.proving.embedded import build as embedded
 from pipelines import sources as adapters
 from pipelines.mapping.adapter import Descriptor, Download, Raw
 from pipelines.store.manifest import Manifest

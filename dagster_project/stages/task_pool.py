@@ -8,8 +8,9 @@ from typing import Any
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import Stage, Work
-from generators import task_pool
-from generators.task_pool import PoolConfig
+from generators.generation import static_task_pool
+from generators.tasks import task_pool
+from generators.tasks.task_pool import PoolConfig
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.removed import CONTAMINATION
 from schemas.tables import Tasks
@@ -57,7 +58,7 @@ def pool_config(deployment: Deployment) -> PoolConfig:
 
 
 def _static_tasks(work: Work) -> Manifest:
-    return task_pool.build_static(work.store, config=pool_config(work.deployment))
+    return static_task_pool.build_static(work.store, config=pool_config(work.deployment))
 
 
 def _dynamic_tasks(work: Work, names: list[str]) -> Manifest:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from generators.environments.evaluators import holds as rule_holds
 from generators.generation.tables import episode_of
-from generators.generation.tasks.contract import Trajectory, Turn
+from generators.tasks.trajectory import Trajectory, Turn
+from generators.worlds.evaluators import holds as rule_holds
 from quality.evidence.episode import Habits
 from quality.evidence.goal import left_unconfirmed
 from quality.evidence.words import entities, held_by_any

@@ -1,6 +1,7 @@
 """The judges by name, and what it takes to build one.
 
-A new judge is one file and one line in `JUDGES`; `tests/quality/judges/test_judge_contract.py` then runs over it.
+A new judge is one file and one line in `JUDGES`; `tests/quality/judges/test_judge_contract.py` then runs over it. One
+that stands outside this tree is a function `JudgeConfig -> Judge`, named as `pipelines.extensions` says.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pipelines.extensions import find_part, is_outside
 from quality.judges.judge import Judge
 from quality.judges.rules import RulesJudge
 from quality.refinement.repairs import Rewriter
@@ -147,9 +149,7 @@ OFFLINE = frozenset(("rules", "nano"))
 def build_judge(config: JudgeConfig) -> Judge:
     """A judge from its config. Raises `ValueError` for an unknown name, a missing endpoint, a wrong option, or where it
     is to read and can't."""
-    if config.name not in JUDGES:
-        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
-    judge = JUDGES[config.name](config)
+    judge = find_part("judge", config.name, JUDGES)(config)
     if not config.read:
         return judge
     from quality.evidence.reading import reader_beside
@@ -159,17 +159,18 @@ def build_judge(config: JudgeConfig) -> Judge:
 
 
 def asks_a_model(config: JudgeConfig) -> bool:
-    """Whether the judge asks a model."""
+    """Whether the judge asks a model; one of your own does where it is given an endpoint."""
     if config.name == "ensemble":
         return any(asks_a_model(replace(config, name=member)) for member in config.members)
+    if is_outside(config.name):
+        return config.base_url is not None
     return config.name not in OFFLINE
 
 
 def build_rewriter(config: JudgeConfig) -> Rewriter:
     """The rewriter that goes with a judge: embedded for those that ask no model, else the same model. Raises as
     `build_judge` does."""
-    if config.name not in JUDGES:
-        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
+    find_part("judge", config.name, JUDGES)
     if not asks_a_model(config):
         return ProofRewriter()
     from quality.refinement.rewrite import OpenAIRewriter

@@ -44,7 +44,7 @@ def build_nano_base(
     same; within one, `trainer.midtrain` resumes. `texts` join the curriculum's words for the tokenizer. Needs Chromium
     for sheets that aren't drawn yet.
     """
-    from generators.perception.questions import WORLDS
+    from generators.proving.perception.questions import WORLDS
     from trainer.modeling.checkpoint import load_checkpoint, save_checkpoint
 
     config = config or NanoBaseConfig()
@@ -69,7 +69,7 @@ def build_nano_base(
 
 def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterable[str]) -> Path:
     """Random weights, and a tokenizer of the curriculum's words and `texts`; kept in `work/0-random`."""
-    from generators.perception.questions import LAYOUTS, LESSONS, WORLDS
+    from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS
     from pipelines.prompts import prompt_text
     from trainer.data.batches import Processor
     from trainer.modeling.checkpoint import lineage
@@ -227,8 +227,8 @@ def goal_texts(targets: int = 12) -> list[str]:
     from itertools import islice
     from random import Random
 
-    from generators.environments.miniwob.html import html_folder
-    from generators.generation.grounds.ground import open_ground
+    from generators.generation.task_worlds.task_world import open_ground
+    from generators.worlds.miniwob.html import html_folder
 
     found: list[str] = []
     for name in ("fsm", "phone"):

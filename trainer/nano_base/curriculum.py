@@ -1,6 +1,6 @@
 """What nano-base learns, in which order and how long: the phases, and all else that decides its weights.
 
-Add a phase: an entry in `CURRICULUM`; a lesson that it asks: `generators.perception.questions.LESSONS`.
+Add a phase: an entry in `CURRICULUM`; a lesson that it asks: `generators.proving.perception.questions.LESSONS`.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from generators.perception.labels import LETTERS, PARTS, UNDECIDED, image_labels, letter_labels
-from generators.perception.labels import VERSION as LABEL_VERSION
-from generators.perception.questions import WORLDS
-from generators.perception.screens import SIZES, SMALL_SIZES, fill
-from generators.perception.sheets import TEXT_KINDS, VERSION, read_sheet
+from generators.proving.perception.labels import LETTERS, PARTS, UNDECIDED, image_labels, letter_labels
+from generators.proving.perception.labels import VERSION as LABEL_VERSION
+from generators.proving.perception.questions import WORLDS
+from generators.proving.perception.screens import SIZES, SMALL_SIZES, fill
+from generators.proving.perception.sheets import TEXT_KINDS, VERSION, read_sheet
 from schemas.ids import digest
 from trainer.nano_base.source import Drawings, PerceptionSource, as_picture
 from trainer.nano_base.world_pages import VERSION as PAGE_VERSION

@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from generators.environments.world import Observation, Place, World
-from generators.nano_text import ADVANCE_PX, TEXT_PX
-from generators.perception.screens import Pasted, PastedScreen
-from generators.perception.sheets import Drawn
+from generators.proving.perception.screens import Pasted, PastedScreen
+from generators.proving.perception.sheets import Drawn
+from generators.tasks.world_interface import Observation, Place, World
+from generators.worlds.nano_text import ADVANCE_PX, TEXT_PX
 from pipelines.whole_files import whole_file
 from schemas.coordinates import contains
 from trainer.staircase.choice import OpenWorlds

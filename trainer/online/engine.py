@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from generators.generation.execution.journal import ClaimLost
+from generators.execution.journal import ClaimLost
 from schemas.ids import digest
 from trainer.data.batches import BadSample, Processor
 from trainer.modeling.generation import Completion, generate

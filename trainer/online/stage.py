@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from generators.environments.evaluators import RULES, has_rule
-from generators.environments.registry import WORLDS, open_world
-from generators.environments.world import World
-from generators.generation.execution.device_pools import DEVICES, LOCAL, Places, open_pool
-from generators.generation.execution.devices import DevicePool, LocalPool
-from generators.generation.tasks.contract import Contract
+from generators.execution.device_pool import DevicePool, LocalPool
+from generators.execution.device_sources import DEVICES, LOCAL, Places, open_pool
+from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.world_interface import World
+from generators.worlds.evaluators import RULES
+from generators.worlds.registry import WORLDS, open_world
 from pipelines.store.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
@@ -51,7 +51,7 @@ def online(context: Context, folder: Path) -> Made:
     Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with
     here, `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
     rollout engine. Where devices stand is no part of it: the environment says
-    (`generators.generation.execution.device_pools`). Raises `ValueError` if the pool holds no task of the domain that
+    (`generators.execution.device_sources`). Raises `ValueError` if the pool holds no task of the domain that
     runs here, or one that no device of the environment's runs.
     """
     config, settings = online_config(context), context.config["online"]

@@ -18,9 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from generators.environments.evaluators import has_rule
-from generators.generation.execution.devices import DevicePool
-from generators.generation.tasks.contract import Contract
+from generators.execution.device_pool import DevicePool
+from generators.tasks.task_spec import Contract, has_rule
 from schemas.ids import canonical_json, digest
 from trainer.evaluation.statistics import mean_or_none
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint

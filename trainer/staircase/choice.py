@@ -18,12 +18,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from generators.environments.evaluators import holds
-from generators.environments.world import World, WorldError
-from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Episode, run_episode
 from generators.policies.policy import Policy
-from generators.policies.scripted import ScriptedAgent
+from generators.policies.scripted_agent import ScriptedAgent
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World, WorldError
+from generators.worlds.evaluators import holds
 from pipelines.whole_files import put_json
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from generators.generation.execution.execute import Limits
-from generators.generation.tasks.contract import Contract
+from generators.execution.execute import Limits
+from generators.tasks.task_spec import Contract
 from pipelines.whole_files import put_json
 from trainer.runtime.tracking import OnEvent
 from trainer.staircase.config import StaircaseConfig

@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from generators.environments.world import World
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World
 from pipelines.prompts import REFUSAL
 from pipelines.store import Store
 from pipelines.whole_files import whole_file

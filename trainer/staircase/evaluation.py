@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.execution.scheduling import PolicyMaker
-from generators.generation.tasks.contract import Contract
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
 from pipelines.whole_files import put_json
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from generators.generation.execution.scheduling import PolicyMaker
-from generators.generation.tasks.contract import Contract
-from generators.policies.guides import click_on
+from generators.policies.oracles.oracle import click_on
 from generators.policies.policy import Decision, View
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
 from pipelines.prompts import reply_text
 from schemas.action_types import Finished, PressBack, PressEnter, Scroll, Type
 from schemas.actions import Action

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from generators.environments.world import Observation, Place
-from generators.generation.tasks.contract import Contract
-from generators.judge_bench.recorders.references import references
 from generators.policies.policy import Said, View
+from generators.proving.judge_bench.recorders.references import references
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Observation, Place
 from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
 from pipelines.prompts.tokens import count_tokens
 from schemas.ids import canonical_json, item_step, sample_id

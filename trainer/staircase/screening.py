@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
 from pipelines.whole_files import put_json
 from trainer.runtime.tracking import OnEvent
 from trainer.staircase.config import StaircaseConfig

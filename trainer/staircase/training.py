@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
 from pipelines.prompts import prompt_text
 from pipelines.whole_files import put_json
 from schemas.ids import digest

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pipelines.prompts import prompt_text
 
 if TYPE_CHECKING:
-    from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.policy import View
+    from generators.policies.policy_maker import PolicyMaker
     from pipelines.prompts import HistoryForm
     from trainer.data.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
@@ -202,9 +202,9 @@ def trained_agents(
 ) -> PolicyMaker:
     """Policies over a served checkpoint of this project: asked as it was trained, in what its preset says of that
     (`history`, `thinking`). `max_new_tokens`: of a reply (None: see `served_tokens`)."""
-    from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
+    from generators.policies.policy_maker import PolicyMaker
 
     most = max_new_tokens or served_tokens("trained", thinking)
     endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, most)

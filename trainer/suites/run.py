@@ -15,7 +15,7 @@ from trainer.runtime.tracking import OnEvent
 from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
-    from generators.generation.execution.scheduling import PolicyMaker
+    from generators.policies.policy_maker import PolicyMaker
     from pipelines.prompts import HistoryForm
     from pipelines.store import Store
     from trainer.evaluation.controls import BlindTable

@@ -15,8 +15,8 @@ from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, DeploymentError
 from dagster_project.stages import generation, graph
 from dagster_project.stages.stage import Work
+from generators.execution.device_pool import GatewayPool, LocalPool
 from generators.generation import rounds
-from generators.generation.execution.devices import GatewayPool, LocalPool
 from generators.generation.loop import LoopConfig, LoopParts
 from pipelines.store import Store
 

@@ -185,7 +185,7 @@ def test_a_bench_is_built_once_and_reused(
     """The builder is stood in for: what is tested is when it is asked, and for what."""
     from dataclasses import asdict
 
-    from generators.judge_bench import build
+    from generators.proving.judge_bench import build
 
     asked: list[Any] = []
 

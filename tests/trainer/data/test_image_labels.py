@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from generators.perception.labels import ImageLabel
+from generators.proving.perception.labels import ImageLabel
 from trainer.data.image_labels import LabelledImages
 from trainer.midtrain import ListSource, MidtrainConfig, train
 from trainer.modeling.model import label_logits

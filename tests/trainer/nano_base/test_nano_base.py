@@ -167,7 +167,7 @@ def test_nothing_can_be_answered_blind(built: Path) -> None:
 
 
 def test_the_curriculum_names_lessons_and_the_goals_are_sentences() -> None:
-    from generators.perception.questions import LESSONS
+    from generators.proving.perception.questions import LESSONS
 
     assert {name for phase in CURRICULUM for name in phase.lessons} <= set(LESSONS)
     shares = {name: lesson.refusals for name, lesson in LESSONS.items() if name != "colour"}  # the first, of few names

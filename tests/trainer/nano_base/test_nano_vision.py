@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from generators.perception.labels import PARTS
-from generators.perception.screens import SMALL_SIZES, fill
-from generators.perception.sheets import read_sheet
+from generators.proving.perception.labels import PARTS
+from generators.proving.perception.screens import SMALL_SIZES, fill
+from generators.proving.perception.sheets import read_sheet
 from trainer.data.image_labels import LabelledImages
 from trainer.nano_base.source import Drawings
 from trainer.nano_base.vision import FilledScreens, VisionConfig, train_vision
@@ -32,7 +32,7 @@ def parts(drawings: Drawings) -> tuple[Any, FilledScreens]:
     """A small model, and screens for it."""
     from dataclasses import replace
 
-    from generators.perception.vocabulary import COLOURS, SHAPES
+    from generators.proving.perception.vocabulary import COLOURS, SHAPES
     from trainer.modeling.model import build_model
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from generators.environments.world import Place
-from generators.perception.labels import image_labels, letter_labels
-from generators.perception.questions import WORLDS
+from generators.proving.perception.labels import image_labels, letter_labels
+from generators.proving.perception.questions import WORLDS
+from generators.tasks.world_interface import Place
 from pipelines.prompts import REFUSAL, prompt_text
 from schemas.actions import parse_reply
 from schemas.coordinates import box_to_unit, contains
@@ -72,7 +72,7 @@ def test_a_text_stands_where_its_letters_do() -> None:
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Drawings:
-    from generators.perception.sheets import draw_sheets
+    from generators.proving.perception.sheets import draw_sheets
 
     folder = tmp_path_factory.mktemp("pages")
     draw_sheets(folder / "sheets", ["train-000"])
@@ -138,8 +138,8 @@ def test_names_are_learned_where_they_are_written() -> None:
 
     import numpy as np
 
-    from generators.perception.screens import Pasted, PastedScreen
-    from generators.perception.sheets import Drawn
+    from generators.proving.perception.screens import Pasted, PastedScreen
+    from generators.proving.perception.sheets import Drawn
 
     row = Pasted(Drawn("text", "Chores", "", (0, 0, 320, 32)), (0, 0, 320, 32))
     line = Pasted(Drawn("text", "Chores", "", (64, 0, 124, 32)), (64, 0, 124, 32))

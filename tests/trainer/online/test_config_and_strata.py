@@ -12,8 +12,8 @@ from choice_world import task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.generation.execution.devices import LocalPool
-from generators.task_pool import STRATA, stratum
+from generators.execution.device_pool import LocalPool
+from generators.tasks.strata import STRATA, stratum
 from trainer.online.collect import in_device_order
 from trainer.online.config import OnlineConfig, VllmConfig, config_from
 from trainer.online.strata import StratifiedBatches

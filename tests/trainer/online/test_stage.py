@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from choice_world import ChoiceWorld, task
 
-from generators.environments.evaluators import FINAL_KEYFRAME
-from generators.environments.registry import WORLDS, WorldKind
-from generators.task_pool import build_shards, build_static
+from generators.generation.static_task_pool import build_static
+from generators.tasks.task_pool import build_shards
+from generators.tasks.task_spec import FINAL_KEYFRAME
+from generators.worlds.registry import WORLDS, WorldKind
 from pipelines.store import PartSpec, Store, StoreError
 from trainer.online.stage import online, online_config, runnable_tasks, split_tasks
 from trainer.presets import preset

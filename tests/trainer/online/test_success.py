@@ -16,10 +16,10 @@ from online_runs import settings, train
 from openai_server import OpenAIServer
 from PIL import Image
 
-from generators.environments.evaluators import FINAL_KEYFRAME, VOTES
-from generators.environments.world import Observation
-from generators.generation.execution.execute import Limits
-from generators.generation.tasks.contract import Contract, Trajectory
+from generators.execution.execute import Limits
+from generators.tasks.task_spec import FINAL_KEYFRAME, VOTES, Contract
+from generators.tasks.trajectory import Trajectory
+from generators.tasks.world_interface import Observation
 from quality.model_client.client import ModelClient
 from quality.model_client.retry import Retry
 from quality.model_client.spending import Ceiling, JudgeBook

@@ -16,10 +16,10 @@ from choice_world import GOAL, SIZE, ChoiceWorld, picture, pool, task
 from online_runs import settings, train
 from rollout_servers import FaultyServer, ServerProcess, rollout_server
 
-from generators.environments.world import World
-from generators.generation.execution.devices import LocalPool
-from generators.generation.execution.execute import Limits
+from generators.execution.device_pool import LocalPool
+from generators.execution.execute import Limits
 from generators.policies.policy import PolicyError, View
+from generators.tasks.world_interface import World
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
 from trainer.modeling.generation import Completion, generate
 from trainer.modeling.model import reply_logprobs

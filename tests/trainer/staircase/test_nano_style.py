@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from generators.environments.registry import open_world
-from generators.environments.world import World
+from generators.tasks.world_interface import World
+from generators.worlds.registry import open_world
 from schemas.actions import Click
 from trainer.staircase.choice import attempt, scripted_hand
 from trainer.staircase.performing import perform

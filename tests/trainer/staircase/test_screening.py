@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import trainer.online.train
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
 from trainer.staircase.choice import choose_tasks
 from trainer.staircase.config import StaircaseConfig
 from trainer.staircase.screening import SCREENED, Screened, screen, worth_training
