@@ -10,10 +10,10 @@ from typing import Any
 from dagster_project.stages.training import title
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
-from trainer.stage_settings import ONLINE, SPECIALISTS
-from trainer.stages import CHECKPOINTS
-from trainer.staircase.figures import ROWS
-from trainer.staircase.stage import ASSET as STAIRCASE
+from trainer.proving.staircase.figures import ROWS
+from trainer.proving.staircase.stage import ASSET as STAIRCASE
+from trainer.stages.assets import CHECKPOINTS
+from trainer.stages.settings import ONLINE, SPECIALISTS
 
 MERGES = ("linear", "unified")
 

@@ -25,7 +25,7 @@ from dagster_project.execution.run_stage import output_lock, own_group
 from dagster_project.settings import dagster_home, deployment
 from dagster_project.stages import graph, sources
 from pipelines.store import Store
-from trainer.staircase.stage import ASSET as STAIRCASE
+from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
 JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
 """One after the other; rounds of the generation loop come before those that use them."""

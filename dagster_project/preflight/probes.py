@@ -215,7 +215,7 @@ def devices(stage: Stage, work: Work) -> list[str]:
     judge of their success where one was named."""
     from dagster_project.stages.training import success_judge, trainer_worlds
     from generators.execution.device_sources import Places, missing
-    from trainer.stages import BROWSER_WORLDS
+    from trainer.stages.assets import BROWSER_WORLDS
 
     try:
         worlds, model = trainer_worlds(), success_judge()
@@ -235,7 +235,7 @@ def trainer(stage: Stage, work: Work) -> list[str]:
     and room for them to be trained on the device and the ranks that the stage gets."""
     from dagster_project.preflight import training_memory
     from dagster_project.stages.training import inputs, trainer_config
-    from trainer.stage_settings import DEFAULTS, preset_from, weights_folder
+    from trainer.stages.settings import DEFAULTS, preset_from, weights_folder
 
     try:
         config = trainer_config()

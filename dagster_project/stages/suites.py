@@ -11,8 +11,8 @@ from dagster_project.stages.stage import Stage, Work
 from dagster_project.stages.training import trainer_config
 from pipelines import sources as adapters
 from pipelines.store.manifest import Manifest
+from trainer.stages.suites import CODE_VERSION, asset_of, build_suite, inputs_of
 from trainer.suites.registry import SUITES, Suite
-from trainer.suites.stage import CODE_VERSION, asset_of, build_suite, inputs_of
 
 
 def names(deployment: Deployment) -> list[str]:

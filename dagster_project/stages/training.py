@@ -12,9 +12,9 @@ from dagster_project.stages.sources import client_options
 from dagster_project.stages.stage import Stage, Work
 from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
-from trainer.stage_settings import ONLINE, ranks_of, stage_config
-from trainer.stages import CODE_VERSION, STAGES, asset_of, inputs_of
-from trainer.staircase import stage as staircase
+from trainer.proving.staircase import stage as staircase
+from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
+from trainer.stages.settings import ONLINE, ranks_of, stage_config
 
 CHECKPOINT_TEXTS: dict[str, tuple[str, str]] = {
     "base": (
@@ -39,7 +39,7 @@ CHECKPOINT_TEXTS: dict[str, tuple[str, str]] = {
     "linear": ("linear merge", "The three specialists' mean, to compare TIES with."),
     "unified": ("TIES merge", "One agent of three specialists: TIES against the mid-trained checkpoint."),
 }
-"""Stage of `trainer.stages` → (its title in the demo's report, what people read on its asset). A new stage needs a line
+"""Stage of `trainer.stages.assets` → (its title in the demo's report, what people read on its asset). A new stage needs a line
 here, and nothing else in this folder."""
 
 
@@ -93,7 +93,7 @@ def stages() -> Iterator[Stage]:
 
 
 def trainer_config() -> dict[str, Any]:
-    """What $VESPER_TRAINER (JSON, keys of `trainer.stage_settings.DEFAULTS`) changes. Raises `ValueError`."""
+    """What $VESPER_TRAINER (JSON, keys of `trainer.stages.settings.DEFAULTS`) changes. Raises `ValueError`."""
     text = os.environ.get("VESPER_TRAINER") or "{}"  # containers are given empty texts for what nobody set
     try:
         config = json.loads(text)
@@ -137,7 +137,7 @@ def _ranks(name: str) -> int:
 
 
 def _run(name: str, work: Work) -> Manifest:
-    from trainer.stages import run_stage
+    from trainer.stages.run import run_stage
 
     return run_stage(
         name,

@@ -23,7 +23,7 @@ from dagster_project.settings.deployment import Deployment, JudgeOptions, Source
 from dagster_project.stages import graph, sources
 from dagster_project.stages.stage import JudgeSettings, Stage, Work
 from pipelines.store import Check, PartSpec, Store
-from trainer.staircase.stage import ASSET as STAIRCASE
+from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
