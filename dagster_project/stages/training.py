@@ -39,7 +39,7 @@ CHECKPOINT_TEXTS: dict[str, tuple[str, str]] = {
     "linear": ("linear merge", "The three specialists' mean, to compare TIES with."),
     "unified": ("TIES merge", "One agent of three specialists: TIES against the mid-trained checkpoint."),
 }
-"""Stage of `trainer.stages.assets` → (its title in the demo's report, what people read on its asset). A new stage needs a line
+"""Stage of the trainer → (its title in the demo's report, what people read on its asset). A new stage needs a line
 here, and nothing else in this folder."""
 
 
