@@ -3,9 +3,9 @@
     class Grpo(Settings):
         beta: Number = setting(0.0, "Weight of the KL term; 0 needs no reference.", ge=0)
 
-    Grpo.read({"beta": -1}, "run.json")      -> SettingsError: run.json: beta: expected a number of 0 or more, found -1
+    Grpo.parsed({"beta": -1}, "run.json")   ->   SettingsError: run.json: beta: expected a number, 0 or more, found -1
 
-What a person wrote (a file, a flag, a variable) goes through `read`, whose error is one line that names where it
+What a person wrote (a file, a flag, a variable) goes through `parsed`, whose error is one line that names where it
 stands, the setting, what was expected and what was found. Numbers stay as they were written, 40 or 40.0, since the
 version of what is made from them is a digest of their text.
 """
@@ -95,7 +95,7 @@ class Settings(BaseModel):
                 raise SettingsError(type(self).__name__, problems(type(self), error)) from None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
+    def parsed(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
         """From plain values that a person wrote. `where` opens the message of the `SettingsError` that this raises for
         a name that is unknown, a value out of range or settings that contradict each other."""
         try:

@@ -226,7 +226,7 @@ def next_round(generate: Any, rounds: Any) -> Any:
         from generators.generation.feedback import promoted, rounds_to_make
         from generators.generation.loop import round_name
 
-        wanted, opened = deployment.load().rounds, store.open()
+        wanted, opened = deployment.load().generation.rounds, store.open()
         number = next(rounds_to_make(opened))
         if number > wanted:
             return dg.SkipReason(f"{number - 1} rounds are made, {wanted} are wanted (generation.rounds)")
