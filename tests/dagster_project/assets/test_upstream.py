@@ -137,9 +137,9 @@ def test_a_touched_file_is_no_new_revision(settings: Deployment) -> None:
 def test_embedded_data_is_what_its_settings_say(tmp_path: Path) -> None:
     store = Store(tmp_path)
     one = Deployment(raw_root=tmp_path / "incoming")
-    seen = {upstream.look(Work(store, replace(one, embedded_seed=seed)), "aitw").version for seed in (0, 1, 0)}
+    seen = {upstream.look(Work(store, one.changed(embedded={"seed": seed})), "aitw").version for seed in (0, 1, 0)}
     assert len(seen) == 2
-    nothing = upstream.look(Work(store, replace(one, embedded=False)), "aitw")
+    nothing = upstream.look(Work(store, one.changed(embedded={"enabled": False})), "aitw")
     assert nothing.version == "" and "no native files" in nothing.problem
 
 
