@@ -45,11 +45,11 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.items import notices, unknown_fields
-from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
+from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
 from schemas.actions import Point
 
 META = "meta_data_merged.jsonl"
@@ -199,7 +199,7 @@ def _step(
         for gesture in made:
             if gesture.error is not None:
                 raise gesture.error
-        screen = Screen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
+        screen = RecordScreen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
     except (CallError, RecordError) as error:
         counted = error.word if isinstance(error, CallError) and word != SEVERAL else word
         builder.reject(error.reason, native=step, native_index=place, word=counted, detail=error.detail)
@@ -226,7 +226,7 @@ def _step(
     return _pointer(made, pointer)
 
 
-def _pointer(made: list[Gesture], pointer: Point | None) -> Point | None:
+def _pointer(made: list[PyAutoGuiGesture], pointer: Point | None) -> Point | None:
     for gesture in made:
         for action in gesture.actions:
             pointer = getattr(action, "end", None) or getattr(action, "box", None) or pointer

@@ -55,7 +55,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.frames import fitting_screen
@@ -165,13 +165,13 @@ DESCRIPTOR = Descriptor(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _GuiLibraStep:
     """One step of either form; `size` is the frame of `point`. `follows`: the prompt tells steps before this one."""
 
     instruction: str
     follows: bool
     source: str
-    screen: Screen
+    screen: RecordScreen
     native: Mapping[str, Any]
     kind: Any
     value: Any
@@ -281,7 +281,7 @@ def _instruction(text: Any) -> tuple[str, bool]:
     return match[1].strip(), tells_steps(text[match.end() :])
 
 
-def _of_rl(row: Mapping[str, Any]) -> _Step:
+def _of_rl(row: Mapping[str, Any]) -> _GuiLibraStep:
     answer, images, source = row["answer"], row.get("images"), row.get("data_source")
     if not isinstance(answer, Mapping) or not isinstance(source, str):
         raise RecordError("missing_field", "expected an answer and a data_source")
@@ -291,7 +291,7 @@ def _of_rl(row: Mapping[str, Any]) -> _Step:
     picture = images[0] if isinstance(images, list) and len(images) == 1 else None
     data = picture.get("bytes") if isinstance(picture, Mapping) else None
     frame: tuple[int, int] = size  # type: ignore[assignment]
-    return _Step(
+    return _GuiLibraStep(
         *_instruction(row.get("context")),
         source,
         fitting_screen(data if isinstance(data, bytes) else None, frame),
@@ -318,7 +318,7 @@ def _box(box: Any, point: Any, frame: tuple[int, int]) -> list[float] | None:
     return None
 
 
-def _of_sft(row: Mapping[str, Any], record: Record, raw: Raw) -> _Step:
+def _of_sft(row: Mapping[str, Any], record: Record, raw: Raw) -> _GuiLibraStep:
     source = _sft_source(record.file) or ""
     check_texts(dict(row))
     chat = turns(row.get("conversations"))
@@ -331,9 +331,9 @@ def _of_sft(row: Mapping[str, Any], record: Record, raw: Raw) -> _Step:
         raise RecordError("missing_field", "expected an image and an object between <answer> tags")
     check_texts(said)
     pictures = (raw.read_if_there(folder + row["image"]) for folder in ("", "images/"))
-    screen = Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
+    screen = RecordScreen.load(next((data for data in pictures if data is not None), None), normalised=True)
     described = said.get("action_description")
-    return _Step(
+    return _GuiLibraStep(
         *_instruction(without_pictures("\n".join(turn.text for turn in chat if turn.role == "user"))),
         source,
         screen,
@@ -355,7 +355,7 @@ def _numbers(value: Any, count: int) -> bool:
     )
 
 
-def _actions(step: _Step) -> tuple[str, list[Action], bool, list[str]]:
+def _actions(step: _GuiLibraStep) -> tuple[str, list[Action], bool, list[str]]:
     """Word, actions, whether something was lost, rules. Raises `ItemError`."""
     if step.kind in _NULLS:
         raise ItemError("missing_field", "no type of action", _OTHER)
@@ -370,7 +370,7 @@ def _actions(step: _Step) -> tuple[str, list[Action], bool, list[str]]:
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _made(step: _Step, word: str) -> tuple[list[Action], bool, list[str]]:
+def _made(step: _GuiLibraStep, word: str) -> tuple[list[Action], bool, list[str]]:
     if word == "Swipe":
         raise ItemError("ambiguous_direction", f"{step.value!r:.60}: the finger's or the view's", word)
     if word in ("Click", "LongPress", "Select"):
@@ -396,7 +396,7 @@ def _made(step: _Step, word: str) -> tuple[list[Action], bool, list[str]]:
     return [Finished("" if step.value in _NULLS else _text(step, word))], False, []
 
 
-def _text(step: _Step, word: str) -> str:
+def _text(step: _GuiLibraStep, word: str) -> str:
     if step.value in _NULLS:
         raise ItemError("empty_text", "the action has no value", word)
     if not isinstance(step.value, str):
@@ -404,7 +404,7 @@ def _text(step: _Step, word: str) -> str:
     return step.value
 
 
-def _point(step: _Step, word: str) -> Point:
+def _point(step: _GuiLibraStep, word: str) -> Point:
     if step.point in _NULLS:
         raise ItemError("no_coordinates", "the action has no point", word)
     if not _numbers(step.point, 2):

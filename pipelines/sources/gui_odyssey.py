@@ -42,7 +42,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
@@ -236,7 +236,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: Any, place: int, *, selects: 
         word=word,
         rules=rules,
         target_box=box,
-        screen=Screen.load(data, normalised=True),
+        screen=RecordScreen.load(data, normalised=True),
         thought=_text(step, "intention"),
         step_instruction=_text(step, "low_level_instruction"),
     )

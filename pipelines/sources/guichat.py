@@ -35,12 +35,12 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.chat import Turn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.ids import digest
 
@@ -105,7 +105,7 @@ class GuichatAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _dialogue(builder: SampleBuilder, found: list[Turn], screen: Screen) -> None:
+def _dialogue(builder: SampleBuilder, found: list[ChatTurn], screen: RecordScreen) -> None:
     """A sample for each question. What was said before is part of the prompt: a later question leans on it."""
     before: list[str] = []
     number = 0

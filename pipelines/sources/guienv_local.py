@@ -35,7 +35,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -106,7 +106,7 @@ class GuienvLocalAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _map(builder: SampleBuilder, row: dict[str, Any], screen: Screen) -> None:
+def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen) -> None:
     task = row.get("task_type")
     if task not in ("text2bbox", "bbox2text"):
         raise ItemError(f"unknown_action:{str(task)[:60]}", "task_type: expected text2bbox or bbox2text", _OTHER)

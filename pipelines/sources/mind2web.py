@@ -45,7 +45,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.frames import fitting_screen
@@ -190,7 +190,7 @@ def _map_action(builder: EpisodeBuilder, action: Any, place: int, said: Any, epi
     return True
 
 
-def _screen(raw: Raw, action: dict[str, Any], frame: tuple[float, float] | None, episode: str) -> Screen | None:
+def _screen(raw: Raw, action: dict[str, Any], frame: tuple[float, float] | None, episode: str) -> RecordScreen | None:
     """The page, with its picture and (if there is one) its elements. Raises `RecordError("unsafe_path")`."""
     if frame is None:
         return None

@@ -46,7 +46,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -165,7 +165,7 @@ class OsGenesisMobileAdapter(Adapter):
         if not asked[1].strip():
             raise RecordError("empty_text", "High-level instruction")
         pictures = (raw.read_if_there(folder + row["image"]) for folder in FOLDERS)
-        screen = Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
+        screen = RecordScreen.load(next((data for data in pictures if data is not None), None), normalised=True)
         said = pairs[0][1]
         thought, native = _split(said)
         status = native.get("goal_status") if native.get("action_type") == "status" else None
@@ -217,7 +217,7 @@ def _split(said: str) -> tuple[str, Mapping[str, Any]]:
     return said, {}
 
 
-def _actions(native: Mapping[str, Any], screen: Screen) -> tuple[str, list[Action]]:
+def _actions(native: Mapping[str, Any], screen: RecordScreen) -> tuple[str, list[Action]]:
     """Word, actions. Raises `ItemError`."""
     if not native:
         raise ItemError("missing_field", "the reply doesn't end with an action", _OTHER)
@@ -232,7 +232,7 @@ def _actions(native: Mapping[str, Any], screen: Screen) -> tuple[str, list[Actio
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _made(word: str, native: Mapping[str, Any], screen: Screen) -> list[Action]:
+def _made(word: str, native: Mapping[str, Any], screen: RecordScreen) -> list[Action]:
     if word in _BARE:
         return [_BARE[word]]
     if word in ("click", "long_press"):
@@ -261,7 +261,7 @@ def _text(native: Mapping[str, Any], name: str, word: str) -> str:
     return value
 
 
-def _point(native: Mapping[str, Any], screen: Screen, word: str) -> Point:
+def _point(native: Mapping[str, Any], screen: RecordScreen, word: str) -> Point:
     x, y = native.get("x"), native.get("y")
     if not all(isinstance(side, int | float) and not isinstance(side, bool) for side in (x, y)):
         raise ItemError("missing_field", f"x, y: expected two numbers, found {x!r:.40}, {y!r:.40}", word)

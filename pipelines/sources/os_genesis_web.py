@@ -39,7 +39,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -166,9 +166,9 @@ def _instruction(row: Any) -> str | None:
     return match[1].strip() if match and chat[-1].role == "assistant" else None
 
 
-def _screen(raw: Raw, name: str, items: int) -> Screen:
+def _screen(raw: Raw, name: str, items: int) -> RecordScreen:
     try:
         pictures = (raw.read_if_there(folder + name) for folder in FOLDERS)
-        return Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
+        return RecordScreen.load(next((data for data in pictures if data is not None), None), normalised=True)
     except RecordError as error:
         raise RecordError(error.reason, error.detail, items) from error

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
@@ -89,7 +89,7 @@ class SeeclickWebAdapter(Adapter):
             raise RecordError("missing_field", "expected img_filename and a list of elements")
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
         data = _picture(raw, row["img_filename"], len(listed))
-        screen = Screen.load(data, named_boxes.screen_elements(good), normalised=True)
+        screen = RecordScreen.load(data, named_boxes.screen_elements(good), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_filename"], platform="web")
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 

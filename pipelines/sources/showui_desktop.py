@@ -33,7 +33,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -91,7 +91,7 @@ class ShowuiDesktopAdapter(Adapter):
             raise RecordError("missing_field", f"expected instruction and bbox, found {sorted(row)}")
         image = row.get("image")
         data = image.get("bytes") if isinstance(image, dict) else None
-        screen = Screen.load(data if isinstance(data, bytes) else None, normalised=True)
+        screen = RecordScreen.load(data if isinstance(data, bytes) else None, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=_place(record), platform="desktop")
         native = {name: value for name, value in row.items() if name != "image"}
         try:

@@ -34,7 +34,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.frames import fitting_screen
@@ -101,7 +101,7 @@ class ShowuiWebAdapter(Adapter):
         except RecordError as error:
             raise RecordError(error.reason, error.detail, len(listed)) from error
         elements = named_boxes.screen_elements(good)
-        screen = fitting_screen(data, frame, elements) if frame else Screen.load(data, elements, normalised=True)
+        screen = fitting_screen(data, frame, elements) if frame else RecordScreen.load(data, elements, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_url"], platform="web")
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 

@@ -49,7 +49,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.frames import fitting_screen
@@ -263,7 +263,7 @@ class _Demo:
             raise ItemError("no_counterpart", f"scroll of {amount}: direction not known")
         return Scroll(direction=direction)
 
-    def _screen(self, turn: dict[str, Any]) -> Screen | None:
+    def _screen(self, turn: dict[str, Any]) -> RecordScreen | None:
         state, action = turn.get("state"), turn.get("action")
         arguments = action.get("arguments") if isinstance(action, dict) else None
         try:

@@ -39,7 +39,7 @@ from pipelines.mapping.adapter import (
     Raw,
     Record,
     RecordError,
-    Screen,
+    RecordScreen,
 )
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.items import ItemError, is_text, notices, split_of
@@ -121,7 +121,7 @@ class Webui350kAdapter(Adapter):
         if scale is None:
             raise RecordError(f"unknown_device:{device[:40]}", f"expected one of {', '.join(SCALES)}")
         data = raw.read_if_there(f"{record.native_id}-screenshot.webp")
-        bare = Screen.load(data, normalised=True)
+        bare = RecordScreen.load(data, normalised=True)
         if bare.width_px is None or bare.height_px is None:
             raise RecordError("bad_frame", f"no usable picture ({bare.problem}), so no size of the screen")
         size = (bare.width_px / scale, bare.height_px / scale)
@@ -129,7 +129,7 @@ class Webui350kAdapter(Adapter):
         visible = _side(raw, f"{record.native_id}-viewport.json.gz")
         shown, inner, hidden = _visible(nodes, boxes, visible, size)
         good, failed, _ = named_boxes.read_elements(shown, lambda node: _named(node, boxes, size), frozenset())
-        screen = Screen.load(data, named_boxes.screen_elements(good))
+        screen = RecordScreen.load(data, named_boxes.screen_elements(good))
         page = posixpath.basename(posixpath.dirname(record.file))
         builder = SampleBuilder(
             self.descriptor,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow.parquet as pq
 
-from pipelines.derivers.base import DeriveConfig, Looks
+from pipelines.derivers.base import DeriveConfig, ScreenFacts
 from pipelines.derivers.navigation import DERIVER, navigation
 from pipelines.prompts import messages
 from pipelines.store import Store, StoreError
@@ -159,7 +159,7 @@ def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counte
             read["no_instruction"] += bool(
                 row["action_text"] and row["screenshot_sha256"] and not (row["instruction"] or "").strip()
             )
-        for made in navigation(rows, Looks(known, {}, DeriveConfig())):
+        for made in navigation(rows, ScreenFacts(known, {}, DeriveConfig())):
             if made.deriver != DERIVER:
                 continue
             place = next(i for i, row in enumerate(rows) if row["step_index"] == made.step_index)

@@ -28,8 +28,8 @@ from pipelines.store.files import StoreError, file_sha256
 from pipelines.store.manifest import Manifest
 from pipelines.takedown.check import verify
 from pipelines.takedown.raw_files import _records, remaining, take_down_raw
-from pipelines.takedown.takedown import Report, finish, take_down
-from pipelines.takedown.withdrawn import NAME, Entry, Taken, read_list
+from pipelines.takedown.takedown import TakedownReport, finish, take_down
+from pipelines.takedown.withdrawn import NAME, TakenDown, WithdrawnEntry, read_list
 from pipelines.training_data.mixture import build_mixture, shards_of
 from pipelines.training_data.shards import build_shards
 from pipelines.unify.unify import unify_source
@@ -74,7 +74,7 @@ def test_one_step_takes_its_episode_out_of_every_table_and_shard(packed: Store) 
     before = {key: packed.require(key) for key in KEYS}
     others = before["mid_training/shards"].read("index").to_pylist()
     shas = {row["screenshot_sha256"] for row in mine}
-    report, taken = take_down(packed, [Entry("step:toy/e0002/1", "a person asked")], nothing)
+    report, taken = take_down(packed, [WithdrawnEntry("step:toy/e0002/1", "a person asked")], nothing)
     assert report.screens == len(shas) == 3 and not report.unknown and set(report.rows) == set(before)
     held = bytes_of(packed)
     words = (b"'e0002'", b'"e0002"', b"toy/e0002", b"task 2 of toy", *(sha.encode() for sha in shas))
@@ -112,7 +112,7 @@ def test_one_step_takes_its_episode_out_of_every_table_and_shard(packed: Store) 
 def test_a_picture_takes_the_records_that_show_it_along(packed: Store) -> None:
     steps = packed.require("unified/toy").read("steps").to_pylist()
     shown = next(row["screenshot_sha256"] for row in steps if row["episode_id"] == "e0000")
-    report, taken = take_down(packed, [Entry(f"screen:{shown}", "shows a face")], nothing)
+    report, taken = take_down(packed, [WithdrawnEntry(f"screen:{shown}", "shows a face")], nothing)
     assert report.screens >= 1 and verify(packed.home, taken, {}) == []
     with pytest.raises(StoreError, match="is not in"):
         packed.screen_path(shown)
@@ -190,8 +190,8 @@ def test_a_generated_episode_takes_what_is_told_of_its_execution_along(store: St
     with store.build("task_pool/generated", code_version="1", inputs=inputs, parts=[spec]) as build:
         build.run_part(spec, lambda out: out.table("tasks", Tasks.table([tried])))
         build.commit()
-    asked = Entry("episode:generated/ab12-1", "asked")
-    expected = Taken()
+    asked = WithdrawnEntry("episode:generated/ab12-1", "asked")
+    expected = TakenDown()
     expected.add([asked])
     left = verify(store.home, expected, {})
     assert sorted(Path(one.place).suffix for one in left) == [".jsonl", *4 * [".parquet"]], "the proof sees all five"
@@ -210,15 +210,15 @@ def test_a_generated_episode_takes_what_is_told_of_its_execution_along(store: St
 
 
 def test_what_the_store_never_had_is_remembered_and_the_proof_can_fail(packed: Store) -> None:
-    unknown = Entry("record:toy/nobody", "asked early")
+    unknown = WithdrawnEntry("record:toy/nobody", "asked early")
     report, taken = take_down(packed, [unknown], nothing)
     assert (
         report.unknown == [unknown.id]
         and not report.rows
-        and Taken.load(packed.home).reasons == {unknown.id: "asked early"}
+        and TakenDown.load(packed.home).reasons == {unknown.id: "asked early"}
     )
     assert verify(packed.home, taken, {}) == []
-    taken.add([Entry("episode:toy/e0001", "not done yet")])
+    taken.add([WithdrawnEntry("episode:toy/e0001", "not done yet")])
     places = {left.place.split("/")[1] for left in verify(packed.home, taken, {})}
     assert {"unified", "gold"} <= places
     (packed.home / "notes.txt").write_text('about "episode:toy/e0001"')
@@ -285,8 +285,8 @@ def test_raw_files_lose_the_record_and_nothing_else(source: str, tmp_path: Path)
     raw = Raw(tmp_path / "raw", companions)
     store = Store(tmp_path / "home")
     before = unify_source(store, source, raw)
-    taken = Taken()
-    taken.add([Entry(f"record:{source}/{first_record(source, raw)}", "asked")])
+    taken = TakenDown()
+    taken.add([WithdrawnEntry(f"record:{source}/{first_record(source, raw)}", "asked")])
     assert remaining(source, raw, taken)
     report = take_down_raw(source, raw, taken)
     assert len(report.changed) + len(report.removed) == 1 and report.left == []
@@ -299,8 +299,8 @@ def test_raw_files_lose_the_record_and_nothing_else(source: str, tmp_path: Path)
 def test_what_a_pull_left_half_unpacked_goes_too(tmp_path: Path) -> None:
     native.fixture("gui_odyssey").write(tmp_path)
     raw = Raw(tmp_path / "raw")
-    taken = Taken()
-    taken.add([Entry(f"record:gui_odyssey/{first_record('gui_odyssey', raw)}", "asked")])
+    taken = TakenDown()
+    taken.add([WithdrawnEntry(f"record:gui_odyssey/{first_record('gui_odyssey', raw)}", "asked")])
     hidden = raw.root / FOLDER / "0123456789abcdef" / "0011"
     shutil.copytree(raw.root / "annotations", hidden / "annotations")
     hidden.with_suffix(".whole").write_text("[]")
@@ -339,8 +339,8 @@ def test_whichever_record_goes_the_others_stay_as_they_were(source: str, tmp_pat
     for place, name in enumerate(sorted({name for name, _ in before})):
         raw = Raw(tmp_path / f"copy-{place}" / "raw", companions)
         shutil.copytree(tmp_path / "raw", raw.root)
-        taken = Taken()
-        taken.add([Entry(f"record:{source}/{name}", "asked")])
+        taken = TakenDown()
+        taken.add([WithdrawnEntry(f"record:{source}/{name}", "asked")])
         report = take_down_raw(source, raw, taken)
         assert report.left == [] and remaining(source, raw, taken) == [], name
         assert read(raw) == [one for one in before if one[0] != name]
@@ -351,8 +351,8 @@ def test_a_file_that_no_cut_gets_right_stays_and_is_named(tmp_path: Path) -> Non
     native.fixture("ugif").write(tmp_path)
     raw, file = Raw(tmp_path / "raw"), "train/block/task.json"
     before = (raw.root / file).read_bytes()
-    taken = Taken()
-    taken.add([Entry("record:ugif/train/block/en", "asked")])
+    taken = TakenDown()
+    taken.add([WithdrawnEntry("record:ugif/train/block/en", "asked")])
     report = take_down_raw("ugif", raw, taken)
     assert (report.left, report.changed, report.removed) == ([file], [], [])
     assert (raw.root / file).read_bytes() == before and remaining("ugif", raw, taken) == [file]
@@ -387,7 +387,7 @@ def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_pa
     ):
         path.parent.mkdir(parents=True)
         path.write_text(text, encoding="utf-8")
-    report, taken = take_down(store, [Entry(f"record:{source}/{name}", "asked")], lambda _: raw)
+    report, taken = take_down(store, [WithdrawnEntry(f"record:{source}/{name}", "asked")], lambda _: raw)
     assert {"_truth/aitz.jsonl", "_receipts/aitz.json"} <= set(report.raw[0].changed) and report.raw[0].left == []
     assert verify(home, taken, {source: raw}) == []
     left = [json.loads(line) for line in split_json_lines(truth.read_text(encoding="utf-8"))]
@@ -410,7 +410,7 @@ def test_a_later_ingest_leaves_the_record_out_with_a_reason(source: str, tmp_pat
     before = unify_source(store, source, raw)
     name = first_record(source, raw)
     saved = {path: path.read_bytes() for path in raw.root.rglob("*") if path.is_file()}
-    report, taken = take_down(store, [Entry(f"record:{source}/{name}", "asked")], lambda _: raw)
+    report, taken = take_down(store, [WithdrawnEntry(f"record:{source}/{name}", "asked")], lambda _: raw)
     assert [one.left for one in report.raw] == [[]]
     assert verify(store.home, taken, {source: raw}) == []
     for path, data in saved.items():  # somebody downloads it again
@@ -436,7 +436,7 @@ def test_a_record_without_an_id_is_known_by_its_place_and_then_by_its_content(tm
     raw, store = Raw(tmp_path / "raw"), Store(tmp_path / "home")
     before = unify_source(store, source, raw).read("samples").to_pylist()
     saved = {path: path.read_bytes() for path in raw.root.rglob("*") if path.is_file()}
-    report, taken = take_down(store, [Entry(f"sample:{before[0]['sample_id']}", "asked")], lambda _: raw)
+    report, taken = take_down(store, [WithdrawnEntry(f"sample:{before[0]['sample_id']}", "asked")], lambda _: raw)
     assert report.records == {source: 1} and [one.left for one in report.raw] == [[]]
     assert verify(store.home, taken, {source: raw}) == []
     finish(store, taken)
@@ -452,7 +452,7 @@ def test_lists_are_read_or_refused_by_line(tmp_path: Path) -> None:
     good = tmp_path / "a.csv"
     with good.open("w", newline="") as stream:
         csv.writer(stream).writerows([["id", "reason"], ["episode:aitw/x, y", "asked, twice"]])
-    assert read_list(good) == [Entry("episode:aitw/x, y", "asked, twice")]
+    assert read_list(good) == [WithdrawnEntry("episode:aitw/x, y", "asked, twice")]
     lines = tmp_path / "a.jsonl"
     lines.write_text(json.dumps({"id": "sample:" + "0" * 32, "reason": "r"}) + "\n")
     assert read_list(lines)[0].kind == "sample"
@@ -472,7 +472,7 @@ def test_lists_are_read_or_refused_by_line(tmp_path: Path) -> None:
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=4), st.text(min_size=1))
 def test_what_is_remembered_comes_back_as_it_was(records: dict[str, str], name: str) -> None:
-    taken = Taken(reasons={"episode:x/" + name: "r"}, records={"x": records}, episodes={"episode:x/" + name})
+    taken = TakenDown(reasons={"episode:x/" + name: "r"}, records={"x": records}, episodes={"episode:x/" + name})
     plain = json.loads(taken.to_json())
     assert plain["records"] == {"x": records} and plain["episodes"] == ["episode:x/" + name]
     assert taken.stands_in(
@@ -481,9 +481,9 @@ def test_what_is_remembered_comes_back_as_it_was(records: dict[str, str], name: 
 
 
 def test_what_an_older_version_remembered_is_read(tmp_path: Path) -> None:
-    plain = json.loads(Taken(reasons={"sample:a": "r"}, samples={"a"}).to_json())
+    plain = json.loads(TakenDown(reasons={"sample:a": "r"}, samples={"a"}).to_json())
     (tmp_path / NAME).write_text(json.dumps({**plain, "judged": True}))
-    assert Taken.load(tmp_path) == Taken(reasons={"sample:a": "r"}, samples={"a"})
+    assert TakenDown.load(tmp_path) == TakenDown(reasons={"sample:a": "r"}, samples={"a"})
 
 
 def test_a_build_in_progress_is_waited_for(packed: Store) -> None:
@@ -491,6 +491,6 @@ def test_a_build_in_progress_is_waited_for(packed: Store) -> None:
         packed.build("gold/toy", code_version="9"),
         pytest.raises(StoreError, match="gold/toy is being built by process"),
     ):
-        take_down(packed, [Entry("episode:toy/e0002", "asked")], nothing)
+        take_down(packed, [WithdrawnEntry("episode:toy/e0002", "asked")], nothing)
     assert not (packed.home / NAME).exists()
-    assert isinstance(take_down(packed, [Entry("episode:toy/e0002", "asked")], nothing)[0], Report)
+    assert isinstance(take_down(packed, [WithdrawnEntry("episode:toy/e0002", "asked")], nothing)[0], TakedownReport)
