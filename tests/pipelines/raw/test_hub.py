@@ -27,6 +27,8 @@ from pipelines.raw.pull import copy_tree, pull_source
 from pipelines.raw.remote_file import PullError
 from pipelines.raw.unpacked import unpacked_folders
 
+pytestmark = [pytest.mark.real_parts, pytest.mark.slow]
+
 REPO = "acme/gui"
 BIG = random.Random(0).randbytes(3_000_000)
 FILES = {"data/rows.json": b"[1, 2]", "data/big.bin": BIG, ".gitattributes": b"*"}

@@ -36,6 +36,8 @@ from pipelines.unify.unify import unify_source
 from schemas.ids import canonical_json, split_json_lines
 from schemas.tables import Screens, Steps, Tasks, Trajectories, TrajectoryRuns
 
+pytestmark = pytest.mark.slow
+
 KEYS = ("unified/toy", "gold/toy", "mid_training/shards", "mid_training/mixture")
 
 

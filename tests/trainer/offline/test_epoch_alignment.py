@@ -25,6 +25,8 @@ from trainer.offline.train import train_offline
 from trainer.presets import preset
 from trainer.rl.grpo import GrpoConfig
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 THOUGHTS = ("go on", "it is below")
 CONFIG = OfflineConfig(

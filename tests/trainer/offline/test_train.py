@@ -31,6 +31,8 @@ from trainer.rl.grpo import GrpoConfig
 from trainer.rl.rewards import RewardConfig
 from trainer.runtime.deterministic import deterministic
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 
 CONFIG = OfflineConfig(

@@ -21,6 +21,8 @@ from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.learner import by_step
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def loaded(start: Path) -> Checkpoint:

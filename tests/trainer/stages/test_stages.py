@@ -28,6 +28,8 @@ from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
 from trainer.stages.run import opened, run_stage
 from trainer.stages.settings import DEFAULTS, OF_PRESET, ONLINE, SPECIALISTS, preset_from, stage_config
 
+pytestmark = pytest.mark.slow
+
 CONFIG: dict[str, Any] = {
     "shape": {
         "hidden": 64,

@@ -28,6 +28,8 @@ from trainer.proving.staircase.tasks import candidates, worlds_of
 from trainer.proving.staircase.training import Trainings
 from trainer.runtime.precision import native_bf16
 
+pytestmark = pytest.mark.slow
+
 ALL = {"random", "base", "mid", "offline", "online", "linear", "ties", "more_supervised", "more_offline"}
 
 
