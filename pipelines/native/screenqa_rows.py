@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Broken, Descriptor, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import is_text, notices, unknown_fields
 from pipelines.native import json_array, rico
 from schemas.ids import digest

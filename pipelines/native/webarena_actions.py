@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from pipelines.mapping.adapter import Loss
+from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError
 from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type
 

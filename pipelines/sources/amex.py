@@ -32,19 +32,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document

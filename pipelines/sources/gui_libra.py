@@ -45,19 +45,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts

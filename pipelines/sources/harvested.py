@@ -20,11 +20,13 @@ Boxes are pixels of the picture. A screen of which nothing can be said is quaran
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
@@ -72,15 +74,8 @@ class HarvestedAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per file of lines."""
-        return [(name,) for name in raw.files("**/screens.jsonl")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One line at a time."""
-        for file in files:
-            yield from json_lines(raw, file, of_id=field_id("screenshot"), count=count_of('"box_px"'))
+    patterns = ("**/screens.jsonl",)
+    reader = partial(json_lines, of_id=field_id("screenshot"), count=count_of('"box_px"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → samples. Raises `RecordError`: missing_field, unknown_platform, bad_value, bad_frame,

@@ -35,19 +35,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import json_array
@@ -101,12 +91,9 @@ class Mind2webAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    patterns = ("**/*.json",)
     synthesise_finish: ClassVar[bool] = False
     """Whether an episode whose last action is mapped gets a `Finished`: the source says nothing of the end."""
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per shard."""
-        return [(name,) for name in raw.files("**/*.json")]
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode at a time, off the stream."""

@@ -34,8 +34,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box

@@ -31,8 +31,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native.chat import turns
 from pipelines.native.record_readers import json_lines
@@ -68,10 +69,7 @@ class NnetnavAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON lines file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
+    patterns = ("**/*.jsonl",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode at a time."""

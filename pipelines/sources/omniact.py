@@ -32,19 +32,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import notices, smallest_box, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
 from schemas.coordinates import OffScreen, box_to_unit

@@ -23,22 +23,12 @@ the duplicates stage find them.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
@@ -125,15 +115,8 @@ class OsAtlasAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One record at a time, off the stream."""
-        for file in files:
-            yield from json_list(raw, file, count=count_of('"bbox"'))
+    patterns = ("**/*.json",)
+    reader = partial(json_list, count=count_of('"bbox"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One record → samples. Raises `RecordError`: missing_field, unsafe_path."""

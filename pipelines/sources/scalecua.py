@@ -40,19 +40,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder, SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
@@ -125,14 +115,8 @@ class ScalecuaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per annotation file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The list of annotation files."""
-        return ["meta.json"] if raw.is_there("meta.json") else []
+    patterns = ("**/*.jsonl",)
+    side_lists = ("meta.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode, or other row, at a time: a list of rows."""

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.screenqa_rows import UNANSWERED, WORD
 
@@ -55,10 +56,7 @@ class ScreenqaComplexAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
+    patterns = ("**/*.json",)
 
     def side_files(self, raw: Raw) -> list[str]:
         """The split lists."""

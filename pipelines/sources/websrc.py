@@ -30,19 +30,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import csv_rows, field_id

@@ -20,7 +20,7 @@ from PIL import Image
 
 from pipelines import sources as adapters
 from pipelines.derivers.base import unit_hash
-from pipelines.mapping.adapter import Descriptor
+from pipelines.mapping.card import Descriptor
 from pipelines.prompts import prompt_text
 from pipelines.store import PartSpec, PartWriter, Store, StoreError
 from pipelines.store.images import ImageError

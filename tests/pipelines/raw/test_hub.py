@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from hub import Hub, serve
 
-from pipelines.mapping.adapter import Download
+from pipelines.mapping.card import Download
 from pipelines.raw import hub as pulling
 from pipelines.raw.archives import ArchiveError
 from pipelines.raw.pull import copy_tree, pull_source
