@@ -262,7 +262,7 @@ class Adapter(ABC):
     reader: ClassVar[Reader]
     """Streams the records of one file (see `pipelines.native.record_readers`)."""
     side_lists: ClassVar[tuple[str, ...]] = ()
-    """Files that every part depends on where they are there, such as a split list."""
+    """Globs of files that every part depends on where they are there, such as a split list."""
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Groups of relative file names; no episode may span two. Side files (split lists) need not be named."""
@@ -270,7 +270,7 @@ class Adapter(ABC):
 
     def side_files(self, raw: Raw) -> list[str]:
         """Files that every part depends on, such as split lists."""
-        return [name for name in self.side_lists if raw.is_there(name)]
+        return [name for pattern in self.side_lists for name in raw.files(pattern)]
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """Stream the records of a part, in order."""

@@ -78,11 +78,8 @@ class GuiactWebMultiAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    patterns = (f"**/*{guicourse.DATA}",)
     reader = guicourse.episodes
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: bad_value, missing_field, empty_text."""

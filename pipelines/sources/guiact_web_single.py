@@ -84,11 +84,8 @@ class GuiactWebSingleAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"name"'))
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → step rows. Raises `RecordError`: bad_value, missing_field, empty_text."""

@@ -62,11 +62,8 @@ class GuichatAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"human"'))
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One dialogue → a sample per question. Raises `RecordError`: bad_value, missing_field, unknown_role."""

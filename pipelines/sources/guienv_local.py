@@ -66,11 +66,8 @@ class GuienvLocalAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"task_type"'))
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → one sample. Raises `RecordError("bad_value")`."""

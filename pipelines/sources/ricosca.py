@@ -70,13 +70,10 @@ class RicoscaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.json",)
     reader = partial(json_list, count=count_of('"instruction"'))
     """One command at a time. The rows have no id."""
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split lists."""
-        return rico.split_files(raw)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One command → one grounding sample. Raises `RecordError`."""

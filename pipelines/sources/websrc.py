@@ -77,15 +77,12 @@ class WebsrcAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    side_lists = (f"**/{SPLITS}",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per site."""
         names = raw.files("**/dataset.csv") + raw.files("**/*.parquet")
         return [(name,) for name in names]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split list, if there."""
-        return raw.files(f"**/{SPLITS}")
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time, its columns by name."""

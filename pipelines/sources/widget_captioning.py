@@ -71,11 +71,8 @@ class WidgetCaptioningAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.csv", "**/*.json", "**/*.parquet")
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split lists."""
-        return rico.split_files(raw)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The widgets by screen, in order of first mention: the file (a few MB) is read whole, since which captions
