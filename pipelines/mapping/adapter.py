@@ -14,7 +14,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -85,6 +85,14 @@ class Raw:
         if companion is not None and companion not in self.companions:
             return None
         return self.read(relative, companion) if self.is_there(relative, companion) else None
+
+    def first(self, names: Iterable[str], items: int = 1) -> bytes | None:
+        """Bytes of the first of several files that is there; None if none is. Raises `RecordError("unsafe_path")` with
+        the record's `items`."""
+        try:
+            return next((data for name in names if (data := self.read_if_there(name)) is not None), None)
+        except RecordError as error:
+            raise RecordError(error.reason, error.detail, items) from error
 
     def listing(self, folder: str, companion: str | None = None) -> frozenset[str]:
         """Names in a folder, hidden ones left out; empty if it isn't there."""

@@ -142,8 +142,7 @@ def sft_step(row: Mapping[str, Any], record: Record, raw: Raw) -> Step:
     if match is None or not isinstance(said, dict) or not isinstance(row.get("image"), str):
         raise RecordError("missing_field", "expected an image and an object between <answer> tags")
     check_texts(said)
-    pictures = (raw.read_if_there(folder + row["image"]) for folder in ("", "images/"))
-    screen = Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
+    screen = Screen.load(raw.first(folder + row["image"] for folder in ("", "images/")), normalised=True)
     described = said.get("action_description")
     return Step(
         *_instruction(without_pictures("\n".join(turn.text for turn in chat if turn.role == "user"))),

@@ -231,10 +231,7 @@ def _picture(raw: Raw, name: Any) -> bytes | None:
         return None
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RecordError("unsafe_path", f"image: expected a plain file name, found {name!r:.120}")
-    for folder in FOLDERS:
-        if (data := raw.read_if_there(f"{folder}/{name}")) is not None:
-            return data
-    return None
+    return raw.first(f"{folder}/{name}" for folder in FOLDERS)
 
 
 def _outcome(line: dict[str, Any]) -> str | None:

@@ -125,7 +125,4 @@ def _picture(raw: Raw, file: str, image: Any) -> bytes | None:
     if not isinstance(name, str) or not name:
         return None
     stem = LEVEL.sub("", posixpath.splitext(file)[0])
-    for folder in (f"{stem}/images", posixpath.dirname(file)):
-        if (data := raw.read_if_there(posixpath.join(folder, name))) is not None:
-            return data
-    return None
+    return raw.first(posixpath.join(folder, name) for folder in (f"{stem}/images", posixpath.dirname(file)))

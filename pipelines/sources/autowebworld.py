@@ -125,8 +125,7 @@ class AutowebworldAdapter(Adapter):
 
 def _picture(raw: Raw, file: str, name: str) -> bytes | None:
     folder = posixpath.dirname(file)
-    found = (raw.read_if_there(posixpath.join(folder, place, name)) for place in ("", "images"))
-    return next((data for data in found if data is not None), None)
+    return raw.first(posixpath.join(folder, place, name) for place in ("", "images"))
 
 
 def _boxes(row: dict[str, Any], word: str, screen: Screen) -> list[Box]:

@@ -104,5 +104,4 @@ class Groundui18kAdapter(Adapter):
 
 def _picture(raw: Raw, file: str, name: str) -> bytes | None:
     folder = posixpath.dirname(file)
-    found = (raw.read_if_there(posixpath.join(folder, place, name)) for place in ("images", ""))
-    return next((data for data in found if data is not None), None)
+    return raw.first(posixpath.join(folder, place, name) for place in ("images", ""))

@@ -165,9 +165,7 @@ def _screen(raw: Raw, file: str, row: Mapping[str, Any], frame: Any) -> Screen:
     stem = video.rpartition(".")[0] or video
     bases = dict.fromkeys(("", file.rpartition("Annotation/")[0]))
     tries = (f"{base}{stem}{sign}{number}.{kind}" for base in bases for sign in "/_" for kind in ("png", "jpg"))
-    return Screen.load(
-        next((one for path in tries if (one := raw.read_if_there(path)) is not None), None), normalised=True
-    )
+    return Screen.load(raw.first(tries), normalised=True)
 
 
 def _whole(builder: SampleBuilder, row: Mapping[str, Any], screens: list[Screen]) -> None:

@@ -118,10 +118,7 @@ def _picture(record: Record, raw: Raw, name: str, items: int) -> bytes | None:
     if not PICTURE.fullmatch(name):
         raise RecordError("bad_value", f"screenshot: expected images/<sha256>.png, found {name[:80]!r}", items)
     folder = record.file.rpartition("/")[0]
-    try:
-        return raw.read_if_there(f"{folder}/{name}" if folder else name)
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
+    return raw.first([f"{folder}/{name}" if folder else name], items)
 
 
 def _expressions(element: Mapping[str, Any]) -> list[str]:

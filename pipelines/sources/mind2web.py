@@ -184,7 +184,6 @@ def _screen(raw: Raw, action: dict[str, Any], frame: tuple[float, float] | None,
     uid = action.get("action_uid")
     if not isinstance(uid, str) or not _ID.fullmatch(uid) or not _ID.fullmatch(episode):
         raise RecordError("unsafe_path", f"annotation_id, action_uid: {episode[:60]!r}, {str(uid)[:60]!r}")
-    names = (f"screenshots/{episode}-{uid}.{ext}" for ext in ("jpg", "png"))
-    data = next((found for name in names if (found := raw.read_if_there(name)) is not None), None)
+    data = raw.first(f"screenshots/{episode}-{uid}.{ext}" for ext in ("jpg", "png"))
     size = (max(1, round(frame[0])), max(1, round(frame[1])))
     return fitting_screen(data, size, elements_of(action, frame) if data is not None else ())

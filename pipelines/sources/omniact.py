@@ -174,11 +174,8 @@ def _find(raw: Raw, path: str) -> bytes | None:
     """Bytes of a file by the name the row gives it, or by its real name. Raises `RecordError("unsafe_path")`."""
     head, _, name = path.rpartition("/")
     names = dict.fromkeys([name, re.sub(r"_(?=\d)", "", name), re.sub(r"(?<=[a-z])(?=\d)", "_", name, count=1)])
-    for other in names:
-        for prefix in ("", "data/"):
-            if (data := raw.read_if_there(f"{prefix}{head}/{other}" if head else f"{prefix}{other}")) is not None:
-                return data
-    return None
+    folder = f"{head}/" if head else ""
+    return raw.first(f"{prefix}{folder}{other}" for other in names for prefix in ("", "data/"))
 
 
 def _task(raw: Raw, path: str) -> tuple[str, str]:

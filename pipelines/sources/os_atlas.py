@@ -154,13 +154,7 @@ def _platform(file: str) -> str:
 def _picture(raw: Raw, file: str, name: str, items: int) -> bytes | None:
     stem, folder = posixpath.basename(file), posixpath.dirname(file)
     places = [""] + [place for start, places in FOLDERS.items() if stem.startswith(start) for place in places]
-    try:
-        for place in places:
-            if (data := raw.read_if_there(posixpath.join(folder, place, name))) is not None:
-                return data
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
-    return None
+    return raw.first((posixpath.join(folder, place, name) for place in places), items)
 
 
 def _element(element: Any) -> Named:

@@ -147,8 +147,7 @@ class OsGenesisMobileAdapter(Adapter):
             raise RecordError("missing_field", "expected one exchange, with a 'High-level instruction:'")
         if not asked[1].strip():
             raise RecordError("empty_text", "High-level instruction")
-        pictures = (raw.read_if_there(folder + row["image"]) for folder in FOLDERS)
-        screen = Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
+        screen = Screen.load(raw.first(folder + row["image"] for folder in FOLDERS), normalised=True)
         said = pairs[0][1]
         thought, native = _split(said)
         status = native.get("goal_status") if native.get("action_type") == "status" else None

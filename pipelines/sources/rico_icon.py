@@ -108,11 +108,7 @@ def _is_answer(turn: Any) -> bool:
 
 def _picture(raw: Raw, name: str, identifier: str | None, items: int) -> bytes | None:
     """Raises `RecordError("unsafe_path")` with the record's items."""
-    try:
-        data = raw.read_if_there(f"images/{name}")
-        data = raw.read_if_there(name) if data is None else data
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
+    data = raw.first((f"images/{name}", name), items)
     return rico.picture(raw, identifier) if data is None and identifier else data
 
 

@@ -289,7 +289,7 @@ def _meta(path: Path, mtime_ns: int, size: int) -> dict[str, tuple[str, str, str
 
 def _screen(raw: Raw, root: str, row: Mapping[str, Any]) -> Screen:
     folders = dict.fromkeys((f"{root.strip('/')}/" if root.strip("/") else "", "", "data/", "images/"))
-    data = next((data for folder in folders if (data := raw.read_if_there(folder + row["image"])) is not None), None)
+    data = raw.first(folder + row["image"] for folder in folders)
     width, height = row.get("width"), row.get("height")
     if width is None and height is None:
         return Screen.load(data, normalised=True)

@@ -82,18 +82,10 @@ class SeeclickWebAdapter(Adapter):
         if not isinstance(listed, list) or not isinstance(row.get("img_filename"), str):
             raise RecordError("missing_field", "expected img_filename and a list of elements")
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
-        data = _picture(raw, row["img_filename"], len(listed))
+        data = raw.first((folder + row["img_filename"] for folder in FOLDERS), len(listed))
         screen = Screen.load(data, named_boxes.screen_elements(good), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_filename"], platform="web")
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
-
-
-def _picture(raw: Raw, name: str, items: int) -> bytes | None:
-    try:
-        found = (raw.read_if_there(folder + name) for folder in FOLDERS)
-        return next((data for data in found if data is not None), None)
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
 
 
 def _element(element: Any) -> Named:

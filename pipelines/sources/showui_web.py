@@ -82,10 +82,7 @@ class ShowuiWebAdapter(Adapter):
             raise RecordError("missing_field", "expected img_url and a list named element")
         frame = _frame(row.get("img_size"), len(listed))
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
-        try:
-            data = raw.read_if_there(f"images/{row['img_url']}")
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, len(listed)) from error
+        data = raw.first([f"images/{row['img_url']}"], len(listed))
         elements = named_boxes.screen_elements(good)
         screen = fitting_screen(data, frame, elements) if frame else Screen.load(data, elements, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_url"], platform="web")
