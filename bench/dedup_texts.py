@@ -39,15 +39,15 @@ def texts(number: int, seed: int = 0) -> list[str]:
 
 
 def _phone(seed: int) -> Iterator[str]:
-    from generators.environments.phone.tasks import phone_tasks
+    from generators.worlds.phone.phone_tasks import phone_tasks
 
     for block in count(seed * 1_000_000):
         yield from (task.goal for task in phone_tasks(block, 1000))
 
 
 def _sites(seed: int) -> Iterator[str]:
-    from generators.environments.fsm.sites import TEMPLATES, make_site
-    from generators.environments.fsm.tasks import phrase
+    from generators.worlds.fsm.fsm_tasks import phrase
+    from generators.worlds.fsm.sites import TEMPLATES, make_site
 
     rng = Random(f"dedup-sites/{seed}")
     for number in count(seed * 1_000_000):
@@ -58,9 +58,9 @@ def _sites(seed: int) -> Iterator[str]:
 
 
 def _steps(seed: int) -> Iterator[str]:
-    from generators.embedded.phrases import TAP
-    from generators.environments.fsm.sites import TEMPLATES, make_site
-    from generators.environments.fsm.spec import CLICKABLE, KINDS
+    from generators.worlds.fsm.sites import TEMPLATES, make_site
+    from generators.worlds.fsm.spec import CLICKABLE, KINDS
+    from generators.worlds.pages.step_phrases import TAP
 
     rng = Random(f"dedup-steps/{seed}")
     for number in count(seed * 1_000_000):

@@ -4,9 +4,9 @@ Latency: 64 bytes to an echo server and back, over all paths in turn, so that wh
 peer is a bare TCP relay on the same event loop (or two, for two hops). What a path adds is its percentile less that of
 the direct path. Idle connections: all are spoken over once at the end, so a dead one is found; memory is what the node
 processes grew by (the kernel's buffers are not in it). Allocation: on the disk of the temporary folder, written as the
-authority writes (`synchronous=NORMAL`, see generators/daas/authority/lease_tables.py), 900 of 1,000 devices being held;
-its peer is one bare commit of a row to SQLite with that setting, there. Over HTTP all devices are free, and the peer is
-the same server's empty answer.
+authority writes (`synchronous=NORMAL`, see `lease_tables.py` of the authority), 900 of 1,000 devices being held; its
+peer is one bare commit of a row to SQLite with that setting, there. Over HTTP all devices are free, and the peer is the
+same server's empty answer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 def _latency(count: int) -> Iterator[dict[str, Any]]:
     import gateway_parts as parts
 
-    from generators.daas.gateway.rendezvous import rank
+    from generators.devices.gateway.rendezvous import rank
 
     with tempfile.TemporaryDirectory() as folder, parts.gateway(Path(folder), 2) as gateway, role("echo") as echo:
         owner, other = rank("bench", gateway.nodes)
@@ -73,8 +73,8 @@ def _cut(times: list[float], at: int) -> float:
 
 
 async def _ping(paths: dict[str, tuple[tuple[str, int], str | None]], count: int) -> dict[str, list[float]]:
-    from generators.daas.client.tunnel import open_tunnel
-    from generators.daas.device import Endpoint
+    from generators.devices.client.tunnel import open_tunnel
+    from generators.devices.device import Endpoint
 
     streams, message = {}, bytes(SIZE)
     for name, ((host, port), token) in paths.items():
@@ -207,8 +207,8 @@ def _commits(path: Path, count: int) -> list[float]:
 
 def _core_times(path: Path, count: int) -> list[float]:
     """Asks while 900 of 1,000 devices are held, by labels, each lease given back before the next."""
-    from generators.daas.authority.leases import Leases
-    from generators.daas.authority.records import DeviceRecord, Lease, LeaseRequest
+    from generators.devices.authority.leases import Leases
+    from generators.devices.authority.records import DeviceRecord, Lease, LeaseRequest
 
     leases, held, first = Leases(path), [], []
     for k in range(DEVICES):
@@ -232,7 +232,7 @@ def _core_times(path: Path, count: int) -> list[float]:
 
 async def _served_times(url: str, key: str, count: int) -> tuple[list[float], list[float]]:
     """Times of allocations, and of an answer of the same server that does nothing, in turn."""
-    from generators.daas.client.authority_client import AuthorityClient
+    from generators.devices.client.authority_client import AuthorityClient
 
     times, empty = [], []
     async with AuthorityClient(url, key) as authority:

@@ -60,7 +60,7 @@ def token_for(device: str, port: int) -> str:
     """What opens a device of that port at the nodes, for an hour."""
     import gateway_parts as parts
 
-    from generators.daas.tokens import Access, Tokens
+    from generators.devices.tokens import Access, Tokens
 
     return Tokens(parts.SECRET).sign(Access(device, "ssh", "127.0.0.1", port, 1, time.time() + 3600))
 
@@ -139,9 +139,9 @@ async def _serve_streams(port: int) -> None:
 async def _hold(echo_port: int, count: int, nodes: dict[str, tuple[str, int]], prefix: str) -> None:
     """Open connections, a few at once, each to its device's owner (or straight to a port); say so; on a word speak over
     each and say how many answered."""
-    from generators.daas.client.tunnel import open_tunnel
-    from generators.daas.device import Endpoint
-    from generators.daas.gateway.rendezvous import rank
+    from generators.devices.client.tunnel import open_tunnel
+    from generators.devices.device import Endpoint
+    from generators.devices.gateway.rendezvous import rank
 
     gate, began = asyncio.Semaphore(AT_ONCE), time.perf_counter()
 

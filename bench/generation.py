@@ -93,9 +93,9 @@ def alone(store: Any, verified: Any, config: Any) -> dict[str, Any]:
 
 def probe(store: Any, config: Any, count: int, number: int) -> float:
     """Success, by truth, of the policy on a set of feasible tasks that is the same in every round."""
-    from generators.generation.execution.devices import LocalPool
-    from generators.generation.execution.journal import Journal
-    from generators.generation.execution.scheduling import run_all
+    from generators.execution.device_pool import LocalPool
+    from generators.execution.journal import Journal
+    from generators.execution.scheduling import run_all
     from generators.generation.loop import embedded_policies
 
     ground, rng = config.open_ground(), Random(f"probe/{config.seed}")

@@ -37,12 +37,12 @@ import gateway_parts as parts  # noqa: E402
 from ports import free_port  # noqa: E402
 
 from bench.soak_worker import batches, fingerprint  # noqa: E402
-from generators.browser import FLAGS, find_chromium  # noqa: E402
-from generators.environments.serve import serve_sites  # noqa: E402
+from generators.devices.browser import FLAGS, find_chromium  # noqa: E402
+from generators.execution.journal import read_journals  # noqa: E402
+from generators.execution.leased_worlds import SITE_OPTIONS  # noqa: E402
 from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
-from generators.generation.execution.journal import read_journals  # noqa: E402
-from generators.generation.execution.leased_worlds import SITE_OPTIONS  # noqa: E402
 from generators.generation.verify import Verifier  # noqa: E402
+from generators.worlds.serve_sites import serve_sites  # noqa: E402
 from pipelines.store import Store  # noqa: E402
 
 NODES, SHARDS, THREADS = 3, 2, 2
@@ -166,7 +166,7 @@ class Soak:
         )
 
     def _phone(self, port: int) -> subprocess.Popen[Any]:
-        return self._run([sys.executable, "-m", "generators.environments.android.serve", "--port", str(port)])
+        return self._run([sys.executable, "-m", "generators.worlds.android.serve", "--port", str(port)])
 
     # -- what happens -----------------------------------------------------------------------------------------------
 

@@ -19,23 +19,25 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from generators.daas.client.sync_sdk import SyncClient  # noqa: E402
-from generators.daas.device import DeviceError  # noqa: E402
-from generators.environments.fsm.sites import make_site  # noqa: E402
-from generators.environments.fsm.tasks import TaskMaker  # noqa: E402
-from generators.environments.phone.tasks import phone_tasks  # noqa: E402
-from generators.environments.world import World  # noqa: E402
+from generators.devices.client.sync_sdk import SyncClient  # noqa: E402
+from generators.devices.device import DeviceError  # noqa: E402
+from generators.execution.device_pool import GatewayPool, leased_worlds  # noqa: E402
+from generators.execution.execute import Limits  # noqa: E402
+from generators.execution.journal import Journal, turn_to_plain  # noqa: E402
+from generators.execution.scheduling import RunStatistics, run_all  # noqa: E402
 from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
-from generators.generation.execution.devices import GatewayPool, leased_worlds  # noqa: E402
-from generators.generation.execution.execute import Limits  # noqa: E402
-from generators.generation.execution.journal import Journal, turn_to_plain  # noqa: E402
-from generators.generation.execution.scheduling import PolicyMaker, RunStatistics, run_all  # noqa: E402
-from generators.generation.tasks.contract import Contract, Trajectory  # noqa: E402
 from generators.generation.verify import Verifier  # noqa: E402
-from generators.policies.fsm_guide import FsmGuide  # noqa: E402
-from generators.policies.plan_guides import PhoneGuide  # noqa: E402
+from generators.policies.oracles.fsm_oracle import FsmGuide  # noqa: E402
+from generators.policies.oracles.plan_oracles import PhoneGuide  # noqa: E402
 from generators.policies.policy import Decision, View  # noqa: E402
-from generators.policies.scripted import ScriptedAgent, scripted_name  # noqa: E402
+from generators.policies.policy_maker import PolicyMaker  # noqa: E402
+from generators.policies.scripted_agent import ScriptedAgent, scripted_name  # noqa: E402
+from generators.tasks.task_spec import Contract  # noqa: E402
+from generators.tasks.trajectory import Trajectory  # noqa: E402
+from generators.tasks.world_interface import World  # noqa: E402
+from generators.worlds.fsm.fsm_tasks import TaskMaker  # noqa: E402
+from generators.worlds.fsm.sites import make_site  # noqa: E402
+from generators.worlds.phone.phone_tasks import phone_tasks  # noqa: E402
 from pipelines.store import Store  # noqa: E402
 from schemas.actions import Action  # noqa: E402
 from schemas.ids import canonical_json, digest  # noqa: E402

@@ -159,7 +159,7 @@ class Deployment:
     steer: bool = False
     """Whether promoted evaluations move a round's shares of easy, medium and hard tasks."""
     devices: tuple[str, ...] = ()
-    """Where the loop executes (`generators.generation.execution.device_pools`); none: as the environment says."""
+    """Where the loop executes (`generators.execution.device_sources`); none: as the environment says."""
     site_url: str = ""
     workers: int = 2
     """Executions of the loop at a time."""

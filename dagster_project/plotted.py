@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from generators.task_pool import STRATA
+from generators.tasks.strata import STRATA
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
@@ -31,12 +31,12 @@ def figures_of(asset: str) -> Callable[[Counts], dict[str, Number]] | None:
 
 def tonight(store: Store, prices: Prices) -> dict[str, Number]:
     """What the judge was asked this night (UTC) for all sources together, by its book; empty if it keeps none."""
-    from quality.model_client.spending import JudgeBook, today
+    from quality.model_client.spending import AnswerBook, today
 
     folder = store.home / "cache" / "judge"
     if not (folder / "judge.sqlite").is_file():
         return {}
-    book = JudgeBook(folder)
+    book = AnswerBook(folder)
     try:
         spent = book.spent(today())
     finally:
@@ -81,7 +81,7 @@ def _bill(counts: Counts) -> dict[str, Number]:
 
 
 def _raw(counts: Counts) -> dict[str, Number]:
-    """`oracle_success` is of episodes that were recorded here (`generators.embedded`)."""
+    """`oracle_success` is of episodes that were recorded here (`generators.proving.embedded`)."""
     return _of(counts, files="yield: files", bytes="yield: bytes", oracle_success="quality: oracle success")
 
 

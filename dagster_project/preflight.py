@@ -110,11 +110,14 @@ def beam(stage: Stage, work: Work) -> list[str]:
 
 def judge(stage: Stage, work: Work) -> list[str]:
     """The judge in use: known, trained where it is trained, its endpoint answering where it asks one."""
+    from pipelines.extensions import find_part
     from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 
     settings = work.judge
-    if settings.name not in JUDGES:
-        return [f"judge: expected one of {', '.join(JUDGES)} ($VESPER_JUDGE), found {settings.name[:40]!r}"]
+    try:
+        find_part("judge", settings.name, JUDGES)
+    except ValueError as error:
+        return [f"{error} ($VESPER_JUDGE)"]
     if settings.name == "nano" and work.store.current("checkpoints/nano_judge") is None:
         return ["judge: nano isn't trained yet; materialise checkpoints/nano_judge, or use another ($VESPER_JUDGE)"]
     if work.deployment.judge.read and (unread := _cannot_read()):
@@ -171,7 +174,7 @@ def _names(body: bytes) -> set[str]:
 
 def browser(stage: Stage, work: Work) -> list[str]:
     """A Chromium. What was drawn once (a bench, a pool of tasks) is there, and isn't drawn again for nothing."""
-    from generators.browser import BrowserMissing, find_chromium
+    from generators.devices.browser import BrowserMissing, find_chromium
 
     if stage.group in ("bench", "task_pool") and work.store.current(stage.key) is not None:
         return []
@@ -186,8 +189,8 @@ def ground(stage: Stage, work: Work) -> list[str]:
     """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
     of a desktop."""
     from dagster_project.assets.generation import loop_config, places
-    from generators.generation.execution.device_pools import missing as gateways_missing
-    from generators.generation.grounds.ground import GROUNDS
+    from generators.execution.device_sources import missing as gateways_missing
+    from generators.generation.task_worlds.task_world import GROUNDS
 
     try:
         name = loop_config(work.deployment.generation).ground
@@ -201,7 +204,7 @@ def ground(stage: Stage, work: Work) -> list[str]:
         return found
     if name in BROWSER_GROUNDS:
         return found + browser(stage, work)
-    from generators.environments.desktop.session import find_missing
+    from generators.worlds.desktop.session import find_missing
 
     packages = find_missing()
     return found + ([f"desktop: packages are missing: {' '.join(packages)}"] if packages else [])
@@ -211,8 +214,8 @@ def devices(stage: Stage, work: Work) -> list[str]:
     """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
     judge of their success where one was named."""
     from dagster_project.assets.training import success_judge, trainer_worlds
-    from generators.generation.execution.device_pools import Places, missing
-    from trainer.stages import BROWSER_WORLDS
+    from generators.execution.device_sources import Places, missing
+    from trainer.stages.assets import BROWSER_WORLDS
 
     try:
         worlds, model = trainer_worlds(), success_judge()
@@ -232,7 +235,7 @@ def trainer(stage: Stage, work: Work) -> list[str]:
     and room for them to be trained on the device and the ranks that the stage gets."""
     from dagster_project import training_memory
     from dagster_project.assets.training import inputs, trainer_config
-    from trainer.stage_settings import DEFAULTS, preset_from, weights_folder
+    from trainer.stages.settings import DEFAULTS, preset_from, weights_folder
 
     try:
         config = trainer_config()

@@ -82,7 +82,7 @@ def with_revision(text: str, revision: str) -> str:
 
 
 def gateway_settings(nodes: int) -> dict[str, object]:
-    """File name → settings of the authority and of so many nodes (`generators.daas.config`), or an API key."""
+    """File name → settings of the authority and of so many nodes (`generators.devices.config`), or an API key."""
     secret = secrets.token_urlsafe(48)
     keys = {name: secrets.token_urlsafe(32) for name in ("admin", "client", "nodes")}
     roles = {"admin": "admin", "client": "client", "nodes": "node"}

@@ -28,53 +28,53 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 gc.disable()  # until all tests are collected: importing torch and Dagster makes much that stays, and nothing to collect
 
 LONGEST_FIRST = (
-    "generators/test_judge_bench",
+    "generators/proving/judge_bench/test_judge_bench",
     "e2e/test_ui",
-    "generators/test_web_pages",
+    "generators/proving/judge_bench/test_web_pages",
     "trainer/offline/test_train",
     "e2e/test_kill",
     "e2e/test_review",
     "quality/contamination/test_shard_scan",
-    "trainer/online/test_vllm_engine",
-    "trainer/nano_base/test_nano_base",
+    "trainer/online/vllm/test_engine",
+    "trainer/proving/nano_base/test_nano_base",
     "generators/test_registries",
     "e2e/test_generation",
-    "generators/daas/test_driver_ssh",
+    "generators/devices/test_driver_ssh",
     "e2e/test_gateway_equal",
-    "generators/webapps/test_django_admin",
+    "generators/worlds/webapps/test_django_admin",
     "pipelines/test_fixtures",
-    "generators/harvesters/test_web_harvest",
-    "trainer/nano_base/test_nano_base_weights",
+    "generators/harvesting/test_web_harvest",
+    "trainer/proving/nano_base/test_nano_base_weights",
     "pipelines/raw/test_hub",
-    "generators/test_bench_losses",
-    "trainer/runtime/test_launch",
+    "generators/proving/judge_bench/test_bench_losses",
+    "trainer/stages/test_launch",
     "dagster_project/test_ranks",
     "trainer/online/test_learner_ranks",
     "quality/contamination/test_contamination",
-    "generators/webapps/test_datasette",
+    "generators/worlds/webapps/test_datasette",
     "quality/safety/test_triggers",
-    "generators/test_embedded_build",
-    "generators/test_failing_policies",
-    "generators/daas/test_gateway_faults",
-    "generators/test_bench_phone_fsm",
+    "generators/proving/embedded/test_embedded_build",
+    "generators/proving/judge_bench/test_failing_policies",
+    "generators/devices/test_gateway_faults",
+    "generators/proving/judge_bench/test_bench_phone_fsm",
     "dagster_project/test_after_refresh",
     "trainer/online/test_train",
     "pipelines/store/object_store/test_faults",
-    "generators/generation/test_scheduling",
+    "generators/execution/test_scheduling",
     "quality/judges/test_judge_contract",
-    "trainer/nano_base/test_nano_vision",
+    "trainer/proving/nano_base/test_nano_vision",
     "dagster_project/test_missing_sources",
-    "generators/test_browser",
-    "generators/desktop/test_desktop_tasks",
-    "generators/perception/test_perception",
-    "generators/test_odd_pages",
+    "generators/devices/test_browser",
+    "generators/worlds/desktop/test_desktop_tasks",
+    "generators/proving/perception/test_perception",
+    "generators/proving/judge_bench/test_odd_pages",
     "generators/generation/test_proposers",
     "pipelines/takedown/test_takedown",
-    "trainer/test_stages",
+    "trainer/stages/test_stages",
     "e2e/test_evaluation_items",
-    "generators/test_bench_miniwob",
+    "generators/proving/judge_bench/test_bench_miniwob",
     "trainer/runtime/test_parallel",
-    "trainer/staircase/test_run",
+    "trainer/proving/staircase/test_run",
     "quality/model_client/test_judge_book",
     "dagster_project/test_graph",
     "trainer/offline/test_epoch_alignment",
@@ -83,20 +83,20 @@ LONGEST_FIRST = (
     "pipelines/store/object_store/test_collect_there",
     "quality/judges/nano/test_nano",
     "pipelines/store/object_store/test_same_graph",
-    "trainer/test_midtrain",
-    "generators/phone/test_phone_tasks",
+    "trainer/midtrain/test_train",
+    "generators/worlds/phone/test_phone_tasks",
     "e2e/test_one_source",
     "generators/generation/test_rounds",
     "trainer/online/test_learner",
     "quality/model_client/test_failing_endpoints",
     "pipelines/store/object_store/test_takedown_there",
-    "generators/daas/test_driver_cdp",
+    "generators/devices/test_driver_cdp",
     "quality/duplicates/test_dedup",
     "pipelines/store/object_store/test_same_store",
-    "generators/daas/test_node",
+    "generators/devices/test_node",
     "e2e/test_postgres",
     "pipelines/mapping/test_columns",
-    "generators/test_defects",
+    "generators/proving/embedded/test_defects",
 )
 """Files that take 9 s and more, by the last whole run. A worker that got one of them last would leave the others idle;
 the rest follows by its number of tests, most first."""
@@ -114,9 +114,9 @@ REAL_PARTS = (
     "pipelines/unify/test_dask",
     "trainer/online/",
     "trainer/suites/",
-    "trainer/nano_base/",
-    "trainer/staircase/",
-    "trainer/runtime/test_launch",
+    "trainer/proving/nano_base/",
+    "trainer/proving/staircase/",
+    "trainer/stages/test_launch",
     "trainer/runtime/test_parallel",
     "trainer/serving/test_rollout_server",
     "trainer/serving/test_serve",
@@ -177,7 +177,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture(scope="session")
 def has_chromium() -> None:
     """Skips where no Chromium is found."""
-    from generators.browser import BrowserMissing, find_chromium
+    from generators.devices.browser import BrowserMissing, find_chromium
 
     try:
         find_chromium()
@@ -188,7 +188,7 @@ def has_chromium() -> None:
 @pytest.fixture(scope="module")
 def shared_chromium() -> Iterator[None]:
     """All browsers that this file opens in its own thread are contexts of one Chromium: see `keep_browser`."""
-    from generators.browser import keep_browser
+    from generators.devices.browser import keep_browser
 
     with keep_browser():
         yield
@@ -201,8 +201,8 @@ def tiny_home(tmp_path_factory: pytest.TempPathFactory, has_chromium: None) -> C
     home, made = run_folder(tmp_path_factory) / "tiny-home", set[str]()
 
     def make(*sources: str) -> Path:
-        from generators.browser import keep_browser
-        from generators.embedded import build_raw
+        from generators.devices.browser import keep_browser
+        from generators.proving.embedded import build_raw
 
         home.mkdir(exist_ok=True)
         with keep_browser(), (home.parent / "tiny-home.lock").open("w") as stream:

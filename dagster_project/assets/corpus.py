@@ -8,13 +8,14 @@ from dagster_project.assets import generation, hygiene
 from dagster_project.assets.hygiene import with_gold
 from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
-from generators import task_pool
-from generators.task_pool import PoolConfig
+from generators.generation import static_task_pool
+from generators.tasks import task_pool
+from generators.tasks.task_pool import PoolConfig
 from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import Mixture
 from pipelines.training_data.shards import ShardIndex
-from quality.cards.card import card as cards
+from quality.cards import card as cards
 from schemas.tables import Tasks
 
 HELDOUT = "evaluations/heldout"
@@ -148,7 +149,7 @@ def pool_config(deployment: Deployment) -> PoolConfig:
 
 
 def _static_tasks(work: Work) -> Manifest:
-    return task_pool.build_static(work.store, config=pool_config(work.deployment))
+    return static_task_pool.build_static(work.store, config=pool_config(work.deployment))
 
 
 def _dynamic_tasks(work: Work, names: list[str]) -> Manifest:

@@ -16,7 +16,7 @@ from pipelines.store.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 
 if TYPE_CHECKING:
-    from generators.generation.execution.device_pools import Places
+    from generators.execution.device_sources import Places
     from generators.generation.loop import LoopConfig
 
 SOURCE = "generated"
@@ -130,7 +130,7 @@ def _number(work: Work) -> int:
 def config_of(work: Work) -> LoopConfig:
     """The loop for a round: its tasks' difficulty follows the promoted evaluations if the deployment says so, and a
     policy `checkpoint` is the promoted agent. A round keeps what it began with."""
-    from generators.generation.tasks import steering
+    from generators.generation.proposing import steering
 
     config = steering.with_agent(work.store, loop_config(work.deployment.generation), work.partition)
     return steering.steered(work.store, config, work.partition) if work.deployment.steer else config
@@ -149,8 +149,8 @@ def _bank(work: Work) -> Manifest:
 
 
 def _trajectories(work: Work) -> Manifest:
+    from generators.execution.device_sources import open_pool
     from generators.generation import rounds
-    from generators.generation.execution.device_pools import open_pool
     from generators.generation.loop import LoopParts
 
     def tell(done: Any, number: int, total: int) -> None:
@@ -165,14 +165,14 @@ def _trajectories(work: Work) -> Manifest:
 
 def places(deployment: Deployment) -> Places:
     """Where a round's tasks are executed. No part of what a round is: another device makes nothing anew."""
-    from generators.generation.execution.device_pools import Places
+    from generators.execution.device_sources import Places
 
     return Places.of(deployment.devices, deployment.site_url)
 
 
 def _agent(work: Work, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
-    from generators.generation.tasks.steering import policy_folder
+    from generators.generation.proposing.steering import policy_folder
     from generators.policies.registry import POLICIES, build_policy
     from trainer.serving.checkpoint_policy import checkpoint_policies
 
@@ -195,6 +195,6 @@ def _gold(work: Work) -> Manifest:
 
 def _pool(work: Work) -> Manifest:
     from dagster_project.assets.corpus import pool_config
-    from generators.generation.pool import build_pool
+    from generators.generation.generated_pool import build_pool
 
     return build_pool(work.store, pool_config(work.deployment))

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Iterator
 
 from dagster_project.graph import Stage, Work
-from generators.judge_bench import stages as judge_stages
-from generators.judge_bench.build import BUILD_VERSION
+from generators.proving.judge_bench import stages as judge_stages
+from generators.proving.judge_bench.build import BUILD_VERSION
 from pipelines.store.manifest import Manifest
 
 OWNERS = ("team:quality",)

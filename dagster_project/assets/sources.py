@@ -12,7 +12,7 @@ from typing import Any
 from dagster_project.deployment import Deployment, JudgeOptions
 from dagster_project.graph import Stage, Work
 from dagster_project.known_names import require_sources
-from generators.embedded import build as embedded
+from generators.proving.embedded import build as embedded
 from pipelines import sources as adapters
 from pipelines.mapping.adapter import Raw
 from pipelines.mapping.card import Descriptor, Download
@@ -226,7 +226,8 @@ def _verdicts(name: str, work: Work) -> Manifest:
 
 
 def _gold(name: str, work: Work) -> Manifest:
-    from quality.judges.registry import build_judge, build_rewriter
+    from quality.judges.registry import build_judge
+    from quality.refinement.rewriters import build_rewriter
 
     config = judge_config(work)
     return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config))

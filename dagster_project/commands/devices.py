@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from generators.daas.device import PROTOCOLS
+from generators.devices.device import PROTOCOLS
 
 EXAMPLES = {
     "gateway": """examples:
@@ -93,8 +93,8 @@ def _devices(actions: Any) -> None:
 # --- gateway ----------------------------------------------------------------------------------------------------------
 def serve(options: argparse.Namespace) -> int:
     """The authority in a process of its own, a node in this one."""
-    from generators.daas.config import node_config
-    from generators.daas.gateway.node import serve_node
+    from generators.devices.config import node_config
+    from generators.devices.gateway.node import serve_node
 
     folder, kept = _home(), _own()
     authority_file = folder / "authority.json"
@@ -135,8 +135,8 @@ def serve(options: argparse.Namespace) -> int:
 
 def authority(options: argparse.Namespace) -> int:
     """The authority of a config file."""
-    from generators.daas.authority.server import serve_authority
-    from generators.daas.config import authority_config, read_config
+    from generators.devices.authority.server import serve_authority
+    from generators.devices.config import authority_config, read_config
 
     serve_authority(authority_config(_with_secret(read_config(options.config))))
     return 0
@@ -144,8 +144,8 @@ def authority(options: argparse.Namespace) -> int:
 
 def node(options: argparse.Namespace) -> int:
     """A node of a config file."""
-    from generators.daas.config import node_config, read_config
-    from generators.daas.gateway.node import serve_node
+    from generators.devices.config import node_config, read_config
+    from generators.devices.gateway.node import serve_node
 
     values = _with_secret(read_config(options.config))
     if os.environ.get(KEY):
@@ -201,7 +201,7 @@ def _asked(options: argparse.Namespace, role: str) -> tuple[str, str]:
 def _call(options: argparse.Namespace, role: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     import asyncio
 
-    from generators.daas.client.authority_client import AuthorityClient
+    from generators.devices.client.authority_client import AuthorityClient
 
     async def call() -> Any:
         async with AuthorityClient(*_asked(options, role)) as client:
@@ -250,7 +250,7 @@ def add(options: argparse.Namespace) -> int:
 
 def forward(options: argparse.Namespace) -> int:
     """Hold a lease and its local port."""
-    from generators.daas.client.forward import serve_forward
+    from generators.devices.client.forward import serve_forward
 
     url, key = _asked(options, "client")
     said = serve_forward(url, key, options.protocol, options.device, options.port, options.priority)
@@ -262,7 +262,7 @@ def phone(options: argparse.Namespace) -> int:
     """The emulated phone."""
     import asyncio
 
-    from generators.environments.android.serve import serve_phone
+    from generators.worlds.android.serve import serve_phone
 
     asyncio.run(serve_phone(options.port))
     return 0

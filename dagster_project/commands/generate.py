@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pipelines.home import named_home
 
 if TYPE_CHECKING:
-    from generators.generation.execution.scheduling import PolicyMaker
     from generators.generation.loop import LoopConfig, LoopParts
+    from generators.policies.policy_maker import PolicyMaker
     from pipelines.store import Store
 
 EXAMPLE = "vesper generate --rounds 2 --tasks 12 --targets 8"
@@ -25,7 +25,7 @@ COLUMNS = ("executed", "verified", "yield", "feasible", "policy success", "true 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of `vesper generate`."""
-    from generators.generation.grounds.ground import GROUNDS
+    from generators.generation.task_worlds.task_world import GROUNDS
 
     home = named_home()
     parser.epilog = f"example: {EXAMPLE}"
@@ -129,7 +129,7 @@ def generate(options: argparse.Namespace) -> int:
     from generators.generation.feedback import rounds_to_make
     from generators.generation.loop import TRAJECTORIES, LoopConfig
     from generators.generation.rounds import run_round
-    from generators.generation.tasks.demonstrations import shown
+    from generators.generation.verified_demonstrations import shown
     from pipelines.store import Store
 
     if options.rounds < 1 or options.workers < 1:
@@ -182,7 +182,7 @@ def _shown(value: Any) -> str:
 
 def _show(path: Path) -> int:
     """A line for each attempt of a journal: turns, how it survived, how it ended. Raises `ValueError` without one."""
-    from generators.generation.execution.journal import SUFFIX, read_journal
+    from generators.execution.journal import SUFFIX, read_journal
 
     if path.suffix != SUFFIX or not path.is_file():
         raise ValueError(f"--journal: expected a file *{SUFFIX}, found {str(path)!r}")
@@ -202,7 +202,7 @@ def _show(path: Path) -> int:
 @contextlib.contextmanager
 def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopParts, PolicyMaker]]:
     """What runs the rounds, and who acts in them."""
-    from generators.generation.execution.device_pools import Places, open_pool
+    from generators.execution.device_sources import Places, open_pool
     from generators.generation.loop import LoopParts
     from quality.model_client.client import ModelClient
 
@@ -237,9 +237,9 @@ def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextli
 
 def _with_model(options: argparse.Namespace, ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
     """Proposers of which some ask the model."""
-    from generators.generation.tasks.openai_proposer import OpenAIProposer
-    from generators.generation.tasks.proposers import arms
-    from generators.reverse_tasks import ModelWriter
+    from generators.generation.proposing.openai_proposer import OpenAIProposer
+    from generators.generation.proposing.proposers import arms
+    from generators.generation.proposing.reverse_tasks import ModelWriter
 
     found: dict[str, Any] = dict(arms(ground, catalogue, ModelWriter(client) if options.writer == "model" else None))
     if options.propose:

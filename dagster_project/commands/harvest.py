@@ -49,7 +49,7 @@ def _size(text: str) -> tuple[int, int]:
 
 def web(options: argparse.Namespace) -> int:
     """Harvest pages. Exit code 1 if not one element was found, or pages failed."""
-    from generators.harvesters.web_run import WebHarvest, harvest_web
+    from generators.harvesting.web_run import WebHarvest, harvest_web
 
     found = harvest_web(
         options.pages,
@@ -80,7 +80,7 @@ def _desktop(sub: Any) -> None:
 
 def desktop(options: argparse.Namespace) -> int:
     """Harvest desktop programs. Exit code 1 if not one element was found."""
-    from generators.harvesters.desktop import harvest_desktop
+    from generators.harvesting.desktop import harvest_desktop
 
     found = harvest_desktop(
         options.out,

@@ -67,7 +67,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def bench(options: argparse.Namespace) -> int:
     """Measure judges on a bench; the table goes to the terminal, everything to --out. Raises `ValueError` for bad
-    input, `JudgeError` where a judge fails."""
+    input, `ModelError` where a judge fails."""
     from quality.judges.registry import build_judge
     from quality.model_client.prices import Prices
     from quality.proving import bench_report
@@ -127,8 +127,8 @@ def _bench_folder(options: argparse.Namespace) -> Path:
         if wrong := [name for name in making if name != "seed"]:
             raise ValueError(f"--{wrong[0]} is for building a bench: expected it without --bench")
         return Path(options.bench)
-    from generators.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
-    from generators.judge_bench.recorders.losses import lines
+    from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+    from generators.proving.judge_bench.recorders.losses import lines
 
     folder = _home() / "bench" / "judge"
     report = read_report(folder)
@@ -149,7 +149,7 @@ def _bench_folder(options: argparse.Namespace) -> Path:
 
 def _same(report: Any, config: Any, pages: Path | None) -> bool:
     """Whether a bench's report is that of this configuration."""
-    from generators.judge_bench.build import BUILD_VERSION
+    from generators.proving.judge_bench.build import BUILD_VERSION
 
     told = (report["version"], report["config"], report["pages"])
     return told == (BUILD_VERSION, asdict(config), pages is not None)

@@ -7,9 +7,9 @@ from itertools import count
 from typing import Any
 
 from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
+from generators.generation.proposing.catalogue import Catalogue, Outcome
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
-from generators.generation.tasks.catalogue import Catalogue, Outcome
 from pipelines.store import Store
 from pipelines.store.files import StoreError
 from pipelines.store.frozen import freeze, read_frozen

@@ -6,21 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from generators.environments.world import World
-from generators.environments.wrappers.defects import Defective, Rates
-from generators.environments.wrappers.delay import Delayed, Slowness
-from generators.environments.wrappers.hostile import PLANTERS, Hostile
-from generators.environments.wrappers.wrapper import rate
+from generators.execution.device_pool import DevicePool, LocalPool
+from generators.execution.execute import Limits
+from generators.execution.scheduling import Progress
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
-from generators.generation.execution.devices import DevicePool, LocalPool
-from generators.generation.execution.execute import Limits
-from generators.generation.execution.scheduling import PolicyMaker, Progress
-from generators.generation.grounds.ground import Ground, open_ground
-from generators.generation.tasks.catalogue import Catalogue
-from generators.generation.tasks.proposers import Proposer
+from generators.generation.proposing.catalogue import Catalogue
+from generators.generation.proposing.proposers import Proposer
+from generators.generation.task_worlds.task_world import Ground, open_ground
 from generators.generation.verify import VerifyConfig
+from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
-from generators.task_pool import STRATA
+from generators.tasks.strata import STRATA
+from generators.tasks.world_interface import World
+from generators.worlds.wrappers.defects import Defective, Rates
+from generators.worlds.wrappers.delay import Delayed, Slowness
+from generators.worlds.wrappers.hostile import PLANTERS, Hostile
+from generators.worlds.wrappers.wrapper import rate
 from pipelines.store import Store
 from quality.evidence.embedding import EMBEDDED
 

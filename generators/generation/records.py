@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from generators.generation.execution.journal import turn_from_plain, turn_to_plain
-from generators.generation.tasks.contract import Contract, Trajectory
+from generators.execution.journal import turn_from_plain, turn_to_plain
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
 from schemas.ids import canonical_json, split_json_lines
 
 _TIMES = ("observe_s", "decide_s", "act_s")

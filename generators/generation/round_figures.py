@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generators.environments.evaluators import has_rule
-from generators.generation.grounds.ground import Ground
-from generators.generation.tasks.contract import Trajectory
-from generators.generation.tasks.proposers import Proposal
+from generators.generation.proposing.proposers import Proposal
+from generators.generation.task_worlds.task_world import Ground
 from generators.generation.verify import Verdict
+from generators.tasks.task_spec import has_rule
+from generators.tasks.trajectory import Trajectory
 
 
 def figures(

@@ -13,7 +13,7 @@ from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
 
 if TYPE_CHECKING:
-    from generators.generation.tasks.proposers import Proposal
+    from generators.generation.proposing.proposers import Proposal
 
 
 class CatalogueRows(Table, version=1):
@@ -58,9 +58,9 @@ def proposal_row(proposal: Proposal) -> dict[str, Any]:
 
 def read_proposals(bank: Manifest) -> list[Proposal]:
     """The proposals of a round's bank."""
-    from generators.generation.grounds.ground import Idea
-    from generators.generation.tasks.contract import Contract
-    from generators.generation.tasks.proposers import Proposal
+    from generators.generation.proposing.proposers import Proposal
+    from generators.generation.task_worlds.task_world import Idea
+    from generators.tasks.task_spec import Contract
 
     rows = {row["task_id"]: row for row in bank.read("proposals", Proposals.schema).to_pylist()}
     found = []

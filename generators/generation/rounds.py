@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from generators.generation.execution.devices import WrappedPool
-from generators.generation.execution.journal import Journal
-from generators.generation.execution.scheduling import RunStatistics, run_all
+from generators.execution.device_pool import WrappedPool
+from generators.execution.journal import Journal
+from generators.execution.scheduling import RunStatistics, run_all
 from generators.generation.feedback import known_before, learned, promote
 from generators.generation.loop import (
     BANK,
@@ -31,16 +31,17 @@ from generators.generation.loop import (
     embedded_policies,
     round_name,
 )
+from generators.generation.proposing.proposers import Proposed, propose
+from generators.generation.proposing.steering import EVALUATIONS, POLICY, pinned_inputs
+from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.records import read_lines, write_lines
 from generators.generation.round_figures import figures
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
 from generators.generation.tables import run_row, trajectory_tables
-from generators.generation.tasks.bank import TaskBank
-from generators.generation.tasks.contract import Contract, Trajectory
-from generators.generation.tasks.proposers import Proposed, propose
-from generators.generation.tasks.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.verify import Verifier
-from generators.task_pool import STRATA
+from generators.tasks.strata import STRATA
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, Manifest

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from PIL import Image
 
-from generators.generation.tasks.contract import Trajectory, Turn
+from generators.tasks.trajectory import Trajectory, Turn
 from pipelines.store.images import read_image
 from quality.items.item import Episode, make_episode
 from quality.items.screens import ScreenBank, ScreenSource

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from generators.generation.annotators import Annotator, Outcome, Vote
-from generators.generation.tasks.contract import FailureKind, Trajectory
+from generators.tasks.trajectory import FailureKind, Trajectory
 from schemas.action_types import CallUser, Finished, Wait
 from schemas.actions import format
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from generators.generation.tasks.contract import Trajectory
 from generators.policies.agent_prompt import template
 from generators.policies.policy import Decision, Policy, View
+from generators.tasks.trajectory import Trajectory
 from quality.evidence.embedding import Embedder
 from schemas.actions import Action, render
 

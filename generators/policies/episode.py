@@ -1,6 +1,6 @@
 """One episode of a policy in a world, in this process: look, decide, act, until it ends.
 
-The durable loop over leased devices, which survives crashes, is `generators.generation.execution.execute`.
+The durable loop over leased devices, which survives crashes, is `generators.execution.execute`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from generators.environments.world import Observation, World, WorldError
 from generators.policies.policy import Decision, Policy, Said, View
+from generators.tasks.world_interface import Observation, World, WorldError
 from schemas.action_types import CallUser, Finished
 from schemas.actions import Action
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.environments.world import Place
+from generators.tasks.world_interface import Place
 from schemas.ids import digest
 
 FIELDS = ("textbox", "searchbox", "spinbutton")

@@ -1,7 +1,7 @@
 """A policy without a plan: clicks untried things that resemble the goal's words, fills fields, looks below, goes back.
 
 It reads the UI tree and nothing else. It is the floor that other policies are measured against, and its trajectories,
-as those of any policy, are what reverse synthesis starts from (`generators.generation.tasks.catalogue`).
+as those of any policy, are what reverse synthesis starts from (`generators.generation.proposing.catalogue`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from random import Random
 
-from generators.environments.world import Place
 from generators.policies.exploration import FIELDS
 from generators.policies.form_filling import worth_typing
-from generators.policies.guides import click_on, hits
+from generators.policies.oracles.oracle import click_on, hits
 from generators.policies.policy import Decision, View
+from generators.tasks.world_interface import Place
 from pipelines.prompts import reply_text
 from schemas.action_types import Finished, PressBack, Scroll, Type
 from schemas.actions import Action, parse_reply

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from generators.environments.world import Place
+from generators.tasks.world_interface import Place
 
 VOCABULARY: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"mail", ("mira@post.test", "paul@mail.test")),

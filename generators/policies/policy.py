@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from generators.environments.world import Place
+from generators.tasks.world_interface import Place
 from schemas.actions import Action
 
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from generators.environments.world import Place
 from generators.policies.agent_prompt import AgentPrompt, template
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling, picture
 from generators.policies.policy import Decision, Policy, View
+from generators.tasks.world_interface import Place
 from schemas.action_types import POINTED
 from schemas.actions import Action, format, render
 

@@ -10,15 +10,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from generators.environments.world import World
-from generators.generation.execution.scheduling import PolicyMaker
-from generators.generation.tasks.contract import Contract
-from generators.policies.guides import Guide
+from generators.policies.oracles.oracle import Guide
 from generators.policies.policy import CannotDo, Policy
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World
 
 if TYPE_CHECKING:
     from generators.policies.demonstrations import DemonstrationMemory
-    from generators.policies.plan_guides import RecordedStep
+    from generators.policies.oracles.plan_oracles import RecordedStep
     from generators.policies.propose_and_judge import ProposalJudge
 
 Paths = Callable[[Contract], "Sequence[RecordedStep] | None"]
@@ -29,7 +29,7 @@ def guide_for(contract: Contract, paths: Paths | None = None, world: World | Non
     """The guide of a contract: its recorded path if there is one, else that of its app's plan, else of its evaluator's
     world. `world`: the open one that it is carried out in, which MiniWoB++'s guide reads. Raises `CannotDo` where there
     is none, as for a task that annotators decide, and `ValueError` for a page that isn't open in this process."""
-    from generators.policies.plan_guides import PhoneGuide, RecordedGuide
+    from generators.policies.oracles.plan_oracles import PhoneGuide, RecordedGuide
 
     path = paths(contract) if paths is not None else None
     if path is not None:
@@ -39,7 +39,7 @@ def guide_for(contract: Contract, paths: Paths | None = None, world: World | Non
         return app
     rule = contract.evaluator.get("rule")
     if rule == "state_conditions" and "kind" in contract.initial_state:
-        from generators.policies.fsm_guide import FsmGuide
+        from generators.policies.oracles.fsm_oracle import FsmGuide
 
         return FsmGuide()
     if rule == "phone_state":
@@ -54,9 +54,9 @@ def guide_for(contract: Contract, paths: Paths | None = None, world: World | Non
 
 def _page_guide(contract: Contract, world: World) -> Guide:
     """The guide of a MiniWoB++ page. Raises `ValueError` where the world is only spoken to from afar."""
-    from generators.environments.miniwob.world import MiniwobWorld
-    from generators.environments.wrappers.wrapper import innermost
-    from generators.policies.miniwob_guide import MiniwobGuide
+    from generators.policies.oracles.miniwob_oracle import MiniwobGuide
+    from generators.worlds.miniwob.miniwob_world import MiniwobWorld
+    from generators.worlds.wrappers.wrapper import innermost
 
     page = innermost(world)
     if not isinstance(page, MiniwobWorld):
@@ -69,14 +69,14 @@ def _page_guide(contract: Contract, world: World) -> Guide:
 
 def _app_guide(contract: Contract) -> Guide | None:
     """The guide of a task of a real web app or a desktop program; None for one that no family of theirs made."""
-    from generators.generation.grounds.app_ground import work_of
+    from generators.worlds.app_tasks import work_of
 
     work = work_of(contract)
     if work is None:
         return None
-    from generators.environments.desktop.plan import action_of as on_desktop
-    from generators.environments.webapps.task import action_of as on_page
-    from generators.policies.intent_guide import IntentGuide
+    from generators.policies.oracles.intent_oracle import IntentGuide
+    from generators.worlds.desktop.plan import action_of as on_desktop
+    from generators.worlds.webapps.web_app_task import action_of as on_page
 
     return IntentGuide(lambda _: work.plan, on_desktop if contract.target.startswith("desktop/") else on_page)
 
@@ -85,7 +85,7 @@ def scripted(
     error_rate: float = 0.0, explore_turns: int = 3, errors: Sequence[str] | None = None, paths: Paths | None = None
 ) -> PolicyMaker:
     """The DOM-informed scripted agent (`scripted.ScriptedAgent`)."""
-    from generators.policies.scripted import ERRORS, ScriptedAgent, scripted_name
+    from generators.policies.scripted_agent import ERRORS, ScriptedAgent, scripted_name
 
     def make(contract: Contract, world: World) -> Policy:
         return ScriptedAgent(

@@ -14,8 +14,8 @@ from dagster_project import deployment, graph, preflight
 from dagster_project.assets import generation
 from dagster_project.deployment import Deployment, DeploymentError
 from dagster_project.graph import Work
+from generators.execution.device_pool import GatewayPool, LocalPool
 from generators.generation import rounds
-from generators.generation.execution.devices import GatewayPool, LocalPool
 from generators.generation.loop import LoopConfig, LoopParts
 from pipelines.store import Store
 

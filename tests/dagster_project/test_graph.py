@@ -186,7 +186,7 @@ def test_a_licence_that_is_not_allowed_is_shown_and_not_ingested(settings: deplo
 
 
 def test_sources_wait_for_files_outside_the_fan_in(settings: deployment.Deployment, tmp_path: Path) -> None:
-    from generators.embedded.build import SOURCES
+    from generators.proving.embedded.build import SOURCES
 
     assert {name for name in SOURCES if name in registry()} == set(deployment.EMBEDDED)
     assert set(sources.enabled(settings)) == set(deployment.EMBEDDED)
@@ -386,13 +386,13 @@ def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: 
 
 
 def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> None:
-    from generators import task_pool
+    from generators.tasks import task_pool
     from pipelines.training_data import mixture, shards
     from pipelines.unify import unify
     from quality.duplicates import dedup
     from quality.judges import verdicts
     from quality.refinement import gold
-    from trainer.stages import CODE_VERSION
+    from trainer.stages.assets import CODE_VERSION
 
     said = {key: stage.code_version for key, stage in stages.items()}
     assert said["unified/aitw"] == f"{unify.CODE_VERSION}.{registry()['aitw'].version}"
@@ -404,16 +404,17 @@ def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> Non
 
 
 def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from generators import task_pool
-    from generators.task_pool import METHOD_EDGES, NANO_EDGES
+    from generators.generation import static_task_pool
+    from generators.tasks import task_pool
+    from generators.tasks.strata import METHOD_EDGES, NANO_EDGES
 
     monkeypatch.delenv("VESPER_DEPLOYMENT", raising=False)
     shipped = deployment.load()
     assert corpus.pool_config(shipped).edges == NANO_EDGES
     assert corpus.pool_config(deployment.Deployment(tmp_path)).edges == METHOD_EDGES
     asked: list[object] = []
-    for name in ("build_static", "build_dynamic"):
-        monkeypatch.setattr(task_pool, name, lambda *_, config, **more: asked.append(config.edges))
+    for module, name in ((static_task_pool, "build_static"), (task_pool, "build_dynamic")):
+        monkeypatch.setattr(module, name, lambda *_, config, **more: asked.append(config.edges))
     work = graph.Work(Store(tmp_path), shipped)
     corpus._static_tasks(work)
     corpus._dynamic_tasks(work, ["aitw"])

@@ -10,7 +10,7 @@ import pytest
 from nanomaker import random_judge
 
 from dagster_project.lineage.origins import judges
-from generators.judge_bench import stages
+from generators.proving.judge_bench import stages
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.judges.judge import Verdict

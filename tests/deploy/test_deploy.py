@@ -405,7 +405,7 @@ def test_the_revision_is_that_of_the_checkout_itself(make_secrets: Any, tmp_path
 
 
 def test_secrets_are_made_once_and_are_settings_that_the_gateway_takes(make_secrets: Any, tmp_path: Path) -> None:
-    from generators.daas.config import authority_config, node_config
+    from generators.devices.config import authority_config, node_config
 
     made = make_secrets.gateway_settings(2)
     authority = authority_config(made["authority.json"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
-from generators.browser import BrowserMissing, find_chromium
+from generators.devices.browser import BrowserMissing, find_chromium
 
 Start = Callable[..., str]
 

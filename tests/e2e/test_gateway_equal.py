@@ -18,10 +18,10 @@ import gateway_parts as parts
 import pytest
 from chromium import open_chromium
 
-from generators.browser import BrowserMissing, find_chromium
-from generators.daas.client.sdk import DRIVERS, Client, load_driver
-from generators.daas.device import Endpoint, LeaseLost
-from generators.environments.world import Place
+from generators.devices.browser import BrowserMissing, find_chromium
+from generators.devices.client.sdk import DRIVERS, Client, load_driver
+from generators.devices.device import Endpoint, LeaseLost
+from generators.tasks.world_interface import Place
 from schemas.actions import Action, Click, Drag, Hotkey, Launch, PressBack, Scroll, Type, format
 
 TEXT = 'emoji 👩‍👩‍👧 中文 "quotes" \'; rm -rf / #\nline $(reboot) `x` %s\n' + "0123456789" * 1000
@@ -156,9 +156,9 @@ def test_a_browser_is_the_same_through_the_gateway(gateway: parts.Gateway, site:
 
 
 def test_a_phone_is_the_same_through_the_gateway(gateway: parts.Gateway) -> None:
-    from generators.environments.android.adbd import serve_adb
-    from generators.environments.android.phone import EmulatedPhone
-    from generators.environments.android.phone_screen import open_phone_screen
+    from generators.worlds.android.adbd import serve_adb
+    from generators.worlds.android.emulated_phone import EmulatedPhone
+    from generators.worlds.android.phone_screen import open_phone_screen
 
     script = Script(
         {"seed": 4, "open": "vesper://notes"},
@@ -203,7 +203,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 def test_a_desktop_is_the_same_through_the_gateway(gateway: parts.Gateway) -> None:
     pytest.importorskip("asyncssh", reason="needs the extra devices (asyncssh)")
-    from generators.environments.desktop.session import DesktopMissing, open_desktop
+    from generators.worlds.desktop.session import DesktopMissing, open_desktop
 
     editor = {"files": {"a.txt": ""}, "program": "mousepad", "open": "a.txt"}  # its cursor blinks: no picture
     script = Script(editor, (Type(TEXT), Hotkey(("ctrl", "s"))), pictures=False, sampled=True)

@@ -11,9 +11,9 @@ from reply_server import ReplyServer, text_of
 
 from dagster_project import definitions, deployment, instance
 from dagster_project.cli import main
-from generators.browser import BrowserMissing, find_chromium
+from generators.devices.browser import BrowserMissing, find_chromium
 from generators.generation.feedback import promoted
-from generators.generation.tasks.demonstrations import memory_before
+from generators.generation.verified_demonstrations import memory_before
 from pipelines.store import Store
 
 SETTINGS = "generation: {ground: fsm, targets: 1, tasks: 2, error_rate: 0.0, rounds: 2}\n"

@@ -15,7 +15,7 @@ import goldmaker
 import pytest
 from reviewing import Reviewer, Server, chromium, profile, run_vesper, served
 
-from generators.browser import BrowserMissing, find_chromium
+from generators.devices.browser import BrowserMissing, find_chromium
 from pipelines.mapping.adapter import Raw
 from pipelines.store import Store
 from pipelines.unify.unify import unify_source

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from generators.environments.evaluators import RULES, holds
-from generators.environments.registry import WORLDS, open_world
-from generators.environments.world import World, WorldError
-from generators.functional_maps import Attempts, MapConfig, proven_tasks
+from generators.generation.functional_maps import Attempts, MapConfig, proven_tasks
+from generators.tasks.world_interface import World, WorldError
+from generators.worlds.evaluators import RULES, holds
+from generators.worlds.registry import WORLDS, open_world
 from schemas.actions import CallUser, Hotkey
 
 pytestmark = pytest.mark.usefixtures("shared_chromium")
@@ -31,23 +31,23 @@ class Example:
 
 
 def phone() -> Example:
-    from generators.environments.phone.plan import perform
-    from generators.environments.phone.tasks import make_task
+    from generators.worlds.phone.phone_tasks import make_task
+    from generators.worlds.phone.plan import perform
 
     task = next(t for seed in range(60, 70) if (t := make_task("calendar.ask", seed)))
     return Example(task.start, task.evaluator(), lambda world: perform(world, task.plan))
 
 
 def fsm() -> Example:
-    from generators.environments.fsm.sites import make_site
-    from generators.environments.fsm.tasks import TaskMaker
+    from generators.worlds.fsm.fsm_tasks import TaskMaker
+    from generators.worlds.fsm.sites import make_site
 
     task = next(TaskMaker(make_site("streaming", 5)).tasks(1))
     return Example(task.start, task.rule, lambda world: [world.act(action) for action in task.path])
 
 
 def pages(kind: str) -> Example:
-    from generators.judge_bench.recorders.own_pages import Oracle, task_of
+    from generators.proving.judge_bench.recorders.own_pages import Oracle, task_of
 
     config = MapConfig(page_platforms=(kind,), families=("todo.tick",))
     row = next(proven_tasks(config, Attempts()))
@@ -65,7 +65,7 @@ def pages(kind: str) -> Example:
 
 
 def miniwob() -> Example:
-    from generators.judge_bench.recorders.miniwob_tasks import record_one
+    from generators.proving.judge_bench.recorders.miniwob_tasks import record_one
 
     row = next(proven_tasks(MapConfig(page_seeds=0, families=("click-link",)), Attempts()))
 
@@ -77,16 +77,16 @@ def miniwob() -> Example:
 
 
 def desktop() -> Example:
-    from generators.environments.desktop.tasks import TASKS, perform
+    from generators.worlds.desktop.desktop_tasks import TASKS, perform
 
     return Example(TASKS[0].start, TASKS[0].evaluator(), lambda world: perform(TASKS[0], world))
 
 
 def web_app(name: str) -> Example:
     """The first of an app's tasks that asks for no answer."""
-    from generators.environments.webapps.task import perform
+    from generators.worlds.webapps.web_app_task import perform
 
-    tasks = import_module(f"generators.environments.webapps.{name}.tasks").make_tasks(0)
+    tasks = import_module(f"generators.worlds.webapps.{name}.{name}_tasks").make_tasks(0)
     task = next(task for task in tasks if all(intent[0] != "answer" for intent in task.plan))
     return Example(dict(task.start), task.evaluator(), lambda world: perform(task, world))
 
@@ -112,9 +112,9 @@ SLOW = {"dagster_ui": "VESPER_TEST_DAGSTER_UI"}
 
 @contextmanager
 def opened(name: str) -> Iterator[World]:
-    from generators.browser import BrowserMissing
-    from generators.environments.desktop.session import DesktopMissing
-    from generators.environments.webapps.server import AppMissing
+    from generators.devices.browser import BrowserMissing
+    from generators.worlds.desktop.session import DesktopMissing
+    from generators.worlds.webapps.server import AppMissing
 
     if name in SLOW and os.environ.get(SLOW[name]) != "1":
         pytest.skip(f"set {SLOW[name]}=1")

@@ -9,12 +9,12 @@ from typing import Any
 
 from drawn import COLOURS, draw
 
-from generators.environments.world import Observation, Place, World
-from generators.generation.tasks.contract import Contract
-from generators.policies.guides import Advice, Guide, click_on
+from generators.policies.oracles.oracle import Advice, Guide, click_on
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Observation, Place, World
 from schemas.actions import Action, Click
 from schemas.ids import digest
-from trainer.staircase.tasks import Family, Ground
+from trainer.proving.staircase.tasks import Family, Ground
 
 SIZE = (96, 128)
 PLACES = [(8, 8), (52, 8), (8, 72), (52, 72)]

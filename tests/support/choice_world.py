@@ -11,10 +11,10 @@ from typing import Any
 
 from drawn import draw
 
-from generators.environments.world import Observation, WorldError
-from generators.generation.execution.devices import Device, LocalPool
-from generators.generation.tasks.contract import Contract
+from generators.execution.device_pool import Device, LocalPool
 from generators.policies.policy import Said, View
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Observation, WorldError
 from pipelines.prompts import reply_text
 from schemas.actions import Action, Click
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.browser import FLAGS, BrowserMissing, find_chromium
+from generators.devices.browser import FLAGS, BrowserMissing, find_chromium
 
 
 class open_chromium:

@@ -16,7 +16,7 @@ from typing import Any
 from ports import free_port
 
 from dagster_project import instance
-from generators.browser import FLAGS, find_chromium
+from generators.devices.browser import FLAGS, find_chromium
 
 ROOT = Path(__file__).parents[2]
 MODULE = "dagster_project.definitions"

@@ -19,16 +19,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from generators.environments.fsm.interpreted import InterpretedWorld
-from generators.environments.fsm.sites import make_site
-from generators.environments.fsm.tasks import FsmTask, TaskMaker
-from generators.environments.world import Observation, World
-from generators.generation.execution.devices import LocalPool
-from generators.generation.execution.execute import Limits
-from generators.generation.execution.journal import Journal
-from generators.generation.execution.scheduling import PolicyMaker, run_all
-from generators.generation.tasks.contract import Contract, Trajectory, Turn
+from generators.execution.device_pool import LocalPool
+from generators.execution.execute import Limits
+from generators.execution.journal import Journal
+from generators.execution.scheduling import run_all
 from generators.policies.policy import Decision, View
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.world_interface import Observation, World
+from generators.worlds.fsm.fsm_tasks import FsmTask, TaskMaker
+from generators.worlds.fsm.interpreted import InterpretedWorld
+from generators.worlds.fsm.sites import make_site
 from schemas.action_types import Click, Finished, LongPress
 from schemas.actions import Action, format
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from random import Random
 
-from generators.environments.fsm.interpreted import InterpretedWorld
-from generators.environments.fsm.sites import make_site
-from generators.environments.fsm.spec import Goal
-from generators.environments.fsm.tasks import TaskMaker
-from generators.generation.grounds.fsm_ground import site_of
-from generators.generation.tasks.contract import Contract, Trajectory, Turn
+from generators.generation.task_worlds.fsm_task_world import site_of
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory, Turn
+from generators.worlds.fsm.fsm_tasks import TaskMaker
+from generators.worlds.fsm.interpreted import InterpretedWorld
+from generators.worlds.fsm.sites import make_site
+from generators.worlds.fsm.spec import Goal
 from schemas.actions import Action, Click
 from schemas.ids import digest
 

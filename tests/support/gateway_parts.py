@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generators.daas.client.tunnel import open_tunnel
-from generators.daas.device import DeviceError, Endpoint
-from generators.environments.world import Observation
+from generators.devices.client.tunnel import open_tunnel
+from generators.devices.device import DeviceError, Endpoint
+from generators.tasks.world_interface import Observation
 from schemas.actions import Action
 from schemas.actions import format as format_action
 
@@ -39,7 +39,8 @@ KEYS = [
     {"name": "nodes", "key": NODE, "roles": ["node"]},
 ]
 _RUN = (
-    "import json, sys; from generators.daas import config as c; from generators.daas.{module} import serve_{kind}; "
+    "import json, sys; from generators.devices import config as c; "
+    "from generators.devices.{module} import serve_{kind}; "
     "serve_{kind}(c.{kind}_config(json.loads(sys.stdin.readline())))"
 )
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from generators.environments.fsm.evaluate import holds
-from generators.environments.fsm.interpreted import InterpretedWorld
-from generators.environments.fsm.sites import make_site
-from generators.environments.fsm.tasks import FsmTask, TaskMaker
-from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Episode, run_episode
-from generators.policies.fsm_guide import FsmGuide
-from generators.policies.guides import Guide
-from generators.policies.plan_guides import RecordedStep
-from generators.policies.scripted import ScriptedAgent
+from generators.policies.oracles.fsm_oracle import FsmGuide
+from generators.policies.oracles.oracle import Guide
+from generators.policies.oracles.plan_oracles import RecordedStep
+from generators.policies.scripted_agent import ScriptedAgent
+from generators.tasks.task_spec import Contract
+from generators.worlds.fsm.evaluate import holds
+from generators.worlds.fsm.fsm_tasks import FsmTask, TaskMaker
+from generators.worlds.fsm.interpreted import InterpretedWorld
+from generators.worlds.fsm.sites import make_site
 
 
 def contract_of(task: FsmTask) -> Contract:

@@ -37,7 +37,7 @@ TRAINER: dict[str, Any] = {
 
 
 def raw(home: Path, on_event: Any = None) -> Any:
-    from generators.embedded import build_raw
+    from generators.proving.embedded import build_raw
     from pipelines.store import Store
 
     return build_raw(Store(home), "rico", home / "raw" / "rico", size="tiny")
@@ -76,7 +76,7 @@ def shards(home: Path, on_event: Any = None) -> Any:
 
 
 def mid_trained(home: Path, on_event: Any = None) -> Any:
-    from trainer.stages import run_stage
+    from trainer.stages.run import run_stage
 
     return run_stage("mid_trained", home, TRAINER, on_event or (lambda event: None), progress=False)
 
@@ -126,7 +126,7 @@ def halt_at(point: str, sign: Path) -> Any:
         for module in (parts, store):
             module.put_text = stop  # type: ignore[attr-defined]
     elif point == "third picture":  # of the embedded data, with the browser open
-        from generators.browser import Camera
+        from generators.devices.browser import Camera
 
         shoot, taken = Camera.shoot, []
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from choice_world import GOAL, LEFT, RIGHT, SIZE, ChoiceWorld, picture, pool, task
 
-from generators.generation.tasks.contract import Contract
 from generators.policies.policy import View
+from generators.tasks.task_spec import Contract
 from pipelines.prompts import reply_text
 from schemas.actions import Click
 from trainer.modeling.checkpoint import Checkpoint

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from drawn import draw
 
-from generators.environments.fsm.interpreted import InterpretedWorld
-from generators.environments.fsm.sites import make_site
-from generators.environments.world import Observation, Place, World
-from generators.generation.tasks.contract import Contract
 from generators.policies.episode import Step, turns
 from generators.policies.policy import Decision, Policy, Said, View
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Observation, Place, World
+from generators.worlds.fsm.interpreted import InterpretedWorld
+from generators.worlds.fsm.sites import make_site
 from schemas.action_types import Click, Scroll, Type
 from schemas.actions import Action, parse_reply
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from ports import free_port
 
-from generators.environments.android.adbd import Adbd, serve_adb
-from generators.environments.android.backend import App, BackendError
-from generators.environments.android.phone import EmulatedPhone
-from generators.environments.android.uiautomator import Node, dump_xml
+from generators.worlds.android.adbd import Adbd, serve_adb
+from generators.worlds.android.backend import App, BackendError
+from generators.worlds.android.emulated_phone import EmulatedPhone
+from generators.worlds.android.uiautomator import Node, dump_xml
 
 
 class RecordingPhone:

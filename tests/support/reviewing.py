@@ -176,7 +176,7 @@ def served(*words: object, on_line: Callable[[str], None] = lambda line: None) -
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A Chromium whose contexts may open pages on this machine (`open_browser` refuses http:)."""
-    from generators.browser import FLAGS, _playwright, find_chromium
+    from generators.devices.browser import FLAGS, _playwright, find_chromium
 
     executable = find_chromium()
     with _playwright() as playwright:

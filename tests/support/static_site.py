@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from generators.environments.static_pages.world import WebWorld
+from generators.worlds.static_pages.static_pages_world import WebWorld
 from schemas.action_types import Click
 
 # ruff: noqa: E501  (the pages below)

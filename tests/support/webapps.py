@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from generators.browser import BrowserMissing, find_chromium
-from generators.environments.evaluators import holds
-from generators.environments.webapps.server import AppMissing
-from generators.environments.webapps.task import AppTask, steps
-from generators.environments.webapps.world import WebAppWorld
-from generators.environments.world import UnsupportedAction, World
-from generators.generation.tasks.contract import Contract
+from generators.devices.browser import BrowserMissing, find_chromium
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import UnsupportedAction, World
+from generators.worlds.evaluators import holds
+from generators.worlds.webapps.server import AppMissing
+from generators.worlds.webapps.web_app_task import AppTask, steps
+from generators.worlds.webapps.web_app_world import WebAppWorld
 from schemas.actions import CallUser, Launch, PressBack, PressHome
 
 

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from trainer.data.batches import Batch, Processor, Row
+from trainer.modeling.batches import Batch, Row
+from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import encode_text
 
 if TYPE_CHECKING:
-    from generators.perception.labels import ImageLabel
-    from trainer.data.span_weights import SpanWeights
+    from generators.proving.perception.labels import ImageLabel
     from trainer.modeling.seen_pictures import SeenPictures
+    from trainer.modeling.span_weights import SpanWeights
     from trainer.presets import Preset
 
 
 class LabelledImages(Processor):
-    """A processor that knows `image_labels` of rows: a `generators.perception.labels.ImageLabel` per image token.
+    """A processor that knows `image_labels` of rows: a `perception.labels.ImageLabel` per image token.
 
     With `targets` a row of one picture that has none gets those of its `target_boxes` (`target_labels`), drawn by its
     `sample_id`.
@@ -54,7 +55,7 @@ class LabelledImages(Processor):
         return batch
 
     def _target_labels(self, row: Row, batch: Batch, shown: Sequence[int]) -> list[ImageLabel | None]:
-        from generators.perception.labels import target_labels
+        from generators.proving.perception.labels import target_labels
 
         if not self._targets or len(shown) != 1 or batch.image_grid_thw is None:
             return []

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
 from trainer.online.collect import Group, group_jobs, in_device_order
 from trainer.online.config import OnlineConfig
 from trainer.online.rollout_files import RolloutFiles

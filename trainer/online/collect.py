@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from generators.generation.execution.devices import DevicePool
-from generators.generation.tasks.contract import Contract
+from generators.execution.device_pool import DevicePool
+from generators.tasks.task_spec import Contract
 from trainer.online.config import OnlineConfig
 from trainer.online.rollouts import Job, Rollout, rollout_seed
 from trainer.online.strata import StratifiedBatches

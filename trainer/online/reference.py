@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generators.generation.tasks.contract import Contract
+from generators.tasks.task_spec import Contract
 from schemas.ids import digest
 from trainer.online.config import ReferenceConfig
 from trainer.online.rollouts import Job, rollout_seed

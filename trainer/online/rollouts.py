@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from generators.generation.execution.execute import Limits, execute
-from generators.generation.execution.journal import Attempt, Claim, ClaimLost, Journal
-from generators.generation.tasks.contract import Contract, Trajectory, Turn
+from generators.execution.execute import Limits, execute
+from generators.execution.journal import Attempt, Claim, ClaimLost, Journal
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory, Turn
 from schemas.ids import digest
 from trainer.online.rewards import Outcome
 from trainer.online.success import FinalFrameJudge, LastScreen, decide
@@ -21,7 +22,7 @@ from trainer.online.success import FinalFrameJudge, LastScreen, decide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from generators.generation.execution.devices import Device
+    from generators.execution.device_pool import Device
     from generators.policies.policy import Policy
 
 LOST = "failed"

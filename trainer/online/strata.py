@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.generation.tasks.contract import Contract
-from generators.task_pool import METHOD_EDGES, NANO_EDGES, STRATA, stratum
-from generators.task_sampling import TaskPool
+from generators.tasks.strata import METHOD_EDGES, NANO_EDGES, STRATA, stratum
+from generators.tasks.task_sampling import TaskPool
+from generators.tasks.task_spec import Contract
 from schemas.tables import Tasks
 from trainer.presets import Preset
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from generators.environments.evaluators import has_rule, holds
-from generators.environments.world import Observation
-from generators.generation.execution.execute import ScreenKeeper
-from generators.generation.tasks.contract import Trajectory
+from generators.execution.execute import ScreenKeeper
+from generators.tasks.task_spec import has_rule
+from generators.tasks.trajectory import Trajectory
+from generators.tasks.world_interface import Observation
+from generators.worlds.evaluators import holds
 from quality.items.drawing import draw_action, to_png
-from quality.judges.judge import JudgeError
 from quality.model_client.client import ModelClient, Picture, Request, data_block
+from quality.model_client.errors import ModelError
 
 ENDPOINT = "VESPER_JUDGE_BASE_URL"
 TEMPLATE_VERSION = "final-keyframe-1"
@@ -67,7 +68,7 @@ class FinalFrameJudge:
         failure."""
         try:
             answer = self.client.ask(request(done.contract.instruction, done.answer, screen))
-        except JudgeError as error:
+        except ModelError as error:
             return Decided(None, True, f"judge: {error}"[:300])
         return Decided(answer.fields["success"] == "yes", True, answer.fields["reason"][:300])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from generators.generation.execution.crew import CrewStatistics, Worker
+from generators.execution.worker_pool import CrewStatistics, Worker
 from trainer.online.rollouts import Job, RolloutClaim
 
 

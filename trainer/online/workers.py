@@ -21,10 +21,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from generators.generation.execution.crew import NO_DEVICE_S, Crew
-from generators.generation.execution.devices import DevicePool
-from generators.generation.execution.execute import InfrastructureFailure, Limits
-from generators.generation.execution.journal import ClaimLost
+from generators.execution.device_pool import DevicePool
+from generators.execution.execute import InfrastructureFailure, Limits
+from generators.execution.journal import ClaimLost
+from generators.execution.worker_pool import NO_DEVICE_S, Crew
 from trainer.online.engine import RolloutPolicy
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import Job, Recorder, Rollout, RolloutClaim, lost, make_rollout

@@ -12,9 +12,9 @@ from pipelines.prompts import HistoryForm, history_entry, messages, navigation_t
 from schemas.actions import parse_reply
 
 if TYPE_CHECKING:
-    from generators.environments.world import World
-    from generators.generation.execution.scheduling import PolicyMaker
-    from generators.generation.tasks.contract import Contract
+    from generators.policies.policy_maker import PolicyMaker
+    from generators.tasks.task_spec import Contract
+    from generators.tasks.world_interface import World
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
 
@@ -61,7 +61,7 @@ class CheckpointPolicy:
 
     def decide(self, view: View) -> Decision:
         """See `Policy.decide`. Raises `PolicyError` for a view that can't be put to the model."""
-        from trainer.data.batches import BadSample
+        from trainer.modeling.batches import BadSample
 
         try:
             completion, prompt_tokens = self._complete(self.row(view), reply_seed(self._seed, view))
@@ -123,7 +123,7 @@ def played_prompt(view: View, history: HistoryForm = "action", *, thinking: bool
 def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int | None = None) -> PolicyMaker:
     """For `generators.policies.registry.build_policy`: greedy policies over one loaded checkpoint folder, one reply at
     a time. Raises `ValueError` for a folder that is no checkpoint."""
-    from generators.generation.execution.scheduling import PolicyMaker
+    from generators.policies.policy_maker import PolicyMaker
     from trainer.modeling.checkpoint import load_checkpoint
 
     loaded, lock = load_checkpoint(checkpoint), threading.Lock()

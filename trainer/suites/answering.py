@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pipelines.prompts import prompt_text
 
 if TYPE_CHECKING:
-    from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.policy import View
+    from generators.policies.policy_maker import PolicyMaker
     from pipelines.prompts import HistoryForm
-    from trainer.data.batches import Row
+    from trainer.modeling.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
 
 Words = Literal["trained", "told"]
@@ -45,7 +45,7 @@ class Answer:
 
 
 class Answerer(Protocol):
-    """Rows (see `trainer.data.batches.Row`) → one answer each, greedy, in their order."""
+    """Rows (see `trainer.modeling.batches.Row`) → one answer each, greedy, in their order."""
 
     name: str
 
@@ -81,7 +81,7 @@ class CheckpointAnswers:
         self._checkpoint = checkpoint
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
-        from trainer.data.batches import BadSample
+        from trainer.modeling.batches import BadSample
         from trainer.modeling.generation import generate
 
         answers = [Answer("", "unreadable")] * len(rows)
@@ -159,7 +159,7 @@ class EndpointAnswers:
 
     def _messages(self, row: Row) -> list[dict[str, Any]]:
         from generators.policies.chat_endpoint import picture
-        from trainer.data.batches import row_images
+        from trainer.modeling.batches import row_images
 
         if self._agent is not None and row["objective"] == "navigation":
             return self._agent(row)
@@ -202,9 +202,9 @@ def trained_agents(
 ) -> PolicyMaker:
     """Policies over a served checkpoint of this project: asked as it was trained, in what its preset says of that
     (`history`, `thinking`). `max_new_tokens`: of a reply (None: see `served_tokens`)."""
-    from generators.generation.execution.scheduling import PolicyMaker
     from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
+    from generators.policies.policy_maker import PolicyMaker
 
     most = max_new_tokens or served_tokens("trained", thinking)
     endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, most)

@@ -15,12 +15,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.execution.execute import BAD_START
-from generators.generation.tasks.contract import Contract
+from generators.execution.execute import BAD_START
+from generators.tasks.task_spec import Contract
 
 if TYPE_CHECKING:
-    from generators.generation.execution.devices import DevicePool
-    from generators.generation.execution.execute import Limits
+    from generators.execution.device_pool import DevicePool
+    from generators.execution.execute import Limits
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.online.rollouts import Job, Rollout
     from trainer.online.workers import RolloutWorkers

@@ -11,14 +11,15 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-from generators.environments.registry import open_world
-from generators.environments.world import World
-from generators.generation.execution.devices import LocalPool
-from generators.generation.tasks.contract import Contract
+from generators.execution.device_pool import LocalPool
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World
+from generators.worlds.registry import open_world
 from schemas.ids import digest
 
 FIRST_SEED = 20_000_000
-"""Training, its validation and the measurement of tasks take their seeds below this (`trainer.staircase.tasks`)."""
+"""Training, its validation and the measurement of tasks take their seeds below this
+(`trainer.proving.staircase.tasks`)."""
 STYLES: dict[str, dict[str, dict[str, Any]]] = {
     "full": {"miniwob": {}, "phone": {}, "fsm": {}},
     "nano": {"miniwob": {"nano": True}, "phone": {"nano": True}, "fsm": {"nano": True}},
@@ -63,7 +64,7 @@ def _families(known: Sequence[str], only: Sequence[str], what: str) -> list[str]
 
 
 def _phone(first: int, only: Sequence[str]) -> Iterator[Contract]:
-    from generators.environments.phone.tasks import FAMILIES, make_task
+    from generators.worlds.phone.phone_tasks import FAMILIES, make_task
 
     names = _families(sorted(FAMILIES), only, "phone tasks")
     for number in range(10_000):
@@ -73,8 +74,8 @@ def _phone(first: int, only: Sequence[str]) -> Iterator[Contract]:
 
 
 def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
-    from generators.environments.fsm.sites import TEMPLATES, make_site
-    from generators.environments.fsm.tasks import TaskMaker
+    from generators.worlds.fsm.fsm_tasks import TaskMaker
+    from generators.worlds.fsm.sites import TEMPLATES, make_site
 
     kinds = _families(sorted(TEMPLATES), only, "fsm sites")
     for number in range(10_000):
@@ -85,10 +86,10 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
 
 def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
     """A page tells its instruction only when it is loaded, so one is open meanwhile."""
-    from generators.environments.miniwob.world import open_miniwob_world
-    from generators.judge_bench.recorders.miniwob_oracles_sites import SOLVERS
+    from generators.worlds.miniwob.miniwob_world import open_miniwob_world
+    from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
 
-    pages = _families(sorted(SOLVERS), only, "MiniWoB++ pages")
+    pages = _families(sorted(SCRIPTED_PAGES), only, "MiniWoB++ pages")
     with open_miniwob_world() as world:
         for number in range(10_000):
             page = pages[number % len(pages)]

@@ -17,15 +17,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.environments.evaluators import holds
-from generators.generation.execution.devices import DevicePool
-from generators.generation.execution.execute import Limits
-from generators.generation.execution.journal import Journal
-from generators.generation.execution.scheduling import PolicyMaker, RunStatistics, run_all
-from generators.generation.tasks.contract import Contract, Trajectory
+from generators.execution.device_pool import DevicePool
+from generators.execution.execute import Limits
+from generators.execution.journal import Journal
+from generators.execution.scheduling import RunStatistics, run_all
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
+from generators.worlds.evaluators import holds
 from schemas.ids import digest
-from trainer.evaluation.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.runtime.tracking import OnEvent
+from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
 

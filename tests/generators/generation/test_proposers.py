@@ -12,13 +12,13 @@ import pytest
 from fsm_walks import walk
 from openai_server import OpenAIServer
 
-from generators.environments.evaluators import VOTES, holds
-from generators.generation.grounds.ground import Ground, Idea, Name, open_ground
-from generators.generation.tasks.bank import TaskBank, gate
-from generators.generation.tasks.catalogue import Catalogue, Outcome
-from generators.generation.tasks.contract import Contract
-from generators.generation.tasks.openai_proposer import OpenAIProposer
-from generators.generation.tasks.proposers import Proposed, arms, propose, shares
+from generators.generation.proposing.catalogue import Catalogue, Outcome
+from generators.generation.proposing.openai_proposer import OpenAIProposer
+from generators.generation.proposing.proposers import Proposed, arms, propose, shares
+from generators.generation.proposing.task_bank import TaskBank, gate
+from generators.generation.task_worlds.task_world import Ground, Idea, Name, open_ground
+from generators.tasks.task_spec import VOTES, Contract
+from generators.worlds.evaluators import holds
 from quality.duplicates.neighbours import cosines
 from quality.evidence.embedding import EMBEDDED, Embedder
 from quality.model_client.client import ModelClient, Retry

@@ -8,7 +8,7 @@ import pytest
 from executing import fsm_contracts
 
 from generators.generation.records import read_lines, write_lines
-from generators.generation.tasks.contract import Trajectory, Turn
+from generators.tasks.trajectory import Trajectory, Turn
 from schemas.action_types import Click
 
 

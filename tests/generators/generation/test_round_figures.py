@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from fsm_walks import walk
 
-from generators.environments.evaluators import VOTES
 from generators.generation.annotators import Outcome
-from generators.generation.grounds.ground import open_ground
+from generators.generation.proposing.catalogue import Catalogue
+from generators.generation.proposing.proposers import Proposal, propose
+from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.round_figures import figures
-from generators.generation.tasks.bank import TaskBank
-from generators.generation.tasks.catalogue import Catalogue
-from generators.generation.tasks.contract import Contract, Trajectory
-from generators.generation.tasks.proposers import Proposal, propose
+from generators.generation.task_worlds.task_world import open_ground
 from generators.generation.verify import Verdict
+from generators.tasks.task_spec import VOTES, Contract
+from generators.tasks.trajectory import Trajectory
 from quality.evidence.embedding import EMBEDDED, Embedder
 
 STATES = {"fsm": {"page": "home", "variables": {}, "data": {}}, "phone": {"apps": {}}, "desktop": {"files": {}}}

@@ -14,14 +14,12 @@ import pyarrow.compute as pc
 import pytest
 from executing import FaultyWorld, pool
 
-from generators.browser import BrowserMissing, find_chromium
-from generators.environments.evaluators import holds
-from generators.environments.world import World
+from generators.devices.browser import BrowserMissing, find_chromium
+from generators.execution.device_pool import LocalPool
+from generators.execution.execute import Limits
 from generators.generation import rounds
-from generators.generation.execution.devices import LocalPool
-from generators.generation.execution.execute import Limits
-from generators.generation.execution.scheduling import PolicyMaker
 from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of, rounds_to_make
+from generators.generation.generated_pool import build_pool
 from generators.generation.gold import build_generated
 from generators.generation.loop import (
     BANK,
@@ -33,14 +31,17 @@ from generators.generation.loop import (
     round_name,
     round_number,
 )
-from generators.generation.pool import build_pool
 from generators.generation.records import from_plain, read_lines, to_plain
 from generators.generation.rounds import build_bank, run_round
-from generators.generation.tasks.contract import Contract
-from generators.generation.tasks.demonstrations import memory_before
+from generators.generation.static_task_pool import build_static
+from generators.generation.verified_demonstrations import memory_before
 from generators.policies.policy import Policy
+from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
-from generators.task_pool import build_shards, build_static
+from generators.tasks.task_pool import build_shards
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World
+from generators.worlds.evaluators import holds
 from pipelines.store import Check, Store, StoreError
 from pipelines.store.frozen import freeze
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories

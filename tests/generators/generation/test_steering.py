@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from generators.generation import rounds
 from generators.generation.loop import BANK, CATALOGUE, LoopConfig
+from generators.generation.proposing import steering
+from generators.generation.proposing.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.generation.rounds import build_bank, build_catalogue
-from generators.generation.tasks import steering
-from generators.generation.tasks.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
-from generators.task_pool import STRATA
+from generators.tasks.strata import STRATA
 from pipelines.store import Check, PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.frozen import read_frozen

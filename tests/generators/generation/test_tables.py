@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from executing import PATIENT, Faults, FaultyWorld, fsm_contracts, path_policies, pool
 
+from generators.execution.journal import Journal
+from generators.execution.scheduling import run_all
 from generators.generation.annotators import WorldRule
-from generators.generation.execution.journal import Journal
-from generators.generation.execution.scheduling import run_all
 from generators.generation.tables import episode_of, trajectory_tables
 from generators.generation.verify import Verifier
 from pipelines.store import Store

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from executing import FaultyWorld, PathPolicy, fsm_contracts, path_policies, pool
 
-from generators.environments.fsm.evaluate import holds
+from generators.execution.execute import execute
+from generators.execution.journal import Journal
+from generators.execution.scheduling import run_all
 from generators.generation.annotators import JudgeAnnotator, Outcome, TreeEvidence, Vote, WorldRule
-from generators.generation.execution.execute import execute
-from generators.generation.execution.journal import Journal
-from generators.generation.execution.scheduling import run_all
-from generators.generation.tasks.contract import Trajectory
 from generators.generation.verify import Verifier, VerifyConfig, decide
+from generators.tasks.trajectory import Trajectory
+from generators.worlds.fsm.evaluate import holds
 from pipelines.store import Store
 from quality.judges.registry import JudgeConfig, build_judge
 from schemas.action_types import CallUser, Click, Finished, LongPress

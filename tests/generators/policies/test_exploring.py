@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from generators.environments.world import Place
 from generators.policies.exploration import fingerprint
 from generators.policies.form_filling import worth_typing
+from generators.tasks.world_interface import Place
 
 
 def test_fingerprints_mask_numbers_and_own_words_but_not_standing() -> None:

@@ -13,19 +13,20 @@ from guided import run_scripted, tasks_of
 from policy_contract import DrawnSite, check_policy, run
 from reply_server import CLICK, ReplyServer, text_of
 
-from generators.environments.fsm.evaluate import holds
-from generators.environments.world import Place
-from generators.generation.execution.scheduling import PolicyMaker
-from generators.generation.grounds.ground import open_ground
-from generators.generation.tasks.contract import Contract, Trajectory, Turn
+from generators.generation.task_worlds.task_world import open_ground
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations
 from generators.policies.episode import run_episode
-from generators.policies.intent_guide import IntentGuide
-from generators.policies.plan_guides import RecordedStep
+from generators.policies.oracles.intent_oracle import IntentGuide
+from generators.policies.oracles.plan_oracles import RecordedStep
 from generators.policies.policy import Decision, PolicyError, View
+from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ModelJudge, ProposeAndJudge, RuleJudge
 from generators.policies.registry import POLICIES, build_policy, guide_for, with_demonstrations, with_proposals
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.world_interface import Place
+from generators.worlds.fsm.evaluate import holds
 from quality.model_client.retry import Retry
 from schemas.action_types import Click, Finished, Type
 from schemas.actions import Action

@@ -12,13 +12,13 @@ from choice_world import task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.generation.execution.devices import LocalPool
-from generators.task_pool import STRATA, stratum
+from generators.execution.device_pool import LocalPool
+from generators.tasks.strata import STRATA, stratum
 from trainer.online.collect import in_device_order
 from trainer.online.config import OnlineConfig, VllmConfig, config_from
 from trainer.online.strata import StratifiedBatches
 from trainer.online.vllm.client import VllmClient
-from trainer.online.vllm.engine import endpoints, weight_update
+from trainer.online.vllm.servers import endpoints, weight_update
 
 
 def test_a_config_comes_back_from_its_json() -> None:

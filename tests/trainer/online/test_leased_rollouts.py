@@ -12,12 +12,13 @@ import pytest
 from chromium import open_chromium
 from executing import fsm_contracts
 
-from generators.environments.registry import WORLDS, WorldKind
-from generators.environments.serve import serve_sites
-from generators.generation.execution.leased_worlds import SITE_OPTIONS
-from generators.task_pool import build_shards, build_static
+from generators.execution.leased_worlds import SITE_OPTIONS
+from generators.generation.static_task_pool import build_static
+from generators.tasks.task_pool import build_shards
+from generators.worlds.registry import WORLDS, WorldKind
+from generators.worlds.serve_sites import serve_sites
 from pipelines.store import PartSpec, Store
-from trainer.stages import run_stage
+from trainer.stages.run import run_stage
 
 CONFIG: dict[str, Any] = {
     "online": {

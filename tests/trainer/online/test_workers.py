@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from choice_world import ChoiceWorld, Slow, pool, task
 
-from generators.generation.execution.devices import LocalPool
-from generators.generation.execution.execute import Limits
+from generators.execution.device_pool import LocalPool
+from generators.execution.execute import Limits
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
 from trainer.online import workers
 from trainer.online.engine import ReplyEngine

@@ -13,13 +13,13 @@ from executing import Faults, FaultyWorld, fsm_contracts, fsm_tasks, path_polici
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.generation.execution.execute import Limits
-from generators.generation.execution.scheduling import PolicyMaker
-from generators.generation.tasks.contract import Contract
+from generators.execution.execute import Limits
 from generators.policies.policy import Decision, PolicyError, View
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
 from schemas.action_types import Finished
 from schemas.actions import format
-from trainer.evaluation.statistics import crossed_interval, interval, pass_at_k
+from trainer.statistics import crossed_interval, interval, pass_at_k
 from trainer.suites.answering import parameters_digest
 from trainer.suites.batched_worlds import why_lost
 from trainer.suites.worlds import summarise, task_cluster, world_success

@@ -1,0 +1,182 @@
+"""The lease authority's tables (SQLite, WAL) and its transactions.
+
+Durability. Leases, heartbeats and probes are written with `synchronous=NORMAL`: a killed process loses nothing that was
+committed, a power cut may lose the last commits. What that could break is fencing, so fences don't rest on them: every
+start of an authority takes the next number of a term, written with `synchronous=FULL` before anything is granted, and
+all fences of a term are above all of the terms before. A lease that a power cut forgot is cut off by the next one on
+its device. Registrations, removals and quarantines are written with FULL. A commit with NORMAL waits for no disk, and
+the authority copies the log into the database in a thread, so that an allocation doesn't wait for that either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from generators.devices.authority.records import DeviceRecord, DeviceState, Lease, LeaseRequest
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS devices (
+    id TEXT PRIMARY KEY, protocol TEXT NOT NULL, host TEXT NOT NULL, port INTEGER NOT NULL,
+    labels TEXT NOT NULL, options TEXT NOT NULL, node TEXT NOT NULL,
+    health TEXT NOT NULL DEFAULT 'unknown', health_reason TEXT NOT NULL DEFAULT '',
+    failures INTEGER NOT NULL DEFAULT 0, quarantined TEXT NOT NULL DEFAULT '', removed INTEGER NOT NULL DEFAULT 0,
+    fence INTEGER NOT NULL DEFAULT 0, floor INTEGER NOT NULL DEFAULT 0, change INTEGER NOT NULL,
+    lease TEXT, priority INTEGER, granted_at REAL, free_at REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS devices_free ON devices (protocol, free_at, id)
+    WHERE lease IS NULL AND quarantined = '' AND health <> 'down' AND removed = 0;
+CREATE INDEX IF NOT EXISTS devices_held ON devices (protocol, priority, granted_at DESC, id)
+    WHERE lease IS NOT NULL AND quarantined = '' AND health <> 'down' AND removed = 0;
+CREATE INDEX IF NOT EXISTS devices_changed ON devices (change);
+CREATE TABLE IF NOT EXISTS device_labels (
+    device TEXT NOT NULL REFERENCES devices (id), label TEXT NOT NULL, PRIMARY KEY (device, label)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS leases (
+    id TEXT PRIMARY KEY, request TEXT NOT NULL UNIQUE, device TEXT NOT NULL REFERENCES devices (id),
+    fence INTEGER NOT NULL, holder TEXT NOT NULL, priority INTEGER NOT NULL,
+    granted_at REAL NOT NULL, expires_at REAL NOT NULL, idle_s REAL NOT NULL,
+    beat_at REAL NOT NULL, used_at REAL NOT NULL, deadline REAL NOT NULL,
+    state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', ended_at REAL,
+    failed INTEGER NOT NULL DEFAULT 0, UNIQUE (device, fence)) WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS one_live_lease ON leases (device) WHERE state = 'live';
+CREATE INDEX IF NOT EXISTS leases_due ON leases (deadline) WHERE state = 'live';
+CREATE INDEX IF NOT EXISTS leases_ended ON leases (ended_at) WHERE state <> 'live';
+CREATE TABLE IF NOT EXISTS requests (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, holder TEXT NOT NULL, protocol TEXT NOT NULL,
+    labels TEXT NOT NULL, device TEXT NOT NULL, priority INTEGER NOT NULL, ttl_s REAL, idle_s REAL,
+    seen_at REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS requests_next ON requests (protocol, priority DESC, seq);
+CREATE INDEX IF NOT EXISTS requests_seen ON requests (seen_at);
+CREATE TABLE IF NOT EXISTS terms (term INTEGER PRIMARY KEY AUTOINCREMENT);
+CREATE TABLE IF NOT EXISTS nodes (
+    id TEXT PRIMARY KEY, host TEXT NOT NULL, port INTEGER NOT NULL, seen_at REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+TERM = 1_000_000_000
+"""Fences of a term: from term * TERM on. 2**53 of JSON's integers hold nine million terms."""
+LOG_PAGES = 20_000
+"""The log is copied into the database by a writer itself only when it has grown so long."""
+
+
+class AlreadyRunning(RuntimeError):
+    """Another authority has this database open."""
+
+
+class Tables:
+    """The open database. One process at a time, held by a lock on a file beside it; `":memory:"` needs none."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._lock = None if str(path) == ":memory:" else _lock(Path(path))
+        self._path = str(path)
+        self.db = sqlite3.connect(str(path), isolation_level=None, check_same_thread=False)
+        self.db.row_factory = sqlite3.Row
+        self.db.execute("PRAGMA journal_mode=WAL")
+        self.db.execute("PRAGMA synchronous=FULL")
+        self.db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+        self.db.execute("PRAGMA foreign_keys=ON")
+        self.db.executescript(TABLES)
+        self._full = True
+        with self.transaction(durable=True) as db:
+            self.first_fence = int(db.execute("INSERT INTO terms DEFAULT VALUES").lastrowid or 0) * TERM
+
+    def copy_log(self) -> None:
+        """Copy the log into the database; on a connection of its own, so any thread may, and no writer waits."""
+        if self._path != ":memory:":
+            with contextlib.closing(sqlite3.connect(self._path)) as db:
+                db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    @contextlib.contextmanager
+    def transaction(self, durable: bool = False) -> Iterator[sqlite3.Connection]:
+        """All or nothing; `durable` waits for the disk, with all that was committed before."""
+        if durable != self._full:
+            self.db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._full = durable
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.db
+        except BaseException:
+            self.db.execute("ROLLBACK")
+            raise
+        self.db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the file and let another authority have it."""
+        self.db.close()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _lock(path: Path) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = path.with_name(path.name + ".lock").open("ab")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise AlreadyRunning(f"{path}: another lease authority has it open; stop that one first") from None
+    os.set_inheritable(handle.fileno(), False)
+    return handle
+
+
+def read_lease(row: sqlite3.Row) -> Lease:
+    """A row of `leases`."""
+    return Lease(
+        row["id"],
+        row["request"],
+        row["device"],
+        row["fence"],
+        row["holder"],
+        row["priority"],
+        row["granted_at"],
+        row["expires_at"],
+        row["state"],
+        row["reason"],
+    )
+
+
+def read_request(row: sqlite3.Row) -> LeaseRequest:
+    """A row of `requests`."""
+    return LeaseRequest(
+        row["id"],
+        row["holder"],
+        row["protocol"],
+        tuple(json.loads(row["labels"])),
+        row["device"],
+        row["priority"],
+        row["ttl_s"],
+        row["idle_s"],
+    )
+
+
+def _record(row: sqlite3.Row) -> DeviceRecord:
+    return DeviceRecord(
+        row["id"],
+        row["protocol"],
+        row["host"],
+        row["port"],
+        tuple(json.loads(row["labels"])),
+        json.loads(row["options"]),
+        row["node"],
+    )
+
+
+def read_device_state(row: sqlite3.Row) -> DeviceState:
+    """A row of `devices`, with `holder` joined to it."""
+    return DeviceState(
+        _record(row),
+        row["health"],
+        row["health_reason"],
+        row["failures"],
+        row["quarantined"],
+        row["fence"],
+        row["floor"],
+        row["lease"],
+        row["holder"],
+        row["priority"],
+    )

@@ -1,0 +1,435 @@
+"""The lease authority's state machine: who may use which device, until when, under which fencing token.
+
+It keeps everything in SQLite and knows no network. Laws, held by model-based tests:
+- a device has at most one live lease (the database itself refuses a second);
+- a device's fencing token only grows, also over crashes, power cuts and re-registration;
+- a lease that has ended never lives again;
+- while a request waits, no device that suits it stands free;
+- what was committed is there after a crash at any point (a power cut may cost the last commits, see
+  `generators.devices.authority.lease_tables`).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from generators.devices.authority.lease_queries import USABLE, check_possible, free_device, lowest_held, place
+from generators.devices.authority.lease_tables import Tables, read_device_state, read_lease, read_request
+from generators.devices.authority.records import (
+    DeviceRecord,
+    DeviceState,
+    Lease,
+    LeaseEnded,
+    LeaseRequest,
+    NodeRecord,
+    Rules,
+    Unknown,
+    Waiting,
+)
+
+
+class Leases:
+    """The state machine. `clock` gives seconds since 1970; if it is set back, time stands still meanwhile. `ids` makes
+    the names of leases. Every call first ends what is overdue."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        rules: Rules | None = None,
+        clock: Callable[[], float] = time.time,
+        ids: Callable[[], str] = lambda: secrets.token_hex(16),
+    ) -> None:
+        self.rules = rules or Rules()
+        self._clock, self._ids = clock, ids
+        self._tables = Tables(path)
+        self._db = self._tables.db
+        last = self._db.execute(
+            "SELECT max(coalesce(max(beat_at), 0), coalesce(max(ended_at), 0)) FROM leases"
+        ).fetchone()[0]
+        self._latest = float(last)
+        self._change = int(self._db.execute("SELECT coalesce(max(change), 0) FROM devices").fetchone()[0])
+        self._resume()
+
+    def copy_log(self) -> None:
+        """Housekeeping that may wait for the disk, safe in another thread (`Tables.copy_log`)."""
+        self._tables.copy_log()
+
+    def close(self) -> None:
+        """Close the database; leases go on."""
+        self._tables.close()
+
+    def now(self) -> float:
+        """The clock, never behind what it has already said."""
+        self._latest = max(self._latest, self._clock())
+        return self._latest
+
+    def _resume(self) -> None:
+        """While the authority was away nobody could beat or poll: silence counts from now, the TTL runs on."""
+        now = self.now()
+        with self._tables.transaction() as db:
+            db.execute(
+                "UPDATE leases SET beat_at = ?1, used_at = ?1, deadline = min(expires_at, ?1 + ?2, ?1 + idle_s) "
+                "WHERE state = 'live'",
+                (now, self.rules.dead_s),
+            )
+            db.execute("UPDATE requests SET seen_at = ?", (now,))
+            db.execute("UPDATE nodes SET seen_at = ?", (now,))
+
+    # -- devices ----------------------------------------------------------------------------------------------------
+
+    def register(self, device: DeviceRecord) -> None:
+        """Add a device, or change one: its fence, failures, quarantine and lease stay. A lease on a device whose
+        address changed goes on; its tokens still name the old address, so the change ends it ("removed")."""
+        now = self.now()
+        with self._tables.transaction(durable=True) as db:
+            old = db.execute("SELECT protocol, host, port, lease FROM devices WHERE id = ?", (device.id,)).fetchone()
+            labels, options = json.dumps(sorted(set(device.labels))), json.dumps(dict(device.options), sort_keys=True)
+            db.execute(
+                "INSERT INTO devices (id, protocol, host, port, labels, options, node, change, free_at) "
+                "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET protocol = ?2, host = ?3, "
+                "port = ?4, labels = ?5, options = ?6, node = ?7, change = ?8, removed = 0",
+                (
+                    device.id,
+                    device.protocol,
+                    device.host,
+                    device.port,
+                    labels,
+                    options,
+                    device.node,
+                    self._next_change(),
+                    now,
+                ),
+            )
+            db.execute("DELETE FROM device_labels WHERE device = ?", (device.id,))
+            db.executemany(
+                "INSERT INTO device_labels VALUES (?, ?)", [(device.id, label) for label in set(device.labels)]
+            )
+            if old is not None and tuple(old)[:3] != (device.protocol, device.host, device.port):
+                db.execute("UPDATE devices SET health = 'unknown', health_reason = '' WHERE id = ?", (device.id,))
+                if old["lease"]:
+                    self._end(old["lease"], "removed", f"device {device.id} moved to another address", now)
+            self._offer(device.id, now)
+
+    def remove(self, device: str) -> None:
+        """Take a device out; its lease ends. Its fence is remembered for the day it comes back."""
+        now = self.now()
+        with self._tables.transaction(durable=True) as db:
+            row = self._device_row(device)
+            db.execute("UPDATE devices SET removed = 1, change = ? WHERE id = ?", (self._next_change(), device))
+            if row["lease"]:
+                self._end(row["lease"], "removed", f"device {device} was removed", now)
+
+    def devices(self) -> list[DeviceState]:
+        """All registered devices by id."""
+        self.tick()
+        rows = self._db.execute(
+            "SELECT devices.*, leases.holder AS holder FROM devices LEFT JOIN leases ON leases.id = devices.lease "
+            "WHERE removed = 0 ORDER BY devices.id"
+        )
+        return [read_device_state(row) for row in rows]
+
+    def set_health(self, device: str, up: bool, reason: str = "") -> None:
+        """What a probe found. A device that is down isn't given out; a lease that lives on it goes on."""
+        row = self._device_row(device)
+        health = "up" if up else "down"
+        if row["health"] == health and row["health_reason"] == reason[:300]:
+            return
+        now = self.now()
+        with self._tables.transaction() as db:
+            db.execute("UPDATE devices SET health = ?, health_reason = ? WHERE id = ?", (health, reason[:300], device))
+            self._offer(device, now)
+
+    def fail(self, device: str, reason: str, lease: str = "", fence: int = -1) -> bool:
+        """An infrastructure failure of a device, told by the holder of its lease (`lease`, `fence`) or, with neither,
+        by an administrator. True if it is now in quarantine, which ends its lease. Raises `LeaseEnded` for a lease that
+        isn't live: a holder that was cut off can't put a device away."""
+        self.tick()
+        now = self.now()
+        with self._tables.transaction(durable=True) as db:
+            row = self._device_row(device)
+            if lease:
+                held = self._live(lease, fence)
+                if held["device"] != device:
+                    raise Unknown(f"lease {lease}: it is on {held['device']}, not on {device}")
+                db.execute("UPDATE leases SET failed = 1 WHERE id = ?", (lease,))
+            failures = row["failures"] + 1
+            db.execute("UPDATE devices SET failures = ? WHERE id = ?", (failures, device))
+            if failures < self.rules.quarantine_after or row["quarantined"]:
+                return bool(row["quarantined"])
+            why = f"{failures} infrastructure failures in a row, the last: {reason[:300]}"
+            db.execute("UPDATE devices SET quarantined = ? WHERE id = ?", (why, device))
+            if row["lease"]:
+                self._end(row["lease"], "quarantined", f"device {device} was quarantined: {why}", now)
+            return True
+
+    def readmit(self, device: str) -> None:
+        """Out of quarantine, with a clean slate."""
+        now = self.now()
+        with self._tables.transaction(durable=True) as db:
+            self._device_row(device)
+            db.execute("UPDATE devices SET quarantined = '', failures = 0 WHERE id = ?", (device,))
+            self._offer(device, now)
+
+    def device(self, device: str) -> DeviceState:
+        """One device. Raises `Unknown`."""
+        row = self._db.execute(
+            "SELECT devices.*, leases.holder AS holder FROM devices LEFT JOIN leases ON leases.id = devices.lease "
+            "WHERE devices.id = ? AND removed = 0",
+            (device,),
+        ).fetchone()
+        if row is None:
+            raise Unknown(f"device {device[:80]}: not registered")
+        return read_device_state(row)
+
+    # -- leases -----------------------------------------------------------------------------------------------------
+
+    def ask(self, request: LeaseRequest) -> Lease | Waiting:
+        """A lease on a free device (the one unused longest); else on the device of the lowest priority below the
+        request's, whose lease ends; else a place in the queue. The same request again gives the same lease, or its
+        place. Raises `LeaseEnded` if its lease has ended, `Unknown` if no registered device could ever suit."""
+        standing, now = self.look(request), self.now()
+        if isinstance(standing, Waiting):
+            old = request.id, now - self.rules.dead_s / 6  # it may be asked for often
+            if self._db.execute("SELECT 1 FROM requests WHERE id = ? AND seen_at < ?", old).fetchone():
+                with self._tables.transaction() as db:
+                    db.execute("UPDATE requests SET seen_at = ? WHERE id = ?", (now, request.id))
+        if standing is not None:
+            return standing
+        with self._tables.transaction() as db:
+            device = free_device(self._db, request)
+            if device is None:
+                victim = lowest_held(self._db, request)
+                if victim is not None:
+                    device = victim["id"]
+                    why = f"device {device} went to a lease of priority {request.priority}"
+                    self._end(victim["lease"], "preempted", why, now, offer=False)
+            if device is not None:
+                return self._grant(device, request, now)
+            check_possible(self._db, request)
+            db.execute(
+                "INSERT INTO requests (id, holder, protocol, labels, device, priority, ttl_s, idle_s, seen_at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    request.id,
+                    request.holder,
+                    request.protocol,
+                    json.dumps(sorted(set(request.labels))),
+                    request.device,
+                    request.priority,
+                    request.ttl_s,
+                    request.idle_s,
+                    now,
+                ),
+            )
+            return place(self._db, db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone())
+
+    def look(self, request: LeaseRequest) -> Lease | Waiting | None:
+        """What has become of a request that was asked for: its lease, its place in the queue, or None once it was
+        withdrawn or dropped. It isn't asked for again by this. Raises `LeaseEnded`, `Unknown` if it isn't the holder's.
+        """
+        self.tick()
+        found = self._db.execute("SELECT * FROM leases WHERE request = ?", (request.id,)).fetchone()
+        if found is not None:
+            return self._mine(found, request.holder)
+        queued = self._db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone()
+        if queued is not None and queued["holder"] != request.holder:
+            raise Unknown(f"request {request.id}: it isn't yours")
+        return None if queued is None else place(self._db, queued)
+
+    def withdraw(self, request: str, holder: str) -> None:
+        """Give up a request: out of the queue, or its lease released if it was granted meanwhile."""
+        self.tick()
+        row = self._db.execute("SELECT * FROM leases WHERE request = ? AND state = 'live'", (request,)).fetchone()
+        if row is not None:
+            self.release(self._mine(row, holder).id, row["fence"])
+            return
+        with self._tables.transaction() as db:
+            db.execute("DELETE FROM requests WHERE id = ? AND holder = ?", (request, holder))
+
+    def heartbeat(self, lease: str, fence: int, unused_s: float = 0.0) -> Lease:
+        """The holder lives; it used the device `unused_s` ago. Raises `LeaseEnded`, `Unknown`."""
+        self.tick()
+        now = self.now()
+        with self._tables.transaction() as db:
+            row = self._live(lease, fence)
+            used = max(row["used_at"], now - max(0.0, unused_s))
+            deadline = min(row["expires_at"], now + self.rules.dead_s, used + row["idle_s"])
+            db.execute(
+                "UPDATE leases SET beat_at = ?, used_at = ?, deadline = ? WHERE id = ?", (now, used, deadline, lease)
+            )
+        return read_lease(row)
+
+    def release(self, lease: str, fence: int) -> None:
+        """The holder is done; if it reported no failure, the device's failures in a row are over. Raises `LeaseEnded`,
+        `Unknown`."""
+        self.tick()
+        with self._tables.transaction() as db:
+            row = self._live(lease, fence)
+            if not row["failed"]:
+                db.execute("UPDATE devices SET failures = 0 WHERE id = ?", (row["device"],))
+            self._end(lease, "released", "given back by its holder", self.now())
+
+    def lease(self, lease: str) -> Lease:
+        """A lease, live or ended. Raises `Unknown` (ended ones are forgotten after `Rules.keep_ended_s`)."""
+        row = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
+        if row is None:
+            raise Unknown(f"lease {lease[:80]}: unknown")
+        return read_lease(row)
+
+    def live(self) -> list[Lease]:
+        """All live leases, by device."""
+        self.tick()
+        rows = self._db.execute("SELECT * FROM leases WHERE state = 'live' ORDER BY device")
+        return [read_lease(row) for row in rows]
+
+    def tick(self) -> None:
+        """End what is overdue and drop requests that nobody asks for any more. Cheap when there is nothing to do."""
+        now = self.now()
+        due = self._db.execute("SELECT * FROM leases WHERE state = 'live' AND deadline <= ?", (now,)).fetchall()
+        stale = now - self.rules.dead_s
+        lost = self._db.execute("SELECT 1 FROM requests WHERE seen_at <= ? LIMIT 1", (stale,)).fetchone()
+        if not due and lost is None:
+            return
+        with self._tables.transaction() as db:
+            db.execute("DELETE FROM requests WHERE seen_at <= ?", (stale,))
+            for row in due:
+                state, reason = self._why_due(row, now)
+                self._end(row["id"], state, reason, now)
+            db.execute("DELETE FROM leases WHERE state <> 'live' AND ended_at <= ?", (now - self.rules.keep_ended_s,))
+
+    # -- what nodes ask ---------------------------------------------------------------------------------------------
+
+    def floors(self, after: int = 0) -> tuple[int, dict[str, int]]:
+        """(number of the newest change, by device the lowest fence still good), of devices changed since `after`."""
+        self.tick()
+        newest = self.newest_change()
+        rows = self._db.execute("SELECT id, floor FROM devices WHERE change > ? ORDER BY change", (after,))
+        return newest, {row["id"]: row["floor"] for row in rows}
+
+    def newest_change(self) -> int:
+        """Number of the newest change."""
+        return int(self._db.execute("SELECT coalesce(max(change), 0) FROM devices").fetchone()[0])
+
+    def announce(self, node: NodeRecord) -> None:
+        """A gateway node lives."""
+        with self._tables.transaction() as db:
+            db.execute("INSERT OR REPLACE INTO nodes VALUES (?, ?, ?, ?)", (node.id, node.host, node.port, self.now()))
+
+    def retire(self, node: str) -> None:
+        """A gateway node goes in good order."""
+        with self._tables.transaction() as db:
+            db.execute("DELETE FROM nodes WHERE id = ?", (node,))
+
+    def nodes(self) -> list[NodeRecord]:
+        """The nodes heard of within `Rules.node_dead_s`, by id."""
+        rows = self._db.execute(
+            "SELECT * FROM nodes WHERE seen_at > ? ORDER BY id", (self.now() - self.rules.node_dead_s,)
+        )
+        return [NodeRecord(row["id"], row["host"], row["port"]) for row in rows]
+
+    def waiting(self) -> list[LeaseRequest]:
+        """The queue, first in line first."""
+        self.tick()
+        return [read_request(row) for row in self._db.execute("SELECT * FROM requests ORDER BY priority DESC, seq")]
+
+    # -- inside a transaction ---------------------------------------------------------------------------------------
+
+    def _next_change(self) -> int:
+        self._change += 1
+        return self._change
+
+    def _device_row(self, device: str) -> sqlite3.Row:
+        row = self._db.execute("SELECT * FROM devices WHERE id = ? AND removed = 0", (device,)).fetchone()
+        if row is None:
+            raise Unknown(f"device {device[:80]}: not registered")
+        return row
+
+    def _live(self, lease: str, fence: int) -> sqlite3.Row:
+        row = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
+        if row is None or row["fence"] != fence:
+            raise Unknown(f"lease {lease[:80]} with fence {fence}: unknown")
+        if row["state"] != "live":
+            raise LeaseEnded(row["state"], row["reason"])
+        return row
+
+    def _mine(self, row: sqlite3.Row, holder: str) -> Lease:
+        if row["holder"] != holder:
+            raise Unknown(f"request {row['request']}: it isn't yours")
+        if row["state"] != "live":
+            raise LeaseEnded(row["state"], row["reason"])
+        return read_lease(row)
+
+    def _grant(self, device: str, request: LeaseRequest, now: float) -> Lease:
+        fence = self._db.execute(
+            "SELECT max(fence + 1, floor, ?) FROM devices WHERE id = ?", (self._tables.first_fence, device)
+        ).fetchone()[0]
+        lease, rules = self._ids(), self.rules
+        expires = now + min(request.ttl_s or rules.ttl_s, rules.max_ttl_s)
+        idle = request.idle_s or rules.idle_s
+        self._db.execute(
+            "INSERT INTO leases (id, request, device, fence, holder, priority, granted_at, expires_at, idle_s, "
+            "beat_at, used_at, deadline, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?7, ?7, ?10, 'live')",
+            (
+                lease,
+                request.id,
+                device,
+                fence,
+                request.holder,
+                request.priority,
+                now,
+                expires,
+                idle,
+                min(expires, now + rules.dead_s, now + idle),
+            ),
+        )
+        self._db.execute(
+            "UPDATE devices SET fence = ?1, floor = ?1, change = ?2, lease = ?3, priority = ?4, granted_at = ?5 "
+            "WHERE id = ?6",
+            (fence, self._next_change(), lease, request.priority, now, device),
+        )
+        return Lease(lease, request.id, device, fence, request.holder, request.priority, now, expires, "live", "")
+
+    def _end(self, lease: str, state: str, reason: str, now: float, offer: bool = True) -> None:
+        """End a live lease: its fence is cut off, and the device goes to the queue."""
+        self._db.execute(
+            "UPDATE leases SET state = ?, reason = ?, ended_at = ? WHERE id = ? AND state = 'live'",
+            (state, reason, now, lease),
+        )
+        device = self._db.execute("SELECT device FROM leases WHERE id = ?", (lease,)).fetchone()[0]
+        self._db.execute(
+            "UPDATE devices SET floor = fence + 1, change = ?, lease = NULL, priority = NULL, granted_at = NULL, "
+            "free_at = ? WHERE id = ?",
+            (self._next_change(), now, device),
+        )
+        if offer:
+            self._offer(device, now)
+
+    def _offer(self, device: str, now: float) -> None:
+        """Give a device that stands free to the first request in the queue that it suits."""
+        row = self._db.execute(
+            f"SELECT * FROM devices WHERE id = ? AND lease IS NULL AND {USABLE}", (device,)
+        ).fetchone()
+        if row is None:
+            return
+        labels = set(json.loads(row["labels"]))
+        waiting = self._db.execute(
+            "SELECT * FROM requests WHERE protocol = ? ORDER BY priority DESC, seq", (row["protocol"],)
+        )
+        for found in waiting:
+            if found["device"] in ("", device) and labels.issuperset(json.loads(found["labels"])):
+                waiting.close()
+                self._db.execute("DELETE FROM requests WHERE seq = ?", (found["seq"],))
+                self._grant(device, read_request(found), now)
+                return
+
+    def _why_due(self, row: sqlite3.Row, now: float) -> tuple[str, str]:
+        if row["expires_at"] <= now:
+            return "expired", f"its time of {row['expires_at'] - row['granted_at']:g} s is over"
+        if row["beat_at"] + self.rules.dead_s <= now:
+            return "dead", f"no heartbeat for {self.rules.dead_s:g} s"
+        return "idle", f"unused for {row['idle_s']:g} s"

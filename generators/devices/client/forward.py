@@ -1,0 +1,118 @@
+"""A local port that leads to a leased device through the gateway, so that `adb connect 127.0.0.1:PORT`, `ssh -p PORT
+127.0.0.1` and any other client of a TCP port work unchanged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+
+from generators.devices.client.sdk import Client, Session
+from generators.devices.client.tunnel import open_tunnel
+from generators.devices.device import DeviceError
+
+log = logging.getLogger(__name__)
+CHUNK = 65_536
+HOST = "127.0.0.1"
+
+
+@contextlib.asynccontextmanager
+async def forward(session: Session, port: int = 0) -> AsyncIterator[int]:
+    """Listens on loopback while it is open; gives the port. Every connection is tunnelled to the session's device; all
+    end with the lease. A connection that finds no way to the device is closed, and the log says why."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await _serve(session, reader, writer)
+        except asyncio.CancelledError:
+            pass  # the port is being closed
+        finally:
+            tasks.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(serve, HOST, port)
+
+    def stop() -> None:
+        for task in tuple(tasks):
+            task.cancel()
+
+    session.on_lost.append(stop)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        session.on_lost.remove(stop)
+        server.close()
+        stop()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _serve(session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        up_reader, up_writer = await _reach(session)
+    except DeviceError as error:
+        log.warning("forward: %s", error)
+        writer.transport.abort()
+        return
+    try:
+        both = [_pump(reader, up_writer, session.touch), _pump(up_reader, writer, session.touch)]
+        await asyncio.gather(*both)
+    except (OSError, ConnectionError):
+        writer.transport.abort()
+    finally:
+        up_writer.close()
+
+
+async def _reach(session: Session) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Over the first node that answers."""
+    failure: DeviceError | None = None
+    for endpoint in session.endpoints():
+        try:
+            return await open_tunnel(endpoint)
+        except DeviceError as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, touch: Callable[[], None]) -> None:
+    while data := await reader.read(CHUNK):
+        touch()
+        writer.write(data)
+        await writer.drain()
+    with contextlib.suppress(OSError, RuntimeError):  # it has gone meanwhile
+        writer.write_eof()
+
+
+async def hold_forward(authority_url: str, api_key: str, protocol: str, device: str, port: int, priority: int) -> str:
+    """Lease a device and keep its local port open until SIGINT, SIGTERM or the loss of the lease; says which ended it.
+    Raises what `Client.lease` raises."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    lost: list[str] = []
+
+    def lose() -> None:
+        lost.append("the lease was lost")
+        ended.set()
+
+    async with (
+        Client(authority_url, api_key) as client,
+        client.lease(protocol, device=device, priority=priority) as session,
+        forward(session, port) as local,
+    ):
+        session.on_lost.append(lose)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, ended.set)
+        print(f"device {session.device} on {HOST}:{local}", flush=True)
+        await ended.wait()
+        return lost[0] if lost else "stopped"
+
+
+def serve_forward(authority_url: str, api_key: str, protocol: str, device: str, port: int, priority: int) -> str:
+    """`hold_forward` for a command line."""
+    return asyncio.run(hold_forward(authority_url, api_key, protocol, device, port, priority))

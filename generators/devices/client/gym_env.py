@@ -1,0 +1,153 @@
+"""A Gymnasium environment over a session or any World: the picture in, the canonical text of an action out.
+
+def judge(world, action):
+    won = world.state()["won"]
+    return float(won), won
+
+env = DeviceEnv(world, start={"seed": 1}, judge=judge)
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from generators.tasks.world_interface import Observation, UnsupportedAction, World, WorldError
+from schemas import actions
+from schemas.actions import Action, Finished
+
+Judge = Callable[[World, Action], tuple[float, bool]]
+"""(world, last action) -> (reward, whether the episode is over)."""
+
+
+def until_finished(world: World, action: Action) -> tuple[float, bool]:
+    """The judge that knows nothing: no reward, over when the agent says so."""
+    return 0.0, isinstance(action, Finished)
+
+
+class ActionText(spaces.Space[str]):
+    """All canonical texts of the 16 actions (`schemas.actions.format`); samples are of every type, at random points."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(None, str, seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return False
+
+    def contains(self, x: Any) -> bool:
+        """Whether `schemas.actions.parse` reads it."""
+        try:
+            return isinstance(x, str) and actions.parse(x) is not None
+        except ValueError:
+            return False
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """A random action. `mask` and `probability` are refused: no space of texts has them."""
+        if mask is not None or probability is not None:
+            raise ValueError("ActionText.sample: expected no mask and no probability")
+        kinds = sorted(actions.ACTION_TYPES)
+        return actions.format(self._make(kinds[int(self.np_random.integers(len(kinds)))]))
+
+    def _make(self, kind: str) -> Action:
+        def point() -> tuple[int, int]:
+            x, y = self.np_random.integers(0, 1001, 2)
+            return int(x), int(y)
+
+        word = "".join(chr(97 + int(k)) for k in self.np_random.integers(0, 26, 6))
+        made: Action
+        if kind == "Drag":
+            made = actions.Drag(point(), point())
+        elif kind == "Scroll":
+            made = actions.Scroll(direction=("up", "down", "left", "right")[int(self.np_random.integers(4))])
+        elif kind == "Launch":
+            made = actions.Launch(app=word)
+        elif kind == "Hotkey":
+            made = actions.Hotkey(("ctrl", word[0]))
+        elif kind in ("Type", "Finished", "CallUser"):
+            made = actions.ACTION_TYPES[kind](word)
+        elif kind in ("Click", "LongPress", "Hover", "DoubleClick"):
+            made = actions.ACTION_TYPES[kind](point())
+        else:
+            made = actions.ACTION_TYPES[kind]()
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActionText)
+
+    def __repr__(self) -> str:
+        return "ActionText()"
+
+
+class DeviceEnv(gymnasium.Env[np.ndarray, str]):
+    """`start`: what the world is reset to, or a function of the episode's seed that says it. An action that the world
+    doesn't have or can't carry out changes nothing and is told in `info["error"]`; text that is no action raises
+    `ValueError`, and a device that fails raises `DeviceError`."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 1}
+
+    def __init__(
+        self,
+        world: World,
+        start: Mapping[str, Any] | Callable[[int], Mapping[str, Any]],
+        judge: Judge = until_finished,
+        max_steps: int = 50,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"DeviceEnv: expected render_mode rgb_array or None, found {render_mode!r}")
+        self.world, self._start, self._judge, self._max_steps = world, start, judge, max_steps
+        self.render_mode = render_mode
+        width, height = world.size_px
+        self.observation_space = spaces.Box(0, 255, (height, width, 3), np.uint8)
+        self.action_space = ActionText()
+        self._steps = 0
+        self._picture: np.ndarray | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode: the same seed, the same one."""
+        super().reset(seed=seed)
+        start = self._start(int(self.np_random.integers(2**31))) if callable(self._start) else self._start
+        self.world.reset(start)
+        self._steps = 0
+        return self._look()
+
+    def step(self, action: str) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One action by its canonical text."""
+        parsed, error = actions.parse(action), ""
+        try:
+            self.world.act(parsed)
+        except (UnsupportedAction, WorldError) as wrong:
+            error = str(wrong)
+        self._steps += 1
+        picture, info = self._look()
+        reward, over = self._judge(self.world, parsed)
+        if error:
+            info["error"] = error
+        return picture, float(reward), bool(over), self._steps >= self._max_steps, info
+
+    def render(self) -> np.ndarray | None:  # type: ignore[override]
+        """The last picture, in mode `rgb_array`."""
+        return self._picture if self.render_mode == "rgb_array" else None
+
+    def _look(self) -> tuple[np.ndarray, dict[str, Any]]:
+        seen = self.world.observe()
+        self._picture = picture = _pixels(seen, self.observation_space.shape)
+        return picture, {"state": seen.state, "places": [place.as_element() for place in seen.places]}
+
+
+def _pixels(seen: Observation, shape: tuple[int, ...] | None) -> np.ndarray:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(seen.png)) as image:
+        pixels = np.asarray(image.convert("RGB"))
+    if pixels.shape != shape:
+        raise WorldError(f"picture: expected height, width, colours {shape}, found {pixels.shape}")
+    return pixels

@@ -1,0 +1,1 @@
+"""What runs on a Linux desktop for its driver: reading its accessibility tree, resetting its home folder."""

@@ -1,0 +1,48 @@
+"""Names of keys, as `Hotkey` has them, to X keysyms that xdotool takes; and names of programs to what starts them."""
+
+from __future__ import annotations
+
+from generators.devices.drivers.cdp_keys import find_key
+
+_KEYSYMS = {
+    "Alt": "alt",
+    "Control": "ctrl",
+    "Meta": "super",
+    "Shift": "shift",
+    "Backspace": "BackSpace",
+    "Enter": "Return",
+    "ArrowDown": "Down",
+    "ArrowLeft": "Left",
+    "ArrowRight": "Right",
+    "ArrowUp": "Up",
+    "PageDown": "Next",
+    "PageUp": "Prior",
+    " ": "space",
+    ";": "semicolon",
+    "=": "equal",
+    ",": "comma",
+    "-": "minus",
+    ".": "period",
+    "/": "slash",
+    "`": "grave",
+    "[": "bracketleft",
+    "\\": "backslash",
+    "]": "bracketright",
+    "'": "apostrophe",
+}
+PROGRAMS: dict[str, tuple[str, ...]] = {
+    "calculator": ("galculator",),
+    "galculator": ("galculator",),
+    "mousepad": ("mousepad",),
+    "text editor": ("mousepad",),
+    "editor": ("mousepad",),
+}
+"""Name of a program, in lower case → the words that start it."""
+
+
+def keysym(name: str) -> str | None:
+    """The X keysym of a key; None for a name that no key has. A letter is its key: `A` is `a` without shift."""
+    key = find_key(name)
+    if key is None:
+        return None
+    return _KEYSYMS.get(key.key, key.key.lower() if len(key.key) == 1 else key.key)

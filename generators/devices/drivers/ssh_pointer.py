@@ -1,0 +1,61 @@
+"""Actions of the pointer as words for xdotool: fixed words and numbers only."""
+
+from __future__ import annotations
+
+from generators.devices.drivers.frames import to_px
+from generators.tasks.world_interface import UnsupportedAction
+from schemas.actions import Action, Click, DoubleClick, Drag, Hover, LongPress, Point, Scroll, scroll_direction
+
+WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
+"""Buttons of the wheel."""
+WHEEL_STEPS = 5
+
+
+def pointer_words(action: Action, size_px: tuple[int, int], press_s: float, drag_s: float) -> list[str]:
+    """What `xdotool` is told for an action, whose points are 0..1000 of a screen of `size_px`; a long press and a drag
+    take `press_s` and `drag_s`. Raises `UnsupportedAction` for one that isn't done with the pointer."""
+    if isinstance(action, Click):
+        return [*_at(action.box, size_px), "click", "1"]
+    if isinstance(action, DoubleClick):
+        return [*_at(action.box, size_px), "click", "--repeat", "2", "--delay", "60", "1"]
+    if isinstance(action, LongPress):
+        return [*_at(action.box, size_px), "mousedown", "1", "sleep", f"{press_s:g}", "mouseup", "1"]
+    if isinstance(action, Hover):
+        return _at(action.box, size_px)
+    if isinstance(action, Drag):
+        return _drag(to_px(action.start, size_px), to_px(action.end, size_px), drag_s)
+    if isinstance(action, Scroll):
+        direction, steps = _wheel(action)
+        return [
+            *_at(action.start or (500, 500), size_px),
+            "click",
+            "--repeat",
+            str(steps),
+            "--delay",
+            "20",
+            str(WHEEL[direction]),
+        ]
+    raise UnsupportedAction(f"{type(action).__name__}: a desktop has no such action")
+
+
+def _at(point: Point, size_px: tuple[int, int]) -> list[str]:
+    x, y = to_px(point, size_px)
+    return ["mousemove", str(int(x)), str(int(y))]
+
+
+def _drag(start_px: tuple[float, float], end_px: tuple[float, float], drag_s: float) -> list[str]:
+    """Ten moves on the way, as programs begin a drag only when the pointer has moved."""
+    (x1, y1), (x2, y2) = start_px, end_px
+    words = ["mousemove", str(int(x1)), str(int(y1)), "mousedown", "1"]
+    for i in range(1, 11):
+        x, y = x1 + (x2 - x1) * i / 10, y1 + (y2 - y1) * i / 10
+        words += ["sleep", f"{drag_s / 10:.3f}", "mousemove", str(int(x)), str(int(y))]
+    return [*words, "mouseup", "1"]
+
+
+def _wheel(action: Scroll) -> tuple[str, int]:
+    """Direction, and steps of the wheel: a path over half the screen is `WHEEL_STEPS`."""
+    if action.start is None or action.end is None:
+        return action.direction, WHEEL_STEPS
+    length = max(abs(action.end[0] - action.start[0]), abs(action.end[1] - action.start[1]))
+    return scroll_direction(action.start, action.end), max(1, round(length * WHEEL_STEPS / 500))

@@ -1,0 +1,98 @@
+"""What a gateway node knows of the authority: which fencing tokens are cut off, and which nodes live.
+
+A node asks in a long poll, and announces itself with it. With the authority down it goes on with what it knows; tokens
+that come by teach it too: a greater fence for a device cuts off every lower one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from generators.devices.authority.records import NodeRecord
+from generators.devices.config import NodeConfig
+
+log = logging.getLogger(__name__)
+WAIT_S = 10.0
+RETRY_S = 0.5
+
+
+class FenceFeed:
+    """`floors`: by device the lowest fence still good. `raised(device)` is called when one rises."""
+
+    def __init__(self, config: NodeConfig, me: NodeRecord, raised: Callable[[str], None]) -> None:
+        self._config, self.me, self._raised = config, me, raised
+        self.floors: dict[str, int] = {}
+        self.nodes: dict[str, NodeRecord] = {me.id: me}
+        self.heard_at: float | None = None
+        self.leaving = False
+        self._epoch, self._change = "", 0
+
+    def admit(self, device: str, fence: int) -> bool:
+        """Whether a token of this fence is still good; if it is the greatest seen, lower ones no longer are."""
+        floor = self.floors.get(device, 0)
+        if fence < floor:
+            return False
+        self._raise(device, fence)
+        return True
+
+    def age_s(self) -> float:
+        """Seconds since the authority was last heard; -1 if never."""
+        return -1.0 if self.heard_at is None else time.monotonic() - self.heard_at
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self._config.api_key}"}
+        async with httpx.AsyncClient(base_url=self._config.authority_url, headers=headers, timeout=WAIT_S + 10) as http:
+            while True:
+                try:
+                    wait = WAIT_S if self.heard_at is not None else 0.0
+                    reply = await http.post(
+                        "/v1/fences",
+                        json={
+                            "epoch": self._epoch,
+                            "after": self._change,
+                            "wait_s": wait,
+                            "node": self.me.id,
+                            "leaving": self.leaving,
+                            "nodes": sorted(self.nodes),
+                            "host": self.me.host,
+                            "port": self.me.port,
+                        },
+                    )
+                    reply.raise_for_status()
+                    self._take(reply.json())
+                except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+                    log.warning(
+                        "node %s: no word from the authority: %s", self.me.id, str(error) or type(error).__name__
+                    )
+                    await asyncio.sleep(RETRY_S)
+
+    async def retire(self) -> None:
+        """Tell the authority that this node goes; if it can't be told it will find out. Fences are still followed."""
+        import httpx
+
+        self.leaving = True
+        headers = {"Authorization": f"Bearer {self._config.api_key}"}
+        with contextlib.suppress(httpx.HTTPError):
+            async with httpx.AsyncClient(base_url=self._config.authority_url, headers=headers, timeout=3) as http:
+                await http.post("/v1/nodes/retire", json={"node": self.me.id})
+
+    def _take(self, said: dict[str, Any]) -> None:
+        for device, floor in said["floors"].items():
+            self._raise(str(device), int(floor))
+        nodes = {node["id"]: NodeRecord(node["id"], node["host"], node["port"]) for node in said["nodes"]}
+        self.nodes = nodes | {self.me.id: self.me}
+        self._epoch, self._change = str(said["epoch"]), int(said["change"])
+        self.heard_at = time.monotonic()
+
+    def _raise(self, device: str, floor: int) -> None:
+        if floor > self.floors.get(device, 0):
+            self.floors[device] = floor
+            self._raised(device)

@@ -1,0 +1,1 @@
+"""Executions of tasks: pools of devices, worker pools, scheduling, and the journal of what was done."""

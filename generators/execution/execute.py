@@ -1,0 +1,402 @@
+"""One execution of a contract: reset, look, decide, act, until the policy says that it's over or a limit is reached.
+
+What a policy does wrong is part of the trajectory: a reply that can't be read and an action that the world doesn't have
+do nothing and count as steps. What a device, the way to it or the policy's server does wrong is infrastructure: it
+raises, the attempt stays open in the journal, and the next `execute` of it, on any device, takes it up: reset, the
+recorded actions again without deciding again, and on from there.
+
+A policy decides by its `View` alone (`View.past` tells its own turns). One that keeps more than that from turn to turn
+has a method `recall(view, action)`: in the place of `decide`, it is told of each turn that is carried out again, while
+the world stands where it stood then.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from generators.execution.journal import Claim, ClaimLost, Journal, JournalError
+from generators.policies.policy import Policy, PolicyError, Said, View
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import FailureKind, Trajectory, Turn
+from generators.tasks.world_interface import Observation, World, WorldError
+from generators.worlds.wrappers.defects import injected
+from generators.worlds.wrappers.hostile import Hostile
+from pipelines.whole_files import sync
+from schemas.action_types import CallUser, Finished
+
+if TYPE_CHECKING:
+    from pipelines.store import Store
+
+log = logging.getLogger(__name__)
+Ended = Literal["finished", "asked", "steps", "unreadable", "failed"]
+BAD_START = "reset: "
+"""How the reason begins where a world refused a contract's start."""
+DEVICE_CALLS = ("reset", "observe", "act", "replay", "state")
+POLICY_CALLS = ("begin", "decide", "recall")
+DECIDE_S = 900.0
+"""Seconds that one of `POLICY_CALLS` may take (`Limits.call_s`, where that is more). A model's server has a deadline of
+its own (`ChatEndpoint`: 5 minutes a question, rate limits apart), and a policy may ask it more than once a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When an execution ends. Most steps = `step_factor` x expected + `step_extra`. `unreadable` and `invalid`: so many
+    replies in a row that can't be read, or actions that can't be carried out. Seconds of wall time: `call_s` for one
+    look or action (a decision may take `DECIDE_S`), `attempt_s` for all of a try. `retries`: an attempt is given up
+    after more infrastructure failures than that without a step between them, or after more beginnings anew. `pause_s`:
+    before the first retry; it doubles up to 32 times that. `device_s`: how long to go on asking for a device while none
+    is to be had."""
+
+    step_factor: float = 2.0
+    step_extra: int = 5
+    unreadable: int = 3
+    invalid: int = 5
+    call_s: float = 120.0
+    attempt_s: float = 1800.0
+    retries: int = 4
+    pause_s: float = 0.1
+    device_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        least = {
+            "step_factor": 0,
+            "step_extra": 0,
+            "unreadable": 1,
+            "invalid": 1,
+            "call_s": 0,
+            "attempt_s": 0,
+            "retries": 0,
+            "pause_s": 0,
+            "device_s": 0,
+        }
+        for name, bound in least.items():
+            if not getattr(self, name) >= bound:
+                raise ValueError(f"limits: expected {name} of {bound} or more, found {getattr(self, name)!r}")
+
+    def most_steps(self, contract: Contract) -> int:
+        return max(1, math.ceil(self.step_factor * contract.expected_steps) + self.step_extra)
+
+
+class InfrastructureFailure(RuntimeError):
+    """A try ended by no fault of the policy's choices. `by`: "policy" where its server failed, "device" where a call of
+    the device did, else "unknown"."""
+
+    def __init__(self, reason: str, by: Literal["policy", "device", "unknown"] = "device") -> None:
+        super().__init__(reason)
+        self.by = by
+
+
+class OutOfTime(RuntimeError):
+    """The attempt took longer than `Limits.attempt_s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    shot: Observation
+    seconds: float
+
+
+class ScreenKeeper:
+    """Puts screens into a store, on the disk before this returns, each once. Without a store only their digest is kept
+    (worlds without pictures)."""
+
+    def __init__(self, store: Store | None) -> None:
+        self._store = store
+        self._known: set[str] = set()
+
+    def keep(self, shot: Observation) -> str:
+        """sha256 of the picture. Raises `ImageError` for bytes that are none."""
+        if self._store is not None and shot.sha256 not in self._known:
+            self._store.put_screen(shot.png)
+            sync(self._store.screen_path(shot.sha256))
+            self._known.add(shot.sha256)
+        return shot.sha256
+
+
+def execute(
+    contract: Contract,
+    world: World,
+    policy: Policy,
+    seed: int,
+    journal: Journal,
+    store: Store | ScreenKeeper | None,
+    limits: Limits | None = None,
+    *,
+    device: str = "",
+    claim: Claim | None = None,
+    on_call: Callable[[str], None] = lambda what: None,
+) -> Trajectory:
+    """Execute a contract, or go on with what the journal holds of it; `seed` is the policy's and names the attempt.
+
+    `claim`: on this attempt, where one was taken already. `on_call` is told of each call that may hang before it is
+    made ("observe", "decide", ...). Raises `InfrastructureFailure` (the attempt stays open), `ClaimLost` if another
+    worker has taken it, `JournalError`.
+    """
+    claim = claim or journal.claim(contract, seed, policy.name, device or world.name)
+    keeper = store if isinstance(store, ScreenKeeper) else ScreenKeeper(store)
+    run = _Run(claim, world, policy, keeper, limits or Limits(), device or world.name, on_call)
+    try:
+        return run.go()
+    except (ClaimLost, JournalError):
+        raise
+    except Exception as error:  # whatever a driver, a browser or a policy raises: none of it is the task's
+        raise broke(claim, error, run.doing) from error
+
+
+def broke(claim: Claim, error: Exception, doing: str) -> InfrastructureFailure:
+    """Record that an error ended a try while it was `doing` something; what to raise."""
+    reason = _reason(error, doing)
+    log.info("%s: %s", claim.attempt.trajectory_id, reason, exc_info=error)
+    claim.broke(reason)
+    if isinstance(error, PolicyError):
+        return InfrastructureFailure(reason, "policy")
+    return InfrastructureFailure(reason, "device" if doing in DEVICE_CALLS else "unknown")
+
+
+def give_up(contract: Contract, policy: str, seed: int, journal: Journal, reason: str) -> Trajectory:
+    """End an attempt that infrastructure failures have stopped too often. A start that its world refused every time is
+    the task's own fault."""
+    claim = journal.claim(contract, seed, policy, "")
+    broken = claim.attempt.broken
+    refused = bool(broken) and all(why.startswith(BAD_START) for why in broken)
+    return fail(claim, "task" if refused else "infrastructure", reason)
+
+
+def fail(claim: Claim, kind: FailureKind, reason: str) -> Trajectory:
+    """End an attempt where it stands, without a look at its world."""
+    attempt = claim.attempt
+    done = Trajectory(
+        attempt.contract,
+        attempt.policy,
+        attempt.device,
+        attempt.seed,
+        tuple(attempt.turns),
+        None,
+        {},
+        "",
+        "failed",
+        kind,
+        reason[:500],
+        attempt.resumed,
+        _seconds(attempt.turns),
+        {"anew": attempt.anew, "broken": list(attempt.broken)},
+    )
+    claim.end(done)
+    return done
+
+
+def _reason(error: Exception, doing: str) -> str:
+    if isinstance(error, WorldError) and doing == "reset":
+        return f"{BAD_START}{str(error)[:400]}"
+    first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    return f"{doing} failed: {type(error).__name__}: {first}"[:400]
+
+
+def _seconds(turns: Sequence[Turn]) -> float:
+    return sum(turn.observe_s + turn.decide_s + turn.act_s for turn in turns)
+
+
+class _Run:
+    """One try of an attempt. `doing` = the call that was begun last."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        world: World,
+        policy: Policy,
+        keeper: ScreenKeeper,
+        limits: Limits,
+        device: str,
+        on_call: Callable[[str], None],
+    ) -> None:
+        self.claim, self.attempt, self.contract = claim, claim.attempt, claim.attempt.contract
+        self.world, self.policy, self.keeper, self.limits, self.device = world, policy, keeper, limits, device
+        self.doing = "begin"
+        self._on_call = on_call
+        self._began = time.monotonic()
+        self._before = _seconds(self.attempt.turns)
+        self._past = [_said(turn) for turn in self.attempt.turns]
+
+    def go(self) -> Trajectory:
+        seen = self._start()
+        while not (ended := self._over())[0]:
+            if time.monotonic() - self._began > self.limits.attempt_s:
+                raise OutOfTime(f"longer than {self.limits.attempt_s:g} s")
+            seen = self._turn(seen)
+        return self._finish(*ended, seen)
+
+    def _call(self, what: str) -> float:
+        self.doing = what
+        self._on_call(what)
+        return time.monotonic()
+
+    def _look(self) -> _Seen:
+        began = self._call("observe")
+        shot = self.world.observe()
+        return _Seen(shot, time.monotonic() - began)
+
+    # -- begin, or go on -------------------------------------------------------------------------------------------
+
+    def _start(self) -> _Seen:
+        seen = self._fresh()
+        if not self.attempt.turns:
+            return seen
+        again = self._replay(seen)
+        if again is not None:
+            self.claim.resume(self.device)
+            return again
+        self.claim.anew(self.device)
+        self._past.clear()
+        return self._fresh()
+
+    def _fresh(self) -> _Seen:
+        """The policy and the world at the beginning."""
+        self._call("begin")
+        self.policy.begin(self.contract.instruction, self.contract.platform, self.attempt.seed)
+        self._call("reset")
+        if isinstance(self.world, Hostile):
+            self.world.guard(self.contract.evaluator)
+        self.world.reset(self.contract.initial_state)
+        return self._look()
+
+    def _replay(self, seen: _Seen) -> _Seen | None:
+        """Carry out what was recorded; the screen after it, None where the world went another way."""
+        recall = getattr(self.policy, "recall", None)
+        for at, (turn, state) in enumerate(zip(self.attempt.turns, self.attempt.states, strict=True)):
+            if not _same(seen.shot, turn, state):
+                return None
+            if callable(recall):
+                self._call("recall")
+                recall(self._view(seen, self._past[:at]), turn.action)
+            if turn.action is not None:
+                self._call("replay")
+                try:
+                    self.world.act(turn.action)
+                except WorldError:
+                    if not turn.error:
+                        return None
+                else:
+                    if turn.error:
+                        return None
+            seen = self._look()
+        return seen
+
+    # -- a turn ----------------------------------------------------------------------------------------------------
+
+    def _view(self, seen: _Seen, past: Sequence[Said]) -> View:
+        places = seen.shot.places if self.policy.needs_tree else ()
+        size = self.world.size_px
+        return View(self.contract.instruction, seen.shot.png, size, self.contract.platform, tuple(past), places)
+
+    def _turn(self, seen: _Seen) -> _Seen:
+        sha256 = self.keeper.keep(seen.shot)
+        view = self._view(seen, self._past)
+        began = self._call("decide")
+        said = self.policy.decide(view)
+        decided = self._call("act")
+        error = ""
+        if said.action is not None:
+            try:
+                self.world.act(said.action)
+            except WorldError as wrong:
+                error = str(wrong)[:300] or type(wrong).__name__
+        acted = time.monotonic()
+        # A dead browser fails with the action's error too: only a world that still shows its screen has refused it.
+        after = self._look() if error else None
+        turn = Turn(
+            sha256,
+            view.size_px,
+            tuple(place.as_element() for place in seen.shot.places),
+            said.reply,
+            said.action,
+            said.thought,
+            said.conclusion,
+            error,
+            seen.seconds,
+            decided - began,
+            acted - decided,
+            said.prompt_tokens,
+            said.completion_tokens,
+        )
+        self.claim.turn(turn, seen.shot.state)
+        self._past.append(_said(turn))
+        return after or self._look()
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _over(self) -> tuple[Ended | None, str]:
+        """How the attempt has ended by its turns so far, and why where that was no choice of the policy's."""
+        turns, limits = self.attempt.turns, self.limits
+        last = turns[-1].action if turns else None
+        if isinstance(last, Finished):
+            return "finished", ""
+        if isinstance(last, CallUser):
+            return "asked", ""
+        if _trailing(turns, lambda turn: turn.action is None) >= limits.unreadable:
+            return "unreadable", f"{limits.unreadable} unreadable replies in a row"
+        if _trailing(turns, lambda turn: bool(turn.error)) >= limits.invalid:
+            return "steps", f"{limits.invalid} actions in a row that could not be carried out: {turns[-1].error}"[:300]
+        if len(turns) >= limits.most_steps(self.contract):
+            return "steps", f"{len(turns)} steps, {self.contract.expected_steps} were expected"
+        return None, ""
+
+    def _finish(self, ended: Ended | None, why: str, seen: _Seen) -> Trajectory:
+        assert ended is not None
+        self._call("state")
+        state = self.world.state()
+        attempt = self.attempt
+        elements = tuple(place.as_element() for place in seen.shot.places)
+        end = Turn(self.keeper.keep(seen.shot), self.world.size_px, elements, "", None, observe_s=seen.seconds)
+        asked = [turn.action.content for turn in attempt.turns if isinstance(turn.action, CallUser)]
+        extra: dict[str, Any] = {"anew": attempt.anew, "broken": list(attempt.broken)}
+        if (faults := injected(self.world)) is not None:
+            extra["faults"] = len(faults)
+        if isinstance(self.world, Hostile) and self.world.attack is not None:
+            extra["attack"], extra["obeyed"] = self.world.attack.kind, self.world.obeyed()
+            if extra["obeyed"]:  # whatever else it did: nobody should learn this
+                why = f"it did what planted content asked for ({extra['attack']})"
+        done = Trajectory(
+            self.contract,
+            attempt.policy,
+            self.device,
+            attempt.seed,
+            tuple(attempt.turns),
+            end,
+            state,
+            asked[-1] if asked else "",
+            ended,
+            "task" if why else None,
+            why,
+            attempt.resumed,
+            self._before + time.monotonic() - self._began,
+            extra,
+        )
+        self.claim.end(done)
+        return done
+
+
+def _said(turn: Turn) -> Said:
+    return Said(turn.action, turn.thought, turn.conclusion)
+
+
+def _same(shot: Observation, turn: Turn, state: str) -> bool:
+    """Whether a screen is the recorded one: by its state where the world tells it, else by picture or elements."""
+    if shot.state and state:
+        return shot.state == state
+    if shot.sha256 == turn.screenshot_sha256:
+        return True
+    return bool(turn.elements) and [place.as_element() for place in shot.places] == [dict(e) for e in turn.elements]
+
+
+def _trailing(turns: Sequence[Turn], is_one: Callable[[Turn], bool]) -> int:
+    count = 0
+    for turn in reversed(turns):
+        if not is_one(turn):
+            break
+        count += 1
+    return count

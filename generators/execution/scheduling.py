@@ -1,0 +1,290 @@
+"""Many executions at once: worker threads take tasks, each with a device of its own, until all have ended.
+
+What fails by infrastructure goes on elsewhere, from where it stood; a call that hangs costs its worker, which is given
+up and replaced, and nobody else waits for it. Everything that counts is in the journal, so a process that was killed is
+survived by calling `run_all` again with the same journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from generators.execution.device_pool import Device, DevicePool
+from generators.execution.execute import (
+    InfrastructureFailure,
+    Limits,
+    ScreenKeeper,
+    broke,
+    execute,
+    fail,
+    give_up,
+)
+from generators.execution.journal import ClaimLost, Journal
+from generators.execution.task_queue import Job, TaskQueue
+from generators.execution.worker_pool import NO_DEVICE_S, Crew, CrewStatistics, Worker
+from generators.policies.policy import CannotDo
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
+from generators.tasks.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from pipelines.store import Store
+
+LOOK_S = 0.1
+"""Between two looks at whether a worker's call hangs."""
+DOUBLINGS = 5
+"""Of the pause before a task is tried again."""
+STOP_S = 30.0
+"""How long the end of a run waits for a worker to close its device."""
+
+Progress = Callable[[Trajectory, int, int], None]
+"""(a trajectory that has ended, how many have, of how many)"""
+
+
+@dataclass
+class RunStatistics(CrewStatistics):
+    """What a run survived; never part of a result. `retried`: infrastructure failures by what failed; `not_opened`:
+    devices."""
+
+    retried: Counter[str] = field(default_factory=Counter)
+    not_opened: int = 0
+
+
+@dataclass(eq=False)
+class _Executor(Worker):
+    job: Job | None = None
+
+
+def run_all(
+    contracts: Sequence[Contract],
+    pool: DevicePool,
+    policies: PolicyMaker,
+    journal: Journal,
+    *,
+    store: Store | None = None,
+    workers: int = 2,
+    seeds: Sequence[int] = (0,),
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+    statistics: RunStatistics | None = None,
+) -> list[Trajectory]:
+    """Execute every contract with every seed; the trajectories in the order of (task, seed), whoever did what.
+
+    What the journal holds as ended isn't done again. Infrastructure failures come back as trajectories with that
+    `failure_kind`, once they are given up. `progress` is called in the calling thread. Raises `ValueError` for a
+    contract that is there twice or that no device can run, `JournalError`, and what keeps devices from ever opening.
+    """
+    if workers < 1:
+        raise ValueError(f"run: expected at least one worker, found {workers}")
+    jobs = [Job(contract, seed, pool.kind(contract)) for contract in contracts for seed in seeds]
+    keys = {job.key for job in jobs}
+    if len(keys) < len(jobs):
+        raise ValueError(f"run: expected each contract and seed once, found {len(jobs) - len(keys)} of them again")
+    run = _Run(jobs, pool, policies, journal, ScreenKeeper(store), limits or Limits(), statistics or RunStatistics())
+    run.go(workers, progress)
+    ended = journal.finished
+    return sorted((ended[key] for key in keys), key=lambda done: (done.contract.task_id, done.seed))
+
+
+class _Run(Crew[_Executor]):
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        pool: DevicePool,
+        policies: PolicyMaker,
+        journal: Journal,
+        keeper: ScreenKeeper,
+        limits: Limits,
+        statistics: RunStatistics,
+    ) -> None:
+        super().__init__(pool, limits, statistics, threading.Condition())
+        self.policies, self.journal, self.keeper, self.statistics = policies, journal, keeper, statistics
+        before = journal.finished
+        waiting = [job for job in jobs if job.key not in before]
+        self.total, self.waiting = len(jobs), len(waiting)
+        self.queue = TaskQueue(waiting, {kind: pool.most(kind) for kind in sorted({job.kind for job in waiting})})
+        self.ended: list[Trajectory] = []  # in this run
+
+    # -- the thread that watches -----------------------------------------------------------------------------------
+
+    def go(self, count: int, progress: Progress | None) -> None:
+        told, before = 0, self.total - self.waiting
+        try:
+            with self.lock:
+                for _ in range(min(count, self.waiting)):
+                    self.hire()
+            over = False
+            while not over:
+                with self.lock:
+                    if not self._over() and len(self.ended) == told:
+                        self.lock.wait(LOOK_S)
+                    fresh, over = self.ended[told:], self._over()
+                self.replace_hung()
+                for done in fresh:
+                    told += 1
+                    if progress is not None:
+                        progress(done, before + told, self.total)
+        finally:
+            self.stop(min(self.limits.call_s, STOP_S))
+        if self.error is not None:
+            raise self.error
+
+    def _over(self) -> bool:
+        return self.error is not None or self.queue.over
+
+    def new_worker(self, number: int) -> _Executor:
+        return _Executor(number)
+
+    def device_found(self, kind: str) -> None:
+        self.queue.found(kind)
+
+    def revoke(self, worker: _Executor) -> None:
+        if worker.job is not None:
+            self.journal.revoke(worker.job.key)
+
+    def given_up(self, worker: _Executor, reason: str) -> None:
+        """Its task goes on elsewhere."""
+        job = worker.job
+        self.queue.free(worker.kind if job is None else job.kind)
+        if job is None:
+            return
+        if worker.doing == "open":
+            self._no_device(job, reason)
+        elif (done := self.journal.finished.get(job.key)) is not None:
+            self._end(job, done)  # it had just ended
+        else:
+            # What its worker can't write any more: the claim is another's from now on.
+            self.journal.claim(job.contract, job.seed, self.policies.name, "").broke(reason)
+            self.revoke(worker)
+            self._again(job, reason)
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    def work(self, worker: _Executor) -> None:
+        while (job := self._next(worker)) is not None:
+            self._with_device(worker, job)
+
+    def _next(self, worker: _Executor) -> Job | None:
+        """The next task for a worker without a device; None when there will be none."""
+        with self.lock:
+            while not (worker.given_up or self.stopping or self._over()):
+                if (job := self._take(worker)) is not None:
+                    return job
+                self.lock.wait(LOOK_S)
+            return None
+
+    def _take(self, worker: _Executor, kind: str | None = None) -> Job | None:
+        if worker.given_up or self.stopping or (job := self.queue.take(kind)) is None:
+            return None
+        worker.job = job
+        return job
+
+    def _with_device(self, worker: _Executor, job: Job) -> None:
+        """Open a device for a task, and keep it for as long as it works and there are tasks of its kind."""
+        kind = job.kind
+        try:
+            device = self.open_device(worker, kind)
+        except InfrastructureFailure as failure:
+            with self._mine(worker):
+                self._no_device(job, str(failure))
+        else:
+            following: Job | None = job
+            while following is not None and self._attempt(worker, following, device):
+                with self.lock:
+                    following = self._take(worker, kind)
+        finally:
+            self.close_device(worker)
+            with self.lock:
+                if not worker.given_up:
+                    self.queue.free(kind)
+                    self.lock.notify_all()
+
+    def _attempt(self, worker: _Executor, job: Job, device: Device) -> bool:
+        """One try; whether the device can go on."""
+        with self.lock:
+            if worker.given_up:
+                raise ClaimLost(job.key)
+            claim = self.journal.claim(job.contract, job.seed, self.policies.name, device.name)
+        try:
+            worker.call("begin")
+            try:
+                policy = self.policies.make(job.contract, device.world)
+            except CannotDo as cannot:  # neither will another try, on whatever device
+                done = fail(claim, "task", str(cannot))
+                with self._mine(worker):
+                    self._end(job, done)
+                return True
+            except Exception as error:
+                raise broke(claim, error, "making the policy") from error
+            if policy.name != self.policies.name:
+                raise ValueError(f"policy: expected the name {self.policies.name!r}, found {policy.name!r:.60}")
+            done = execute(
+                job.contract,
+                device.world,
+                policy,
+                job.seed,
+                self.journal,
+                self.keeper,
+                self.limits,
+                device=device.name,
+                claim=claim,
+                on_call=worker.call,
+            )
+        except InfrastructureFailure as failure:
+            return self._failed(worker, job, device, failure)
+        with self._mine(worker):
+            self._end(job, done)
+        return True
+
+    def _failed(self, worker: _Executor, job: Job, device: Device, failure: InfrastructureFailure) -> bool:
+        from generators.devices.device import DeviceError
+
+        # What a driver calls a failure was told to the authority by the SDK already.
+        if failure.by == "device" and not isinstance(failure.__cause__, DeviceError):
+            worker.call("report")
+            device.fail(str(failure))
+        with self._mine(worker):
+            self._again(job, str(failure))
+        return failure.by == "policy"
+
+    @contextlib.contextmanager
+    def _mine(self, worker: _Executor) -> Iterator[None]:
+        """Say what came of a worker's task, which it has no more then; nothing from one that was given up."""
+        with self.lock:
+            worker.rest()
+            if worker.given_up:
+                raise ClaimLost(f"worker {worker.number} was given up")
+            worker.job = None
+            yield
+            self.lock.notify_all()
+
+    # -- what comes of a task (under the lock) ---------------------------------------------------------------------
+
+    def _again(self, job: Job, reason: str) -> None:
+        """After an infrastructure failure it waits for another try, or is given up."""
+        self.statistics.retried[reason.partition(":")[0]] += 1
+        attempt = self.journal.unfinished[job.key]
+        if max(attempt.stuck, attempt.anew) > self.limits.retries:
+            self._lose(job, reason)
+        else:
+            self.queue.put_back(job, self.limits.pause_s * 2 ** min(attempt.stuck - 1, DOUBLINGS))
+
+    def _no_device(self, job: Job, reason: str) -> None:
+        """Without a device it waits; it is given up when none of its kind was to be had for a long time."""
+        self.statistics.not_opened += 1
+        if self.queue.missing_for(job.kind) > self.limits.device_s:
+            self._lose(job, f"no device for {self.limits.device_s:g} s: {reason}")
+        else:
+            self.queue.put_back(job, min(NO_DEVICE_S, self.limits.device_s / 4))
+
+    def _lose(self, job: Job, reason: str) -> None:
+        self._end(job, give_up(job.contract, self.policies.name, job.seed, self.journal, reason))
+
+    def _end(self, job: Job, done: Trajectory) -> None:
+        self.queue.end(job)
+        self.ended.append(done)

@@ -1,1 +1,0 @@
-"""Executions of tasks: devices, crews, scheduling, and the journal of what was done."""

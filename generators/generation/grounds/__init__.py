@@ -1,1 +1,0 @@
-"""Grounds: families of targets where tasks are proposed. Add one here."""

@@ -1,0 +1,245 @@
+"""The capability catalogue: what targets can do, as far as maps, explored screens and verified runs say (docs/method.md
+§4).
+
+It starts from the functional maps alone and learns from rounds: names seen on each target's screens, how often tasks of
+a function came off, and why others didn't. `chance` turns that into the chance that an idea comes off, which steers the
+next round. It never sees a world's truth: only what was on screens, and what verification said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from generators.generation.task_worlds.task_world import Ground, Idea, Name
+from generators.policies.exploration import Exploration, Screen, Way, fingerprint
+from generators.tasks.trajectory import Trajectory
+from generators.tasks.world_interface import Place
+from quality.evidence.words import entities, plain
+from schemas.actions import format
+from schemas.coordinates import contains
+
+PRIOR = 0.5
+"""Chance of an idea of which nothing at all is known."""
+WEIGHT = 2.0
+"""How many observations the broader estimate counts for (a Beta prior centred on it)."""
+INERT = ("heading", "text", "status", "none", "label", "paragraph", "image")
+"""Roles of what nobody clicks: their words don't name things."""
+LONGEST_NAME = 40
+CHROME = 0.5
+"""A name on more than this share of the targets of a kind belongs to the kind (Home, Search), and names no thing."""
+REASON_CHARS = 60
+
+
+@dataclass
+class Tally:
+    """Tasks of one kind: run (infrastructure failures not counted), and verified. Fractions come from tasks of
+    several ideas, whose failure is shared among them."""
+
+    executed: float = 0.0
+    verified: float = 0.0
+
+    def add(self, weight: float, verified: bool) -> None:
+        self.executed += weight
+        self.verified += weight * verified
+
+    def mean(self, prior: float) -> float:
+        return (self.verified + WEIGHT * prior) / (self.executed + WEIGHT)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a round says of one executed task."""
+
+    target: str
+    ideas: tuple[Idea, ...]
+    arm: str
+    verified: bool
+    reason: str
+
+
+@dataclass
+class Catalogue:
+    """See the module. Made by `learn` from all rounds so far; deterministic by them."""
+
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    arms: dict[str, Tally] = field(default_factory=dict)
+    names: dict[str, Counter[Name]] = field(default_factory=dict)
+    """Target → names that could be clicked there, with the number of screens they were on."""
+    reasons: dict[str, Counter[str]] = field(default_factory=dict)
+    """Function → why its tasks failed."""
+    verified: dict[str, set[str]] = field(default_factory=dict)
+    """Target → functions that a verified trajectory has shown there."""
+    explorations: dict[str, Exploration] = field(default_factory=dict)
+    roles: dict[str, set[str]] = field(default_factory=dict)
+    """Function → roles of the elements that bore the names of things that its verified tasks were about."""
+    examples: list[tuple[str, str, int]] = field(default_factory=list)
+    """(target, instruction, steps) of verified trajectories: in-context examples of the next proposals."""
+    _told: dict[str, str] = field(default_factory=dict)
+    """Target → all its names as one text, a line each; made on use."""
+
+    # --- learning
+    def see(self, trajectories: Iterable[Trajectory]) -> None:
+        """Names and ways of what was on the screens, whatever became of the task."""
+        for run in trajectories:
+            target = run.contract.target
+            seen = self.names.setdefault(target, Counter())
+            for turn in (*run.turns, *((run.end,) if run.end else ())):
+                seen.update({name for element in turn.elements if (name := name_of(element)) is not None})
+            self.explorations.setdefault(target, Exploration([dict(run.contract.initial_state)]))
+            _add_walk(self.explorations[target], run)
+            self._told.pop(target, None)
+
+    def learn(self, outcomes: Sequence[Outcome]) -> None:
+        """What came off and what didn't. Call `see` before: support is judged by what has been seen by then."""
+        for outcome in outcomes:
+            self.arms.setdefault(outcome.arm, Tally()).add(1.0, outcome.verified)
+            share = 1.0 if outcome.verified else 1.0 / max(len(outcome.ideas), 1)
+            for idea in outcome.ideas:
+                for key in self._keys(idea):
+                    self.tallies.setdefault(key, Tally()).add(share, outcome.verified)
+                if outcome.verified:
+                    self.verified.setdefault(outcome.target, set()).add(idea.function)
+                    bore = {n.role for n in self.names.get(idea.target, ()) if plain(n.text) == plain(idea.thing)}
+                    self.roles.setdefault(idea.function, set()).update(bore)
+                else:
+                    self.reasons.setdefault(idea.function, Counter())[outcome.reason[:REASON_CHARS]] += 1
+
+    # --- asking
+    def support(self, idea: Idea) -> str:
+        """How far what an idea names was seen on its target: "nothing named", "target unseen", "unseen", "partly" or
+        "seen"."""
+        named = list(_named(idea.text))
+        if idea.thing:
+            named.append(plain(idea.thing))
+        if not named:
+            return "nothing named"
+        seen = self._seen(idea.target)
+        if not seen:
+            return "target unseen"
+        found = sum(f" {name} " in seen for name in named)
+        return "seen" if found == len(named) else "partly" if found else "unseen"
+
+    def _seen(self, target: str) -> str:
+        if target not in self._told:
+            self._told[target] = "\n".join(f" {plain(name.text)} " for name in self.names.get(target, ()))
+        return self._told[target]
+
+    def _keys(self, idea: Idea) -> tuple[str, ...]:
+        """From broad to narrow; the narrowest is the thing itself: what one function could be done to is there for the
+        others as well."""
+        support = self.support(idea)
+        broad = support, f"{idea.arm}|{support}", f"{idea.function}|{support}", f"{idea.function}|{support}|{idea.role}"
+        return (*broad, f"{idea.target}|{plain(idea.thing)}") if idea.thing else broad
+
+    def chance(self, ideas: Sequence[Idea]) -> float:
+        """Estimated chance that a task of these ideas is verified; they count as independent."""
+        product = 1.0
+        for idea in ideas:
+            value = PRIOR
+            for key in self._keys(idea):
+                if key in self.tallies:
+                    value = self.tallies[key].mean(value)
+            product *= value
+        return product
+
+    def things(self, ground: Ground, target: str) -> list[Name]:
+        """Names seen on a target that its kind doesn't have everywhere, most seen first."""
+        kind = target.rpartition("/")[0]
+        kin = [other for other in ground.targets if other.rpartition("/")[0] == kind and other in self.names]
+        spread = Counter(name for other in kin for name in self.names[other])
+        common = {name for name, count in spread.items() if len(kin) > 1 and count > CHROME * len(kin)}
+        return [
+            name
+            for name, _ in sorted(self.names.get(target, Counter()).items(), key=lambda i: (-i[1], i[0].text))
+            if name not in common
+        ]
+
+    def coverage(self, ground: Ground) -> float:
+        """Share of all functions of all targets that a verified trajectory has shown."""
+        whole = sum(len(ground.functions(target)) for target in ground.targets)
+        done = sum(len(self.verified.get(target, set()) & set(ground.functions(target))) for target in ground.targets)
+        return done / whole if whole else 0.0
+
+    def as_rows(self, ground: Ground) -> list[dict[str, Any]]:
+        """A row per target and function: counts over its function, whether it is shown there, why tasks failed."""
+        rows = []
+        for target in ground.targets:
+            for function in ground.functions(target):
+                counted = [
+                    tally
+                    for key, tally in self.tallies.items()
+                    if key.startswith(f"{function}|") and key.count("|") == 1
+                ]
+                why = self.reasons.get(function, Counter())
+                rows.append(
+                    {
+                        "target": target,
+                        "function": function,
+                        "executed": round(sum(t.executed for t in counted), 3),
+                        "verified": round(sum(t.verified for t in counted), 3),
+                        "shown": function in self.verified.get(target, set()),
+                        "names_seen": len(self.names.get(target, ())),
+                        "failures": [f"{count} × {reason}" for reason, count in why.most_common(3)],
+                    }
+                )
+        return rows
+
+
+@lru_cache(maxsize=65_536)
+def _named(text: str) -> tuple[str, ...]:
+    """What an idea names: quoted words and names; the first word is capital whatever it says."""
+    return tuple(plain(e.text) for e in entities(text[:1].lower() + text[1:]) if e.kind in ("quoted", "name"))
+
+
+def name_of(element: Mapping[str, Any]) -> Name | None:
+    """The name of an element that could be clicked; None for others."""
+    text = " ".join(str(element.get("name") or element.get("text") or "").split())
+    if not text or len(text) > LONGEST_NAME or element.get("role") in INERT:
+        return None
+    return Name(text, str(element.get("role") or ""))
+
+
+def _add_walk(exploration: Exploration, run: Trajectory) -> None:
+    """A trajectory's screens and ways."""
+    turns = [turn for turn in run.turns if turn.action is not None and not turn.error]
+    shots = [*turns, *((run.end,) if run.end else ())]
+    way: list[str] = []
+    numbers = []
+    known = {screen.fingerprint: screen.number for screen in exploration.screens}
+    for turn in shots:
+        places = tuple(_place(element) for element in turn.elements)
+        mark = fingerprint(places)
+        if mark not in known:
+            known[mark] = len(exploration.screens)
+            exploration.screens.append(Screen(known[mark], mark, places, tuple(way), 0))
+        numbers.append(known[mark])
+        if turn.action is not None:
+            way.append(format(turn.action))
+    for number, turn in enumerate(turns[: len(numbers) - 1]):
+        assert turn.action is not None
+        place = next((p for p in exploration.screens[numbers[number]].places if _holds(p, turn.action)), None)
+        exploration.ways.append(
+            Way(numbers[number], format(turn.action), numbers[number + 1], place.role if place else "")
+        )
+
+
+def _place(element: Mapping[str, Any]) -> Place:
+    role = str(element.get("role") or "")
+    left, top, right, bottom = element["box"]
+    return Place(
+        (left, top, right, bottom),
+        role,
+        str(element.get("text") or ""),
+        str(element.get("name") or ""),
+        "",
+        role not in INERT,
+    )
+
+
+def _holds(place: Place, action: Any) -> bool:
+    point = getattr(action, "box", None)
+    return point is not None and place.clickable and contains(place.box, point)

@@ -1,0 +1,49 @@
+"""`task_pool/static`: tasks from the functional maps of MiniWoB++ and our own pages, each proven by a recorded path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from generators.generation.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
+from generators.tasks.task_pool import CODE_VERSION, STATIC, PoolConfig, pool_row, tasks_table
+from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from schemas.ids import digest
+
+
+def build_static(
+    store: Store, *, config: PoolConfig | None = None, tasks: Iterable[Mapping[str, Any]] | None = None
+) -> Manifest:
+    """Functional maps → `task_pool/static` (table `tasks`). Opens a browser, unless it was built before.
+
+    `tasks` replaces the maps by rows of one's own (`Tasks` without id, stratum and origin; state and evaluator as
+    plain JSON values). Raises `BrowserMissing` without a Chromium.
+    """
+    config, maps = config or PoolConfig(), MapConfig()
+    listed = None if tasks is None else [dict(task) for task in tasks]
+    chart = functional_map() if listed is None else {}
+    plain = {**asdict(config), "maps": asdict(maps) if listed is None else digest(listed), "chart": chart}
+    spec = PartSpec("all", digest([CODE_VERSION, plain]))
+
+    def make(out: PartWriter) -> dict[str, Any]:
+        attempts = Attempts()
+        rows = list(proven_tasks(maps, attempts)) if listed is None else listed
+        unique = {task["task_id"]: task for task in (pool_row(row, "static", config) for row in rows)}
+        out.table("tasks", tasks_table(unique.values()))
+        counts = Counter(task["stratum"] for task in unique.values())
+        return {**counts, "tasks": len(unique), "tried": attempts.tried, "failed": len(attempts.failed)}
+
+    with store.build(STATIC, code_version=CODE_VERSION, config=plain, parts=[spec]) as build:
+        counts = build.run_part(spec, make).counts
+        checks = [
+            Check("there are tasks", counts["tasks"] > 0, str(counts["tasks"]), "at least 1"),
+            Check(
+                "most oracles complete their task",
+                4 * counts["failed"] <= max(counts["tried"], 1),
+                f"{counts['failed']} of {counts['tried']} failed",
+                "at most a quarter",
+            ),
+        ]
+        return build.commit(counts=counts, checks=checks)

@@ -1,0 +1,116 @@
+"""Where tasks are proposed: a family of targets (sites, phones) that are alike but hold different things.
+
+A ground says what people usually want of its kind of target (the functional map), turns ideas into executable
+contracts, and tells, apart from all that, the truth: whether a contract can be done and whether it was. Proposers never
+ask for the truth; figures do. A new ground is one file and an entry in `GROUNDS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World
+
+
+@dataclass(frozen=True)
+class Idea:
+    """One wish for one target, that nobody has checked.
+
+    `function` names the capability ("shop/add"), `thing` what it is about ("" = nothing of its own), `steps` how many
+    steps it takes (0: only the contract tells). `arm` = the proposer, `basis` = what it rests on: "elsewhere" (other
+    targets have such a thing), "seen" (its name was on this target's screens), "none" (it needs no thing).
+    """
+
+    target: str
+    function: str
+    text: str
+    steps: int
+    thing: str = ""
+    arm: str = "static"
+    basis: str = "elsewhere"
+    role: str = ""
+    """Role of the element that bore the thing's name, where it was seen."""
+    key: str = ""
+    """The ground's own: enough to make the contract."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name that can be clicked, seen on a target."""
+
+    text: str
+    role: str
+
+
+class Ground(Protocol):
+    """See the module. Everything is deterministic by the arguments."""
+
+    name: str
+    platform: str
+    """Of its targets, one of `schemas.tables.PLATFORMS`."""
+    targets: tuple[str, ...]
+    joins: bool
+    """Whether a contract may join several ideas."""
+
+    def functions(self, target: str) -> tuple[str, ...]:
+        """The functional map of a target: what its kind usually offers, known before anybody looked."""
+        ...
+
+    def ideas(self, target: str, rng: Random) -> Iterator[Idea]:
+        """Endless ideas from the functional map alone."""
+        ...
+
+    def about(self, target: str, names: Sequence[Name], rng: Random) -> Iterator[Idea]:
+        """Endless ideas about things whose names were seen on the target."""
+        ...
+
+    def contract(self, ideas: Sequence[Idea], rng: Random) -> Contract | None:
+        """One task of several ideas for one target; None if they can't be said in one (they contradict)."""
+        ...
+
+    def shortest(self, contract: Contract) -> int | None:
+        """Truth: length of the shortest known path that does the task; None where it can't be done. Nothing is known of
+        a contract without a rule (`task_spec.has_rule`): don't ask."""
+        ...
+
+    def true(self, contract: Contract, end_state: Mapping[str, Any], answer: str) -> bool:
+        """Truth: whether the task was done, and nothing besides that nobody asked for. Of contracts with a rule, as
+        `shortest`."""
+        ...
+
+    def start(self, target: str) -> dict[str, Any]:
+        """`initial_state` of a target's tasks."""
+        ...
+
+    def offline(self) -> World | None:
+        """The ground's world without a device, to walk again what was walked; None if it has none."""
+        ...
+
+    def passing(self, target: str, path: str) -> bool:
+        """Whether a path of the state passes by itself (`generators.generation.proposing.reverse_tasks.Passing`)."""
+        ...
+
+
+GROUNDS: dict[str, str] = {
+    "fsm": "generators.generation.task_worlds.fsm_task_world:FsmGround",
+    "phone": "generators.generation.task_worlds.phone_task_world:PhoneGround",
+    "datasette": "generators.generation.task_worlds.app_task_world:AppGround",
+    "django_admin": "generators.generation.task_worlds.app_task_world:AppGround",
+    "dagster_ui": "generators.generation.task_worlds.app_task_world:AppGround",
+    "desktop": "generators.generation.task_worlds.app_task_world:AppGround",
+}
+"""Name → class, made with (name, count of targets, first seed)."""
+
+
+def open_ground(name: str, count: int, seed: int = 0) -> Ground:
+    """The ground of that name with `count` targets. Raises `ValueError` for an unknown name."""
+    if name not in GROUNDS:
+        raise ValueError(f"ground: expected one of {', '.join(GROUNDS)}, found {name!r:.60}")
+    module, _, member = GROUNDS[name].partition(":")
+    made: Ground = getattr(importlib.import_module(module), member)(name, count, seed)
+    return made

@@ -1,0 +1,183 @@
+"""Where pages are harvested from: a folder of html files, an address, an app that is a world of its own.
+
+A site shows a page by its name, freshly loaded, as often as it is asked. Each kind is one function here and one branch
+in `open_site`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from generators.devices.browser import Viewport, open_browser
+from generators.tasks.world_interface import WorldError
+from generators.worlds.webapps.reading import STILL
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+APPS = {
+    "datasette": (
+        "/",
+        "/shop",
+        "/shop/customers",
+        "/shop/products",
+        "/shop/orders",
+        "/shop/tickets",
+        "/shop/add_ticket",
+        "/shop/close_ticket",
+        "/shop/orders?status=paid&_sort_desc=total",
+        "/shop/customers?_facet=country&_size=10",
+        "/shop/products?_search=oak",
+        "/shop/orders/7",
+        "/shop/customers/3",
+        "/shop?sql=select+*+from+products",
+    ),
+    "django_admin": (
+        "/",
+        "/auth/user/",
+        "/auth/user/add/",
+        "/auth/user/3/change/",
+        "/auth/group/",
+        "/auth/group/add/",
+        "/library/author/",
+        "/library/author/add/",
+        "/library/author/2/change/",
+        "/library/book/",
+        "/library/book/add/",
+        "/library/book/4/change/",
+        "/library/book/?genre=crime",
+        "/library/loan/",
+        "/library/loan/2/change/",
+        "/library/loan/add/",
+        "/library/book/1/delete/",
+        "/library/loan/?returned__exact=0",
+        "/auth/user/2/history/",
+    ),
+}
+"""Apps that can be harvested by name, and their pages."""
+PACKAGES = {"datasette": "datasette", "django_admin": "django"}
+LOAD_MS, REST_MS = 20_000, 300
+
+
+@dataclass(frozen=True)
+class Site:
+    """`show(page name, width, height)` loads a page anew at the top and gives it. `pages` = names in a fixed order."""
+
+    app: str
+    pages: tuple[str, ...]
+    show: Callable[[str, int, int], Page]
+
+
+def check_ready(targets: Iterable[str]) -> None:
+    """Raises `BrowserMissing` or `AppMissing`, which say what to install, before anything is started."""
+    from generators.devices.browser import find_chromium
+    from generators.worlds.webapps.server import need
+
+    find_chromium()
+    for target in targets:
+        if target in PACKAGES:
+            need(PACKAGES[target])
+
+
+def site_pages(target: str) -> tuple[str, ...]:
+    """The pages of a target without opening it. Raises `ValueError` for what is no folder, file, address or app."""
+    from generators.worlds.static_pages.static_pages_world import HTML, pages_of
+
+    if target in APPS:
+        return APPS[target]
+    if urlsplit(target).scheme in ("http", "https"):
+        return (target,)
+    path = Path(target)
+    if path.is_file() and path.suffix.lower() in HTML:
+        return (path.name,)
+    if path.is_dir():
+        return pages_of(path.resolve())
+    raise ValueError(
+        f"{target[:120]}: expected a folder of html pages, an html file, an http address or one of {', '.join(APPS)}"
+    )
+
+
+@contextmanager
+def open_site(target: str) -> Iterator[Site]:
+    """The target in a browser of its own."""
+    pages = site_pages(target)
+    if target in APPS:
+        opened = _open_app(target, pages)
+    elif urlsplit(target).scheme in ("http", "https"):
+        opened = _open_address(target, pages)
+    else:
+        path = Path(target).resolve()
+        opened = _open_folder(path if path.is_dir() else path.parent, pages)
+    with opened as site:
+        yield site
+
+
+@contextmanager
+def _open_folder(folder: Path, pages: tuple[str, ...]) -> Iterator[Site]:
+    """Time, chance and motion are held still; nothing outside the folder is shown."""
+    from generators.worlds.static_pages.static_pages_world import open_web
+
+    with open_web(folder, folder.name) as world:
+
+        def show(name: str, width: int, height: int) -> Page:
+            world.page.set_viewport_size({"width": width, "height": height})
+            world.reset({"page": name, "seed": 0})
+            return world.page
+
+        yield Site(folder.name, pages, show)
+
+
+@contextmanager
+def _open_app(name: str, pages: tuple[str, ...]) -> Iterator[Site]:
+    from generators.worlds.registry import open_world
+    from generators.worlds.webapps.web_app_world import WebAppWorld
+
+    with open_world(name) as world:
+        if not isinstance(world, WebAppWorld):
+            raise ValueError(f"{name}: expected a web app, found {type(world).__name__}")
+        app = world
+
+        def show(path: str, width: int, height: int) -> Page:
+            app.page.set_viewport_size({"width": width, "height": height})
+            app.reset({"seed": 0, "page": path})
+            return app.page
+
+        yield Site(name, pages, show)
+
+
+@contextmanager
+def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[Site]:
+    """A page that somebody serves. It may load what it needs from anywhere; motion is stopped, time isn't.
+
+    What is shown is what was asked for: an error page, or where another host was led to, raises `WorldError`.
+    """
+    from playwright.sync_api import Error
+
+    with open_browser(Viewport(1280, 800), STILL) as context:
+        context.set_offline(False)
+        page = context.new_page()
+        page.on("dialog", lambda dialog: dialog.dismiss())
+
+        def show(name: str, width: int, height: int) -> Page:
+            page.set_viewport_size({"width": width, "height": height})
+            try:
+                page.goto("about:blank")
+                asked = str(page.evaluate("name => new URL(name).hostname", name))
+                answer = page.goto(name, wait_until="load", timeout=LOAD_MS)
+                page.wait_for_timeout(REST_MS)
+                shown = str(page.evaluate("location.hostname"))
+            except Error as error:
+                said = str(error).partition("\n")[0][:160]
+                raise WorldError(f"{name[:120]}: the page didn't load: {said}") from None
+            if answer is not None and answer.status >= 400:
+                raise WorldError(f"{name[:120]}: expected a page, the server answered {answer.status}")
+            if shown.removeprefix("www.") != asked.removeprefix("www."):
+                raise WorldError(f"{name[:120]}: led to {shown[:120] or 'no host'}; if that is meant, name its address")
+            return page
+
+        yield Site(urlsplit(address).hostname or "web", pages, show)

@@ -1,0 +1,65 @@
+"""The guide of tasks whose plan names elements by role and name: real web apps and desktop programs.
+
+An element that isn't there may be on its way, or further down: the guide waits a little, then scrolls for it, then says
+so. At the end it waits for the rule to hold: programs save in their own time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from generators.policies.oracles.oracle import Advice, Search
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Place, WorldError
+from generators.worlds.evaluators import holds
+from schemas.action_types import CallUser, Wait
+from schemas.actions import Action
+
+Intent = tuple[str, ...]
+ActionOf = Callable[[Intent, Sequence[Place]], Action]
+"""(intent, elements on the screen) → action; raises `WorldError` where its element isn't there, or isn't alone."""
+AIMED = ("click", "double")
+PATIENCE = 2
+"""Turns of waiting for an element, or for the rule to hold."""
+
+
+class IntentGuide:
+    """See the module. `plans` tells a contract's plan, `action_of` reads its intents."""
+
+    def __init__(self, plans: Callable[[Contract], Sequence[Intent]], action_of: ActionOf) -> None:
+        self._plans, self._action_of = plans, action_of
+
+    def begin(self, contract: Contract) -> None:
+        """See `Guide.begin`."""
+        self._plan, self._rule = tuple(self._plans(contract)), contract.evaluator
+        self._at = self._waited = 0
+        self._search = Search()
+
+    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """See `Guide.next`."""
+        if self._at >= len(self._plan):
+            return self._end(state)
+        intent = self._plan[self._at]
+        try:
+            action = self._action_of(intent, places)
+        except WorldError as error:
+            return self._missing(places, str(error))
+        self._at += 1
+        self._waited = 0
+        self._search.forget()
+        role, name = (intent[1], intent[2]) if intent[0] in AIMED else ("", "")
+        return Advice(action, role, name, done=isinstance(action, CallUser) and self._at == len(self._plan))
+
+    def _end(self, state: Mapping[str, Any]) -> Advice:
+        if self._waited < PATIENCE and not holds(self._rule, state):
+            self._waited += 1
+            return Advice(Wait())
+        return Advice(done=True)
+
+    def _missing(self, places: Sequence[Place], reason: str) -> Advice:
+        if self._waited < PATIENCE:
+            self._waited += 1
+            return Advice(Wait())
+        scroll = self._search.step(self._at, places)
+        return Advice(scroll) if scroll is not None else Advice(reason=reason)

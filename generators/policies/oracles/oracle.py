@@ -1,0 +1,104 @@
+"""What a guide is: it knows the truth behind a screen and tells the next right action, or why there is none.
+
+`ScriptedAgent` asks a guide at every turn from where the world stands, so whatever went wrong before, the advice fits.
+A new kind of world gets a guide of its own in a file `*_guide.py`; a world with recorded paths needs none
+(`plan_guides.RecordedGuide`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Place
+from schemas.action_types import Click, Scroll
+from schemas.actions import Action
+from schemas.coordinates import contains
+
+MOST_STROKES = 14
+"""Scrolls in one direction in search of an element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The next right action, on the element of this role and name ("" where it is meant for none).
+
+    `done`: the goal is reached; `action` is then None, or the CallUser that answers. No action and not done = there is
+    no way, and `reason` says why. `then` = what comes after it, if this screen lets it be done at once.
+    """
+
+    action: Action | None = None
+    role: str = ""
+    name: str = ""
+    done: bool = False
+    reason: str = ""
+    then: Action | None = None
+
+    @property
+    def gave_up(self) -> bool:
+        return self.action is None and not self.done
+
+
+class Guide(Protocol):
+    """Made for one kind of world. Deterministic. One episode at a time an object."""
+
+    def begin(self, contract: Contract) -> None:
+        """Forget the last episode. Raises `ValueError` for a contract that it can't guide."""
+        ...
+
+    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """Advice for the screen that shows `places`, the world's truth being `state` (`World.state`).
+
+        `last` is the action that was done last, None at the first turn: it tells what has the focus, and whether the
+        advice before was taken."""
+        ...
+
+
+def click_on(place: Place) -> Click:
+    """A click at an element's centre, held within the screen."""
+    x, y = place.centre
+    return Click((min(max(x, 0), 1000), min(max(y, 0), 1000)))
+
+
+def hits(action: Action | None, place: Place) -> bool:
+    """Whether an action is a click on an element."""
+    return isinstance(action, Click) and contains(place.box, action.box)
+
+
+def named(places: Sequence[Place], role: str, name: str, near: tuple[int, int] | None = None) -> Place | None:
+    """The element of a role and name; of several the one nearest to a point, else the first. None if there is none."""
+    found = [place for place in places if place.role == role and (place.name or place.text) == name]
+    if near is not None:
+        found.sort(key=lambda p: (p.centre[0] - near[0]) ** 2 + (p.centre[1] - near[1]) ** 2)
+    return found[0] if found else None
+
+
+class Search:
+    """Scrolls in search of an element that doesn't show: one way until the screen stays as it is, then the other."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """The element was found, or isn't wanted any more."""
+        self._aim: object = None
+        self._ways: list[str] = []
+        self._before: object = None
+        self._strokes = 0
+
+    def step(self, aim: object, places: Sequence[Place], first: str = "down") -> Scroll | None:
+        """The next scroll towards `aim` (anything that names it); None when both ends were seen."""
+        if self._aim != aim:
+            self.forget()
+            self._aim, self._ways = aim, [first, "up" if first == "down" else "down"]
+        now = [(place.box, place.role, place.text, place.name) for place in places]
+        if now == self._before or self._strokes >= MOST_STROKES:
+            self._ways = self._ways[1:]
+            self._strokes = 0
+        self._before = now
+        if not self._ways:
+            return None
+        self._strokes += 1
+        return Scroll(direction=self._ways[0])

@@ -1,0 +1,212 @@
+"""Guides that follow a plan made beforehand: a phone task's intents over element keys, or a recorded path.
+
+A plan knows nothing of the state it has left: whatever its steps did is believed done. So a lost step shows only when
+the next one's element isn't there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from generators.policies.oracles.oracle import Advice, Search, click_on, named
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Place
+from generators.worlds.phone.phone_task import Intent
+from schemas.action_types import (
+    POINTED,
+    CallUser,
+    Click,
+    Drag,
+    Finished,
+    LongPress,
+    PressBack,
+    PressEnter,
+    PressHome,
+    Scroll,
+    Type,
+)
+from schemas.actions import Action
+
+MOST_BACKS = 3
+"""Steps back in search of an element after a new beginning: an app opens where it was left."""
+TRACK = (0.058, 0.927)
+"""Where a slider's track begins and ends, as shares of the slider's width."""
+SHORTEST = 40
+"""A path shorter than this (0..1000) is no slide."""
+
+
+_KEYS: dict[str, Action] = {"home": PressHome(), "back": PressBack(), "enter": PressEnter()}
+
+
+# --- the phone
+def phone_plan(contract: Contract) -> tuple[Intent, ...]:
+    """The plan of a task of the phone's families, made anew from its start and found by its id. Raises `ValueError` for
+    a contract that no family makes."""
+    from generators.worlds.phone.phone_tasks import FAMILIES, make_task
+
+    seed = contract.initial_state.get("seed")
+    if isinstance(seed, int):
+        for family in contract.capabilities:
+            task = make_task(family, seed) if family in FAMILIES else None
+            if task is not None and task.contract().task_id == contract.task_id:
+                return task.plan
+    raise ValueError(f"phone guide: no family of {list(contract.capabilities)} makes {contract.instruction[:60]!r}")
+
+
+class PhoneGuide:
+    """Follows a phone task's plan. Where an element isn't there it goes home and begins again, once; after that it
+    steps back a few times in search of it, then gives up. `plans` tells a contract's plan."""
+
+    def __init__(self, plans: Callable[[Contract], Sequence[Intent]] = phone_plan) -> None:
+        self._plans = plans
+
+    def begin(self, contract: Contract) -> None:
+        """See `Guide.begin`."""
+        self._plan = tuple(self._plans(contract))
+        self._at = self._backs = 0
+        self._again = False
+        self._search = Search()
+        self._offered = Advice()
+
+    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """See `Guide.next`."""
+        if self._offered.then is not None and last == self._offered.then != self._offered.action:
+            self._at += 1  # the step before was left out, and this one done in its place
+        self._offered = self._advise(places)
+        return self._offered
+
+    def _advise(self, places: Sequence[Place]) -> Advice:
+        if self._at >= len(self._plan):
+            return Advice(done=True)
+        intent = self._plan[self._at]
+        done = self._carry_out(intent, places)
+        if done is None:
+            return self._missing(str(intent[1]), places)
+        self._at += 1
+        self._backs = 0
+        self._search.forget()
+        action, place = done
+        if isinstance(action, CallUser) and self._at == len(self._plan):
+            return Advice(action, done=True)
+        after = self._plan[self._at] if self._at < len(self._plan) else None
+        then = self._carry_out(after, places) if after is not None and after[0] in ("tap", "hold", "slide") else None
+        return Advice(
+            action,
+            place.role if place else "",
+            place.name or place.text if place else "",
+            then=then[0] if then is not None else None,
+        )
+
+    def _carry_out(self, intent: Intent, places: Sequence[Place]) -> tuple[Action, Place | None] | None:
+        """An intent as an action on this screen, and its element; None where the element isn't there."""
+        verb, *args = intent
+        if verb in _KEYS:
+            return _KEYS[verb], None
+        if verb == "type":
+            return Type(args[0]), None
+        if verb == "answer":
+            return CallUser(args[0]), None
+        if verb not in ("tap", "hold", "slide"):
+            raise ValueError(f"phone guide: a plan has no verb {verb!r:.40}")
+        place = next((place for place in places if place.key == args[0]), None)
+        if place is None:
+            return None
+        if verb == "slide":
+            return _slide(place, args[1]), place
+        point = click_on(place).box
+        return (Click(point) if verb == "tap" else LongPress(point)), place
+
+    def _missing(self, key: str, places: Sequence[Place]) -> Advice:
+        """Look for an element above and below; then begin again from home, once; then look behind."""
+        scroll = self._search.step((self._at, self._backs, self._again, key), places)
+        if scroll is not None:
+            return Advice(scroll)
+        if not self._again:
+            self._again, self._at = True, 0
+            return Advice(PressHome())
+        if self._backs < MOST_BACKS:
+            self._backs += 1
+            return Advice(PressBack())
+        return Advice(reason=f"there is no element {key!r} on the screen")
+
+
+def _slide(place: Place, percent: float) -> Drag:
+    """A path along a slider's track that ends at a share of it."""
+    left, _, right, bottom = place.box
+    begin, end = (left + (right - left) * share for share in TRACK)
+    y = int((place.centre[1] + bottom) / 2)  # the track lies below the caption
+    to = int(begin + (end - begin) * percent / 100 + 0.5)
+    middle = int((begin + end) / 2 + 0.5)
+    if abs(middle - to) < SHORTEST:
+        middle = max(0, to - 200)
+    return Drag((middle, y), (min(to, 1000), y))
+
+
+# --- any world
+@dataclass(frozen=True)
+class RecordedStep:
+    """An action with the element (role, name) that it was meant for; no role = none, it is done as it stands."""
+
+    action: Action
+    role: str = ""
+    name: str = ""
+
+
+class RecordedGuide:
+    """Follows a recorded path: finds the element of a role and name on the present screen, scrolling for it, and acts
+    at its centre. `paths` tells a contract's path; a path's own Finished and CallUser end it."""
+
+    def __init__(self, paths: Callable[[Contract], Sequence[RecordedStep]]) -> None:
+        self._paths = paths
+
+    def begin(self, contract: Contract) -> None:
+        """See `Guide.begin`."""
+        self._path = tuple(self._paths(contract))
+        self._at = 0
+        self._search = Search()
+        self._offered = Advice()
+
+    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """See `Guide.next`."""
+        if self._offered.then is not None and last == self._offered.then != self._offered.action:
+            self._at += 1
+        self._offered = self._advise(places)
+        return self._offered
+
+    def _advise(self, places: Sequence[Place]) -> Advice:
+        if self._at >= len(self._path) or isinstance(self._path[self._at].action, Finished):
+            return Advice(done=True)
+        step = self._path[self._at]
+        if isinstance(step.action, CallUser):
+            return Advice(step.action, done=True)
+        if isinstance(step.action, Scroll) and self._needless(places):
+            self._at += 1
+            return self._advise(places)
+        found = _on_screen(step, places)
+        if found is None:
+            scroll = self._search.step(self._at, places)
+            reason = f"there is no {step.role} {step.name!r} on the screen"
+            return Advice(scroll) if scroll is not None else Advice(reason=reason)
+        self._at += 1
+        self._search.forget()
+        after = self._path[self._at] if self._at < len(self._path) else None
+        then = _on_screen(after, places) if after is not None and after.role else None
+        return Advice(found, step.role, step.name, then=then)
+
+    def _needless(self, places: Sequence[Place]) -> bool:
+        """Whether what comes after the scrolling shows already."""
+        after = next((step for step in self._path[self._at :] if not isinstance(step.action, Scroll)), None)
+        return after is not None and bool(after.role) and _on_screen(after, places) is not None
+
+
+def _on_screen(step: RecordedStep, places: Sequence[Place]) -> Action | None:
+    """A step as an action on this screen; None where its element isn't there."""
+    if not step.role:
+        return step.action
+    near = step.action.box if isinstance(step.action, POINTED) else None
+    place = named(places, step.role, step.name, near)
+    if place is None:
+        return None
+    return type(step.action)(click_on(place).box) if isinstance(step.action, POINTED) else step.action

@@ -1,0 +1,20 @@
+"""What a run needs to make one policy per execution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from generators.policies.policy import Policy
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World
+
+
+@dataclass(frozen=True)
+class PolicyMaker:
+    """`make(contract, world)` gives a policy named `name` for one execution. `wording`: version and digest of the words
+    that a model is asked in, which are part of what a round is; "" for a policy that asks none."""
+
+    name: str
+    make: Callable[[Contract, World], Policy]
+    wording: str = ""

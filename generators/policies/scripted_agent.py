@@ -1,0 +1,193 @@
+"""The DOM-informed scripted agent: does what a guide advises, and errs at a set rate.
+
+It is a policy of known skill to measure generation, filters and judges with: it reads the UI tree and the world's
+truth, so what it does right it does for sure, and what it does wrong is drawn from the seed. After an error it goes on
+from where it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from generators.policies.oracles.oracle import Advice, Guide, click_on
+from generators.policies.policy import Decision, View
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Place
+from pipelines.prompts import reply_text
+from schemas.action_types import POINTED, CallUser, Click, Finished, Scroll, Type, Wait
+from schemas.actions import Action, parse_reply
+from schemas.coordinates import contains
+
+Truth = Callable[[], Mapping[str, Any]]
+"""`World.state` of the world that the agent acts in."""
+ERRORS = ("neighbour", "other_text", "skipped", "stopped_early", "clicked_twice")
+NEAREST = 3
+"""A neighbour is one of so many nearest elements."""
+
+
+class ScriptedAgent:
+    """See the module. `error_rate` = chance of an error at each turn, 0..1; `errors` = the kinds that are drawn.
+
+    Deterministic by (seed, goal): the draws of a turn depend on nothing else, so a higher rate errs wherever a lower
+    one does as long as both stand at the same place. Where the guide knows no way, the agent looks around for
+    `explore_turns` turns, clicking what resembles the goal's words, then says that it can't be done, and why.
+    """
+
+    needs_tree = True
+
+    def __init__(
+        self,
+        guide: Guide,
+        contract: Contract,
+        truth: Truth,
+        *,
+        error_rate: float = 0.0,
+        errors: Sequence[str] = ERRORS,
+        explore_turns: int = 3,
+    ) -> None:
+        if not 0 <= error_rate <= 1:
+            raise ValueError(f"scripted agent: expected an error rate in 0..1, found {error_rate}")
+        if unknown := sorted(set(errors) - set(ERRORS)):
+            raise ValueError(f"scripted agent: unknown errors {unknown}; known are {', '.join(ERRORS)}")
+        self.name = scripted_name(error_rate)
+        self.error_rate, self.explore_turns = error_rate, explore_turns
+        self._guide, self._contract, self._truth, self._kinds = guide, contract, truth, tuple(errors)
+
+    def begin(self, goal: str, platform: str, seed: int) -> None:
+        """Forget the last episode. Raises `ValueError` for a contract that the guide can't guide."""
+        self._guide.begin(self._contract)
+        self._goal, self._platform, self._seed = goal, platform, seed
+        self._turn = self._lost = 0
+        self._again: Click | None = None
+        self._clicked: set[tuple[str, str]] = set()
+        self.made: list[tuple[int, str]] = []
+        """(turn, kind) of every error so far."""
+
+    def decide(self, view: View) -> Decision:
+        """See `Policy.decide`."""
+        self._turn = len(view.past)
+        rng = Random(f"scripted/{self._seed}/{self._goal}/{self._turn}")
+        last = view.past[-1].action if view.past else None
+        advice = self._guide.next(view.places, self._truth(), last)
+        action, says = self._act(advice, view.places, rng)
+        reply = reply_text(action, self._platform, "", says)
+        read = parse_reply(reply).action or action
+        return Decision(reply, read, conclusion=says)
+
+    def recall(self, view: View, action: Action | None) -> None:
+        """A turn that is carried out again after a crash: the same is decided, and forgotten."""
+        self.decide(view)
+
+    def _act(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str]:
+        if self._again is not None:
+            action, self._again = self._again, None
+            return action, "Click the same place again."
+        if advice.done:
+            return (advice.action, "Answer.") if advice.action is not None else (Finished(), "Everything is done.")
+        if advice.gave_up:
+            return self._lost_way(advice, places, rng)
+        assert advice.action is not None
+        if rng.random() < self.error_rate and (wrong := self._err(advice, places, rng)) is not None:
+            return wrong
+        return advice.action, _words(advice.action, advice.role, advice.name)
+
+    # --- errors
+    def _err(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+        """One of the errors that this turn allows; None if there is none."""
+        makers = {
+            "neighbour": self._neighbour,
+            "other_text": self._other_text,
+            "skipped": self._skip,
+            "stopped_early": self._stop_early,
+            "clicked_twice": self._click_twice,
+        }
+        for kind in rng.sample(self._kinds, len(self._kinds)):
+            found = makers[kind](advice, places, rng)
+            if found is not None:
+                self.made.append((self._turn, kind))
+                return found
+        return None
+
+    def _neighbour(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+        action = advice.action
+        if not isinstance(action, POINTED):
+            return None
+        x, y = action.box
+        others = [p for p in places if p.clickable and not contains(p.box, (x, y))]
+        others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
+        if not others:
+            return None
+        place = rng.choice(others[:NEAREST])
+        return type(action)(click_on(place).box), _words(action, place.role, place.name or place.text)
+
+    def _other_text(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+        if not isinstance(advice.action, Type):
+            return None
+        own = advice.action.content
+        quoted = [a or b for a, b in re.findall(r"\"([^\"]+)\"|“([^”]+)”", self._goal)]
+        shown = [place.name for place in places if place.name and len(place.name) < 40]
+        options = [text for text in (*quoted, *shown) if text.strip() and text != own]
+        text = rng.choice(options) if options and rng.random() < 0.5 else _slip(own, rng)
+        return Type(text), f"Type {text[:60]!r}."
+
+    def _skip(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+        if isinstance(advice.action, CallUser | Scroll):
+            return None
+        action = advice.then if advice.then is not None else Wait()
+        return action, _words(action, "", "")
+
+    def _stop_early(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+        return (Finished(), "Everything is done.") if self._turn else None
+
+    def _click_twice(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+        if not isinstance(advice.action, Click):
+            return None
+        self._again = advice.action
+        return advice.action, _words(advice.action, advice.role, advice.name)
+
+    # --- without a way
+    def _lost_way(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str]:
+        """Look around by the goal's words; then say that it can't be done."""
+        if self._lost >= self.explore_turns:
+            return CallUser(f"This can't be done: {advice.reason}"), "Tell the user."
+        self._lost += 1
+        wanted = _plain(self._goal)
+        open_ones = [place for place in places if place.clickable and (place.role, place.name) not in self._clicked]
+        found = [(len(wanted & _plain(f"{p.name} {p.text}")), rng.random(), p) for p in open_ones]
+        best = max(found, key=lambda one: one[:2], default=None)
+        if best is None or best[0] == 0:
+            return Scroll(direction="down"), "Look for more below."
+        place = best[2]
+        self._clicked.add((place.role, place.name))
+        return click_on(place), _words(Click(place.centre), place.role, place.name or place.text)
+
+
+def scripted_name(error_rate: float) -> str:
+    """Name of an agent of this skill."""
+    return f"scripted-{error_rate:g}"
+
+
+def _words(action: Action, role: str, name: str) -> str:
+    """What is done, in words."""
+    if isinstance(action, Type):
+        return f"Type {action.content[:60]!r}."
+    if isinstance(action, Scroll):
+        return "Look for more."
+    label = " ".join(part for part in (role, f'"{name[:60]}"' if name else "") if part)
+    return f"{type(action).__name__} {label}".strip() + "."
+
+
+def _slip(text: str, rng: Random) -> str:
+    """A text mistyped: two neighbouring letters swapped, or the last one left out or doubled."""
+    at = [n for n in range(len(text) - 1) if text[n] != text[n + 1]]
+    if at and rng.random() < 0.7:
+        n = rng.choice(at)
+        return text[:n] + text[n + 1] + text[n] + text[n + 2 :]
+    return text[:-1] if len(text) > 1 and rng.random() < 0.5 else text + (text[-1:] or "x")
+
+
+def _plain(text: str) -> set[str]:
+    return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 2}

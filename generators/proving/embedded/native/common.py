@@ -1,0 +1,125 @@
+"""What several writers share: files per shard, pixels, and Android's names for what is on a screen."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from PIL import Image
+
+from generators.worlds.pages import Element
+from generators.worlds.pages.recording import Episode
+
+T = TypeVar("T")
+PACKAGES = {
+    app: f"org.vesper.{app}" for app in ("contacts", "mail", "news", "profile", "settings", "shop", "todo", "tools")
+}
+ICONS = {
+    "back": "ICON_V_BACKWARD",
+    "home": "ICON_HOME",
+    "square": "ICON_NAV_BAR_RECT",
+    "circle": "ICON_NAV_BAR_CIRCLE",
+    "search": "ICON_MAGNIFYING_GLASS",
+    "star": "ICON_STAR",
+    "delete": "ICON_DELETE",
+    "cart": "ICON_SHOPPING_CART",
+    "plus": "ICON_PLUS",
+    "close": "ICON_X",
+    "check": "ICON_CHECK",
+    "mail": "ICON_ENVELOPE",
+    "person": "ICON_PERSON",
+    "settings": "ICON_SETTINGS",
+    "list": "ICON_LIST",
+    "heart": "ICON_HEART",
+    "right": "ICON_V_FORWARD",
+    "down": "ICON_V_DOWNWARD",
+    "phone": "ICON_CALL",
+    "camera": "ICON_CAMERA",
+    "share": "ICON_SHARE",
+    "edit": "ICON_EDIT",
+    "send": "ICON_SEND",
+    "bell": "ICON_NOTIFICATIONS",
+    "menu": "ICON_THREE_BARS",
+    "play": "ICON_PLAY",
+}
+ANDROID = {
+    "button": "android.widget.Button",
+    "link": "android.widget.Button",
+    "textbox": "android.widget.EditText",
+    "checkbox": "android.widget.CheckBox",
+    "radio": "android.widget.RadioButton",
+    "switch": "android.widget.Switch",
+    "slider": "android.widget.SeekBar",
+    "combobox": "android.widget.Spinner",
+    "option": "android.widget.CheckedTextView",
+    "tab": "android.widget.TextView",
+    "listitem": "android.widget.LinearLayout",
+    "icon": "android.widget.ImageView",
+    "image": "android.widget.ImageView",
+    "heading": "android.widget.TextView",
+    "text": "android.widget.TextView",
+}
+
+
+def android_class(element: Element) -> str:
+    """The Android view class that looks like this element; a button that is only an icon is an ImageButton."""
+    if element.role == "button" and element.icon and not element.text:
+        return "android.widget.ImageButton"
+    return ANDROID.get(element.role, "android.view.View")
+
+
+def is_icon(element: Element) -> bool:
+    """Whether the element is drawn as a picture without words."""
+    return bool(element.icon) and not element.text
+
+
+def pixels(png: bytes) -> np.ndarray | None:
+    """uint8[height, width, 3] of a picture; None if the bytes are no whole picture."""
+    try:
+        with Image.open(io.BytesIO(png)) as image:
+            return np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError):
+        return None
+
+
+def shards(items: Sequence[T], per_file: int) -> list[list[T]]:
+    """Items in order, `per_file` in each but the last."""
+    return [list(items[at : at + per_file]) for at in range(0, len(items), per_file)]
+
+
+def write(path: Path, data: bytes | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
+
+
+def dump(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def split_ids(episodes: Iterable[Episode]) -> dict[str, list[str]]:
+    """train | validation | test → episode ids, each once, in order."""
+    found: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
+    for episode in episodes:
+        if episode.uid not in found[episode.split]:
+            found[episode.split].append(episode.uid)
+    return found
+
+
+def ocr(elements: Sequence[Element]) -> list[tuple[Element, str, str]]:
+    """(element, text, kind) as an OCR and icon detector would see the screen: TEXT, or ICON_* without text."""
+    found = []
+    for e in elements:
+        if is_icon(e):
+            found.append((e, "", ICONS.get(e.icon, "ICON_" + e.icon.upper())))
+        elif (
+            e.role in ("text", "heading")
+            and e.text
+            or e.text
+            and e.role in ("button", "option", "tab", "combobox", "textbox", "link", "radio")
+        ):
+            found.append((e, e.text, "TEXT"))
+    return found

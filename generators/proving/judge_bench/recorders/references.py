@@ -1,0 +1,34 @@
+"""Expressions that mean exactly one element of a screen, for grounding."""
+
+from __future__ import annotations
+
+from generators.proving.judge_bench.trace import Referred
+from generators.tasks.world_interface import Observation
+
+SAYS = {
+    "listitem": 'the entry "{name}"',
+    "switch": "the {name} switch",
+    "tab": "the {name} tab",
+    "textbox": "the {name} field",
+    "checkbox": 'the box for "{name}"',
+    "radio": "the option {name}",
+    "link": "the link {name}",
+    "combobox": "the {name} list",
+    "option": "the entry {name}",
+}
+LONGEST_NAME = 60
+
+
+def references(shot: Observation) -> tuple[Referred, ...]:
+    """An expression for each element that can be clicked and whose name no other element has; system keys aside."""
+    names = [place.name.lower() for place in shot.places]
+    alone = [
+        place
+        for place in shot.places
+        if place.clickable
+        and place.name
+        and len(place.name) <= LONGEST_NAME
+        and not place.key.startswith("sys:")
+        and names.count(place.name.lower()) == 1
+    ]
+    return tuple(Referred(SAYS.get(p.role, "the {name} button").format(name=p.name), p) for p in alone)

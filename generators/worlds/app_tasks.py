@@ -1,0 +1,58 @@
+"""Tasks of real user interfaces (Datasette, Django admin, Dagster's own UI, desktop programs) and plans that do them.
+
+Each comes from a family with a plan over roles and names that was carried out, and is found again by its id.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import lru_cache
+
+from generators.tasks.task_spec import Contract
+
+APPS = ("datasette", "django_admin", "dagster_ui", "desktop")
+SEEDS = 40
+"""Snapshots of each app that tasks are made on; one that has a single snapshot gives as many as it has."""
+
+
+@dataclass(frozen=True)
+class AppWork:
+    """A task of an app: what the loop executes, and the plan that does it."""
+
+    family: str
+    contract: Contract
+    plan: tuple[tuple[str, ...], ...]
+
+
+@lru_cache(maxsize=512)
+def works(app: str, seed: int) -> tuple[AppWork, ...]:
+    """One task of every family of an app on the snapshot of a seed; () for a seed that it has no snapshot of."""
+    if app == "desktop":
+        from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
+
+        made = [(name, make_task(name, seed)) for name in FAMILIES]
+        return tuple(AppWork(f"desktop/{name}", task.contract(), task.plan) for name, task in made)
+    module = importlib.import_module(f"generators.worlds.webapps.{app}.{app}_tasks")
+    if seed and snapshots(app) == 1:
+        return ()
+    return tuple(AppWork(f"{app}/{task.name}", task.contract(), task.plan) for task in module.make_tasks(seed))
+
+
+def snapshots(app: str) -> int:
+    """Of how many snapshots an app has tasks."""
+    return 1 if app == "dagster_ui" else SEEDS
+
+
+def work_of(contract: Contract) -> AppWork | None:
+    """The task whose contract it is, made anew; None for one that no family of these apps made."""
+    app = contract.target.partition("/")[0]
+    if app not in APPS:
+        return None
+    told = contract.initial_state.get("seed")
+    seeds = [told] if isinstance(told, int) and app != "desktop" else range(snapshots(app))
+    for seed in seeds:
+        for work in works(app, seed):
+            if work.contract.task_id == contract.task_id:
+                return work
+    return None

@@ -1,0 +1,85 @@
+"""The desktop as a `World`, over the SSH driver; its event loop runs in a thread of its own.
+
+with open_desktop() as endpoint, DesktopWorld(endpoint) as world:
+    world.reset({"program": "mousepad", "files": {"note.txt": ""}, "open": "note.txt"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Any
+
+from generators.devices.client.sync_sdk import LoopThread
+from generators.devices.device import AsyncDevice, Endpoint
+from generators.devices.drivers.ssh import connect
+from generators.tasks.world_interface import Observation, Place, WorldError
+from generators.worlds.start_checks import check_start
+from schemas.actions import Action, CallUser
+from schemas.ids import digest
+
+
+class DesktopWorld:
+    """See `World`. `answer` is the text of the last CallUser since the reset ("" before one)."""
+
+    name = "desktop"
+    platform = "desktop"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.size_px = (0, 0)
+        self.answer = ""
+        self._endpoint = endpoint
+
+    def __enter__(self) -> DesktopWorld:
+        self._thread = LoopThread()
+        try:
+            self._entered: AbstractAsyncContextManager[AsyncDevice] = connect(self._endpoint)
+            self._device = self._thread.run(self._entered.__aenter__())
+        except BaseException:
+            self._thread.close()
+            raise
+        self.size_px = self._device.size_px
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        try:
+            self._thread.run(self._entered.__aexit__(None, None, None))
+        finally:
+            self._thread.close()
+
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """`start` = {"program": name, "files": {path: text}, "open": one of files}: programs end, the home folder is
+        fresh, and the program starts."""
+        check_start(start, self.name, (), ("program", "files", "open"))
+        if not isinstance(start.get("program"), str):
+            raise WorldError(f"desktop: reset: expected the name of a program, found {start.get('program')!r:.80}")
+        self.answer = ""
+        self._thread.run(self._device.reset({name: value for name, value in start.items() if name != "world"}))
+
+    def observe(self) -> Observation:
+        seen = self._thread.run(self._device.observe())
+        self.size_px = self._device.size_px
+        return replace(seen, state=digest(self.state()))
+
+    def places(self) -> tuple[Place, ...]:
+        """The elements of `observe` alone: no picture is taken."""
+        return self._thread.run(self._device.places())
+
+    def act(self, action: Action) -> None:
+        """See `World.act`."""
+        if isinstance(action, CallUser):
+            self.answer = action.content
+        self._thread.run(self._device.act(action))
+
+    def state(self) -> dict[str, Any]:
+        """{"files": [...], "window": {...}}, see `SshDevice.state`."""
+        return self._thread.run(self._device.state())
+
+    def script(self, source: bytes, given: Any = None) -> dict[str, Any]:
+        """JSON object that a Python script of ours writes on the desktop; `given` is its input."""
+        return self._thread.run(self._device.script(source, given))
+
+    def look(self) -> Observation:
+        """As `observe`, but without the digest of the state, which takes as long again."""
+        return self._thread.run(self._device.observe())

@@ -1,0 +1,180 @@
+"""A private desktop for tests and demos: X server, window manager, D-Bus with accessibility, and an SSH server of its
+own on the loopback interface, all in one temporary folder. Nothing of it is left at the end.
+
+    with open_desktop((1280, 800)) as endpoint:
+        async with connect(endpoint) as desktop: ...
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from generators.devices.desktop.home_folder import MARK
+from generators.devices.device import DeviceError, Endpoint
+from generators.worlds.desktop.programs import PROGRAMS, launch_table
+
+START_S = 60.0
+PACKAGES = {
+    "sshd": "openssh-server",
+    "ssh-keygen": "openssh-client",
+    "Xvfb": "xvfb",
+    "openbox": "openbox",
+    "dbus-daemon": "dbus",
+    "xdotool": "xdotool",
+    "xclip": "xclip",
+    "import": "imagemagick",
+    **dict(PROGRAMS.values()),
+}
+"""Programs a session needs → their Debian packages."""
+_PYTHON = "/usr/bin/python3"
+_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_BINDING = "import gi; gi.require_version('Atspi', '2.0'); from gi.repository import Atspi"
+
+
+class DesktopMissing(RuntimeError):
+    """Programs of a desktop session are not installed; the message names their Debian packages."""
+
+
+def find_missing() -> list[str]:
+    """Debian packages that a session lacks here; empty: it can start."""
+    lacking = {package for program, package in PACKAGES.items() if shutil.which(program, path=_PATH) is None}
+    missing = sorted(lacking)
+    if not Path("/usr/share/dbus-1/services/org.a11y.Bus.service").exists():
+        missing.append("at-spi2-core")
+    asked = [_PYTHON, "-c", _BINDING]
+    if not Path(_PYTHON).exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
+        missing += ["python3-gi", "gir1.2-atspi-2.0"]
+    return missing
+
+
+def _make_keys(folder: Path) -> str:
+    """Host key, user key and the list of who may enter; gives the host's public key, "type base64"."""
+    for name in ("host_key", "user_key"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)]
+        subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    (folder / "authorized_keys").write_text((folder / "user_key.pub").read_text())
+    return " ".join((folder / "host_key.pub").read_text().split()[:2])
+
+
+def _write_config(folder: Path) -> Path:
+    """Key authentication of this user only, nothing forwarded, no PAM."""
+    config = folder / "sshd_config"
+    lines = [
+        f"HostKey {folder / 'host_key'}",
+        f"AuthorizedKeysFile {folder / 'authorized_keys'}",
+        f"AllowUsers {getpass.getuser()}",
+        "PidFile none",
+        "UsePAM no",
+        "StrictModes no",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "PubkeyAuthentication yes",
+        "PermitRootLogin prohibit-password",
+        "DisableForwarding yes",
+        "PermitUserEnvironment no",
+        "PermitUserRC no",
+        "PrintMotd no",
+        "UseDNS no",
+        "MaxSessions 50",
+        "LogLevel ERROR",
+        "SetEnv SHLVL=1",  # bash reads the user's .bashrc for each command that comes by SSH, but as an inner shell not
+    ]
+    config.write_text("\n".join(lines) + "\n")
+    return config
+
+
+def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
+    for name in ("home", "run"):
+        (folder / name).mkdir(mode=0o700)
+    (folder / "home" / MARK).touch()
+    env = {
+        "HOME": str(folder / "home"),
+        "XDG_RUNTIME_DIR": str(folder / "run"),
+        "PATH": _PATH,
+        "LANG": "C.UTF-8",
+        "GSETTINGS_BACKEND": "keyfile",
+        "NO_AT_BRIDGE": "0",
+        "GTK_MODULES": "gail:atk-bridge",
+        "USER": getpass.getuser(),
+    }
+    return {
+        "folder": str(folder),
+        "env": env,
+        "size": list(size),
+        "log": str(folder / "session.log"),
+        "sshd_config": str(_write_config(folder)),
+        "sshd": shutil.which("sshd", path=_PATH),
+    }
+
+
+def _ready(keeper: subprocess.Popen[bytes], folder: Path) -> dict[str, object]:
+    assert keeper.stdout is not None
+    line = keeper.stdout.readline() if select.select([keeper.stdout], [], [], START_S)[0] else b""
+    said = json.loads(line) if line else {"error": "its keeper said nothing"}
+    if "error" in said:
+        log = folder / "session.log"
+        tail = log.read_text(errors="replace")[-300:].strip() if log.exists() else ""
+        raise DeviceError(f"desktop session did not start: {said['error']}; its log ends with {tail!r}")
+    return dict(said)
+
+
+@contextmanager
+def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[Endpoint]:
+    """A desktop of `size` pixels, as an endpoint for the SSH driver. Raises `DesktopMissing` where programs lack,
+    `DeviceError` where one doesn't start."""
+    if not all(type(side) is int and 320 <= side <= 8192 for side in size):
+        raise ValueError(f"desktop: expected a size of 320 to 8192 pixels a side, found {size!r}")
+    if missing := find_missing():
+        raise DesktopMissing(
+            f"desktop session: not installed: {', '.join(missing)}; apt-get install {' '.join(missing)}"
+        )
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd of root begins nowhere without it
+    folder = Path(tempfile.mkdtemp(prefix="desktop-"))
+    try:
+        host_key = _make_keys(folder)
+        plan = _make_plan(folder, size)
+        script = Path(__file__).with_name("keeper.py")
+        keeper = subprocess.Popen(
+            [sys.executable, "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert keeper.stdin is not None and keeper.stdout is not None
+        try:
+            keeper.stdin.write(json.dumps(plan).encode() + b"\n")
+            keeper.stdin.flush()
+            said = _ready(keeper, folder)
+            yield Endpoint(
+                "ssh",
+                "127.0.0.1",
+                int(str(said["port"])),
+                options={
+                    "user": getpass.getuser(),
+                    "key_file": str(folder / "user_key"),
+                    "host_key": host_key,
+                    "display": said["display"],
+                    "bus": said["bus"],
+                    "home": str(folder / "home"),
+                    "runtime_dir": str(folder / "run"),
+                    "programs": launch_table(),
+                },
+            )
+        finally:
+            keeper.stdin.close()
+            try:
+                keeper.wait(15)
+            except subprocess.TimeoutExpired:
+                keeper.kill()
+                keeper.wait()
+            keeper.stdout.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

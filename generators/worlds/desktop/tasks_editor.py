@@ -1,0 +1,305 @@
+"""Families of tasks on the text editor (mousepad). A family is a function Random -> DesktopTask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from generators.worlds.desktop.desktop_task import Check, DesktopTask, Intent, rest
+from generators.worlds.desktop.tasks_calculator import press
+
+Plan = tuple[Intent, ...]
+GOODS = (
+    "milk",
+    "bread",
+    "eggs",
+    "apples",
+    "rice",
+    "tea",
+    "butter",
+    "salt",
+    "onions",
+    "cheese",
+    "honey",
+    "lemons",
+    "crème fraîche",
+    "香菜",
+)
+PEOPLE = ("Ada", "Björn", "Chen", "Dalia", "Emeka", "Farah", "Goran", "Hana")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+SAVE: Intent = ("key", "ctrl", "s")
+VIEW = "org/xfce/mousepad/preferences/view"
+
+
+def menu(*path: str) -> Plan:
+    """Clicks through a menu; all but the last open one."""
+    return (*(("click", "menu", name) for name in path[:-1]), ("click", "menu item", path[-1]))
+
+
+def files_of(rng: Random) -> dict[str, str]:
+    """A shopping list of distinct goods, and a memo."""
+    goods = rng.sample(GOODS, rng.randint(4, 7))
+    memo = f"{rng.choice(PEOPLE)}: meeting on {rng.choice(DAYS)} at {rng.randint(8, 17)}:00.\n"
+    return {"shopping.txt": "".join(f"{good}\n" for good in goods), "memo.txt": memo}
+
+
+def editing(name: str, goal: str, files: Mapping[str, str], opened: str, plan: Plan, *checks: Check) -> DesktopTask:
+    start = {"world": "desktop", "program": "mousepad", "files": dict(files), **({"open": opened} if opened else {})}
+    return DesktopTask(name, goal, start, checks, plan, (name,))
+
+
+def _holds(files: Mapping[str, str], path: str, text: str) -> tuple[Check, Check]:
+    """This file says this, and all others are as they were."""
+    return {"check": "file", "path": path, "text": text}, rest(files, path)
+
+
+def _lines(files: Mapping[str, str]) -> list[str]:
+    return files["shopping.txt"].splitlines()
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def append(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    new = rng.choice([good for good in GOODS if good not in _lines(files)])
+    return editing(
+        "editor.append",
+        f"Add a line “{new}” to the end of the open shopping list and save it.",
+        files,
+        "shopping.txt",
+        (("key", "ctrl", "end"), ("type", f"{new}\n"), SAVE),
+        *_holds(files, "shopping.txt", f"{files['shopping.txt']}{new}\n"),
+    )
+
+
+def rewrite(rng: Random) -> DesktopTask:
+    files, text = files_of(rng), f"{rng.choice(DAYS)}'s meeting is cancelled 🚫"
+    return editing(
+        "editor.rewrite",
+        f"Replace everything in the open memo by the one line “{text}” and save it.",
+        files,
+        "memo.txt",
+        (("key", "ctrl", "a"), ("type", f"{text}\n"), SAVE),
+        *_holds(files, "memo.txt", f"{text}\n"),
+    )
+
+
+def replace(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    old, new = rng.choice([line for line in _lines(files) if line.isascii()]), f"{rng.choice(PEOPLE)}'s choice"
+    text = files["shopping.txt"].replace(old, new)
+    plan: Plan = (
+        *menu("Search", "Find and Replace..."),
+        ("type", old),
+        ("key", "tab"),
+        ("type", new),
+        ("click", "check box", "Replace all in:"),
+        ("click", "push button", "Replace All"),
+        ("click", "push button", "Close"),
+        SAVE,
+    )
+    return editing(
+        "editor.replace",
+        f"In the open list, replace “{old}” by “{new}” with find and replace, then save.",
+        files,
+        "shopping.txt",
+        plan,
+        *_holds(files, "shopping.txt", text),
+    )
+
+
+def delete_line(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    lines = _lines(files)
+    number = rng.randrange(1, len(lines))
+    plan: Plan = (
+        *menu("Search", "Go to..."),
+        ("type", str(number + 1)),
+        ("click", "push button", "Jump to"),
+        *menu("Edit", "Delete Line"),
+        SAVE,
+    )
+    return editing(
+        "editor.delete_line",
+        f"Delete the line “{lines[number]}” from the open shopping list and save it.",
+        files,
+        "shopping.txt",
+        plan,
+        *_holds(files, "shopping.txt", _joined(lines[:number] + lines[number + 1 :])),
+    )
+
+
+def insert_line(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    lines = _lines(files)
+    number = rng.randrange(1, len(lines))
+    new = rng.choice([good for good in GOODS if good not in lines])
+    plan: Plan = (
+        *menu("Search", "Go to..."),
+        ("type", str(number + 1)),
+        ("click", "push button", "Jump to"),
+        ("type", f"{new}\n"),
+        SAVE,
+    )
+    return editing(
+        "editor.insert_line",
+        f"Put a new line “{new}” right before “{lines[number]}” and save the list.",
+        files,
+        "shopping.txt",
+        plan,
+        *_holds(files, "shopping.txt", _joined([*lines[:number], new, *lines[number:]])),
+    )
+
+
+def capitals(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    return editing(
+        "editor.capitals",
+        "Turn the whole text of the open memo into capital letters and save it.",
+        files,
+        "memo.txt",
+        (("key", "ctrl", "a"), *menu("Edit", "Convert", "To Uppercase"), SAVE),
+        *_holds(files, "memo.txt", files["memo.txt"].upper()),
+    )
+
+
+def save_as(rng: Random) -> DesktopTask:
+    files, name = files_of(rng), f"list-{rng.randint(10, 99)}.txt"
+    plan: Plan = (*menu("File", "Save As..."), ("key", "ctrl", "a"), ("type", name), ("click", "push button", "Save"))
+    return editing(
+        "editor.save_as",
+        f"Save the open shopping list as {name} in the home folder too.",
+        files,
+        "shopping.txt",
+        plan,
+        *_holds(files, name, files["shopping.txt"]),
+    )
+
+
+def new_file(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    name, text = f"note-{rng.randint(10, 99)}.txt", f"Call {rng.choice(PEOPLE)} on {rng.choice(DAYS)}"
+    plan: Plan = (("type", f"{text}\n"), SAVE, ("key", "ctrl", "a"), ("type", name), ("click", "push button", "Save"))
+    return editing(
+        "editor.new_file",
+        f"Write “{text}” as the only line of a new file {name} in the home folder.",
+        files,
+        "",
+        plan,
+        *_holds(files, name, f"{text}\n"),
+    )
+
+
+def open_other(rng: Random) -> DesktopTask:
+    files, text = files_of(rng), f"Bring {rng.choice(GOODS)}."
+    plan: Plan = (
+        *menu("File", "Open..."),
+        ("click", "table cell", "memo.txt"),
+        ("click", "push button", "Open"),
+        ("key", "ctrl", "end"),
+        ("type", f"{text}\n"),
+        SAVE,
+    )
+    return editing(
+        "editor.open_other",
+        f"Open memo.txt in the editor, add the line “{text}” at its end and save it.",
+        files,
+        "shopping.txt",
+        plan,
+        *_holds(files, "memo.txt", f"{files['memo.txt']}{text}\n"),
+    )
+
+
+def line_numbers(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    entry, key, words = rng.choice(
+        (
+            (("View", "Line Numbers"), "show-line-numbers", "Show line numbers in the editor."),
+            (("Document", "Word Wrap"), "word-wrap", "Make the editor wrap long lines."),
+            (("Document", "Auto Indent"), "auto-indent", "Switch automatic indenting on in the editor."),
+        )
+    )
+    return editing(
+        "editor.preference",
+        words,
+        files,
+        "memo.txt",
+        menu(*entry),
+        {"check": "setting", "key": f"{VIEW}/{key}", "is": "true"},
+        rest(files),
+    )
+
+
+def tab_size(rng: Random) -> DesktopTask:
+    files, size = files_of(rng), rng.choice(("2", "3", "4"))
+    return editing(
+        "editor.tab_size",
+        f"Set the editor's tab size to {size}.",
+        files,
+        "memo.txt",
+        menu("Document", "Tab Size", size),
+        {"check": "setting", "key": f"{VIEW}/tab-width", "is": size},
+        rest(files),
+    )
+
+
+def read(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    lines = _lines(files)
+    number = rng.randrange(len(lines))
+    others = [line for i, line in enumerate(lines) if i != number and line.isascii()]
+    while not lines[number].isascii():
+        number = (number + 1) % len(lines)
+        others = [line for i, line in enumerate(lines) if i != number and line.isascii()]
+    place = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")[number]
+    return editing(
+        "editor.read",
+        f"Which is the {place} entry of the shopping list? Change nothing, just tell me.",
+        files,
+        "shopping.txt",
+        (("answer", lines[number]),),
+        {"check": "answer", "is": lines[number], "not": others},
+        rest(files),
+    )
+
+
+def price(rng: Random) -> DesktopTask:
+    """Over two programs."""
+    numbers = [rng.randint(11, 99) for _ in range(rng.randint(5, 6))]
+    files = {"prices.txt": _joined([str(number) for number in numbers])}
+    plan: Plan = (
+        ("launch", "calculator"),
+        *press("+".join(map(str, numbers)) + "="),
+        ("key", "alt", "f4"),
+        ("key", "ctrl", "end"),
+        ("type", f"total {sum(numbers)}\n"),
+        SAVE,
+    )
+    return editing(
+        "editor.price",
+        "Add up the prices in the open file with the calculator, write the result as a last "
+        "line “total …” (with the number) into the file, and save it.",
+        files,
+        "prices.txt",
+        plan,
+        *_holds(files, "prices.txt", f"{files['prices.txt']}total {sum(numbers)}\n"),
+    )
+
+
+EDITOR = (
+    append,
+    rewrite,
+    replace,
+    delete_line,
+    insert_line,
+    capitals,
+    save_as,
+    new_file,
+    open_other,
+    line_numbers,
+    tab_size,
+    read,
+    price,
+)

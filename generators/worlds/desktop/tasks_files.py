@@ -1,0 +1,283 @@
+"""Families of tasks on the file manager (thunar, its list view). A family is a function Random -> DesktopTask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from generators.worlds.desktop.desktop_task import Check, DesktopTask, Intent, rest, sha256_of
+
+Plan = tuple[Intent, ...]
+VIEW_FILE = ".config/xfce4/xfconf/xfce-perchannel-xml/thunar.xml"
+LIST_VIEW = """<?xml version="1.0" encoding="UTF-8"?>
+<channel name="thunar" version="1.0">
+  <property name="last-view" type="string" value="ThunarDetailsView"/>
+</channel>
+"""
+"""The icon view tells accessibility nothing of its files."""
+OPENERS = "[Default Applications]\ntext/plain=org.xfce.mousepad.desktop\n"
+NAMES = ("budget", "letter", "photos", "poem", "recipe", "report", "songs", "travel", "übersicht", "笔记")
+FOLDERS = ("Archive", "Ideas", "Private", "School", "Work")
+
+
+def home(rng: Random) -> tuple[dict[str, str], list[str], str]:
+    """Files with their texts, the names of those at the top, and a folder that holds one more."""
+    names = [f"{name}.txt" for name in rng.sample(NAMES, rng.randint(3, 5))]
+    folder = rng.choice(FOLDERS)
+    files = {name: f"{name}\n" * rng.randint(1, 9) for name in names}
+    return {**files, f"{folder}/old.txt": "old\n"}, names, folder
+
+
+def cell(name: str, verb: str = "click") -> Intent:
+    return (verb, "table cell", name)
+
+
+def _task(name: str, goal: str, files: Mapping[str, str], plan: Plan, *checks: Check) -> DesktopTask:
+    start = {"world": "desktop", "program": "file manager", "files": {**files, VIEW_FILE: LIST_VIEW}}
+    return DesktopTask(f"files.{name}", goal, start, checks, plan, (f"files.{name}",))
+
+
+def _same(files: Mapping[str, str], path: str, source: str) -> Check:
+    return {"check": "untouched", "path": path, "sha256": sha256_of(files[source])}
+
+
+def new_folder(rng: Random) -> DesktopTask:
+    files, _, folder = home(rng)
+    name = rng.choice([other for other in FOLDERS if other != folder])
+    plan: Plan = (
+        ("click", "menu", "File"),
+        ("click", "menu item", "Create Folder..."),
+        ("key", "ctrl", "a"),
+        ("type", name),
+        ("click", "push button", "Create"),
+    )
+    return _task(
+        "new_folder",
+        f"Make a folder “{name}” in the home folder.",
+        files,
+        plan,
+        {"check": "folder", "path": name},
+        rest(files),
+    )
+
+
+def nested_folder(rng: Random) -> DesktopTask:
+    files, _, folder = home(rng)
+    year = str(rng.randint(1990, 2025))
+    plan: Plan = (
+        cell(folder, "double"),
+        ("key", "ctrl", "shift", "n"),
+        ("key", "ctrl", "a"),
+        ("type", year),
+        ("enter",),
+    )
+    return _task(
+        "nested_folder",
+        f"Inside the folder “{folder}”, make a folder “{year}”.",
+        files,
+        plan,
+        {"check": "folder", "path": f"{folder}/{year}"},
+        rest(files),
+    )
+
+
+def rename(rng: Random) -> DesktopTask:
+    files, names, _ = home(rng)
+    old, new = rng.choice(names), f"renamed-{rng.randint(10, 99)}.txt"
+    plan: Plan = (cell(old), ("key", "f2"), ("key", "ctrl", "a"), ("type", new), ("click", "push button", "Rename"))
+    return _task(
+        "rename",
+        f"Rename the file {old} to {new}.",
+        files,
+        plan,
+        _same(files, new, old),
+        {"check": "gone", "path": old},
+        rest(files, old, new),
+    )
+
+
+def delete(rng: Random) -> DesktopTask:
+    files, names, _ = home(rng)
+    name = rng.choice(names)
+    plan: Plan = (cell(name), ("key", "shift", "delete"), ("click", "push button", "Delete"))
+    return _task(
+        "delete",
+        f"Delete {name} for good; don't put it in the rubbish bin.",
+        files,
+        plan,
+        {"check": "gone", "path": name},
+        rest(files, name),
+    )
+
+
+def delete_folder(rng: Random) -> DesktopTask:
+    files, _, folder = home(rng)
+    plan: Plan = (cell(folder), ("key", "shift", "delete"), ("click", "push button", "Delete"))
+    return _task(
+        "delete_folder",
+        f"Delete the folder “{folder}” and what is in it for good.",
+        files,
+        plan,
+        {"check": "gone", "path": folder},
+        rest(files, f"{folder}/old.txt"),
+    )
+
+
+def move(rng: Random) -> DesktopTask:
+    files, names, folder = home(rng)
+    name = rng.choice(names)
+    plan: Plan = (cell(name), ("key", "ctrl", "x"), cell(folder, "double"), ("key", "ctrl", "v"))
+    return _task(
+        "move",
+        f"Move {name} into the folder “{folder}”.",
+        files,
+        plan,
+        _same(files, f"{folder}/{name}", name),
+        {"check": "gone", "path": name},
+        rest(files, name, f"{folder}/{name}"),
+    )
+
+
+def copy(rng: Random) -> DesktopTask:
+    files, names, folder = home(rng)
+    name = rng.choice(names)
+    plan: Plan = (
+        cell(name),
+        ("click", "menu", "Edit"),
+        ("click", "menu item", "Copy"),
+        cell(folder, "double"),
+        ("click", "menu", "Edit"),
+        ("click", "menu item", "Paste"),
+    )
+    return _task(
+        "copy",
+        f"Put a copy of {name} into the folder “{folder}”.",
+        files,
+        plan,
+        _same(files, f"{folder}/{name}", name),
+        rest(files, f"{folder}/{name}"),
+    )
+
+
+def take_out(rng: Random) -> DesktopTask:
+    files, _, folder = home(rng)
+    plan: Plan = (
+        cell(folder, "double"),
+        cell("old.txt"),
+        ("key", "ctrl", "x"),
+        ("click", "push button", "Open Parent"),
+        ("key", "ctrl", "v"),
+    )
+    return _task(
+        "take_out",
+        f"Move old.txt from the folder “{folder}” up into the home folder.",
+        files,
+        plan,
+        _same(files, "old.txt", f"{folder}/old.txt"),
+        {"check": "gone", "path": f"{folder}/old.txt"},
+        rest(files, "old.txt", f"{folder}/old.txt"),
+    )
+
+
+def sort_out(rng: Random) -> DesktopTask:
+    """Folder, move, and rename in it: a long one."""
+    files, names, folder = home(rng)
+    name, new = rng.choice(names), rng.choice([other for other in FOLDERS if other != folder])
+    final = f"{new}/{new.lower()}-{rng.randint(10, 99)}.txt"
+    plan: Plan = (
+        ("key", "ctrl", "shift", "n"),
+        ("key", "ctrl", "a"),
+        ("type", new),
+        ("enter",),
+        cell(name),
+        ("key", "ctrl", "x"),
+        cell(new, "double"),
+        ("key", "ctrl", "v"),
+        cell(name),
+        ("key", "f2"),
+        ("key", "ctrl", "a"),
+        ("type", final.partition("/")[2]),
+        ("enter",),
+    )
+    return _task(
+        "sort_out",
+        f"Make a folder “{new}”, move {name} into it and rename it there to {final.partition('/')[2]}.",
+        files,
+        plan,
+        _same(files, final, name),
+        {"check": "gone", "path": name},
+        rest(files, name, final),
+    )
+
+
+def view(rng: Random) -> DesktopTask:
+    files, _, _ = home(rng)
+    name, kept = rng.choice((("Icon", "ThunarIconView"), ("Compact", "ThunarCompactView")))
+    plan: Plan = (("click", "menu", "View"), ("click", "check menu item", f"{name} View"))
+    return _task(
+        "view",
+        f"Switch the file manager to its {name.lower()} view.",
+        files,
+        plan,
+        {"check": "setting", "key": "thunar/last-view", "is": kept},
+        rest(files),
+    )
+
+
+def show_hidden(rng: Random) -> DesktopTask:
+    files, _, _ = home(rng)
+    plan: Plan = (("click", "menu", "View"), ("click", "check menu item", "Show Hidden Files"))
+    return _task(
+        "show_hidden",
+        "Make the file manager show hidden files.",
+        files,
+        plan,
+        {"check": "setting", "key": "thunar/last-show-hidden", "is": "true"},
+        rest(files),
+    )
+
+
+def open_file(rng: Random) -> DesktopTask:
+    files, names, _ = home(rng)
+    name = rng.choice(names)
+    files[".config/mimeapps.list"] = OPENERS
+    return _task(
+        "open",
+        f"Open {name} in the text editor, from the file manager.",
+        files,
+        (cell(name, "double"),),
+        {"check": "process", "program": "mousepad", "running": True},
+        {"check": "window", "app": "mousepad", "role": "text", "text": files[name]},
+        rest(files),
+    )
+
+
+def count(rng: Random) -> DesktopTask:
+    files, names, folder = home(rng)
+    more = {f"{folder}/{name}": "x\n" for name in rng.sample(NAMES, rng.randint(2, 6))}
+    said = str(len(more) + 1)
+    return _task(
+        "count",
+        f"How many files are in the folder “{folder}”? Open it and tell me the number.",
+        {**files, **more},
+        (cell(folder, "double"), ("answer", said)),
+        {"check": "answer", "is": said},
+        rest({**files, **more}),
+    )
+
+
+FILES = (
+    new_folder,
+    nested_folder,
+    rename,
+    delete,
+    delete_folder,
+    move,
+    copy,
+    take_out,
+    sort_out,
+    view,
+    show_hidden,
+    open_file,
+    count,
+)

@@ -1,0 +1,72 @@
+"""The rules that decide tasks, by name: whether a state of the world, and the answer given, meet an evaluator.
+
+An evaluator is plain JSON data with the name of its rule: {"rule": "phone_state", ...}. Add a rule here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Evaluator = Mapping[str, Any]
+State = Mapping[str, Any]
+
+
+def _phone_state(evaluator: Evaluator, state: State, answer: str) -> bool:
+    from generators.worlds.phone.phone_task import evaluate
+
+    return evaluate(evaluator, dict(state), answer)
+
+
+def _state_conditions(evaluator: Evaluator, state: State, answer: str) -> bool:
+    from generators.worlds.fsm.evaluate import holds as conditions_hold
+
+    return conditions_hold(state, evaluator)
+
+
+def _page_state(evaluator: Evaluator, state: State, answer: str) -> bool:
+    """{"checks": [[dotted path, value], ...]}"""
+    from generators.worlds.pages.page_task import holds as values_hold
+
+    checks = tuple((path, value) for path, value in evaluator["checks"])
+    return bool(checks) and values_hold(dict(state), checks)
+
+
+def _miniwob_raw_reward(evaluator: Evaluator, state: State, answer: str) -> bool:
+    """{"at_least": reward}; an episode that still runs has none."""
+    reward = state["reward"]
+    return reward is not None and reward >= evaluator["at_least"]
+
+
+def _desktop_state(evaluator: Evaluator, state: State, answer: str) -> bool:
+    from generators.worlds.desktop.desktop_tasks import failed_checks
+
+    return not failed_checks(evaluator, state, answer)
+
+
+def _webapp_state(evaluator: Evaluator, state: State, answer: str) -> bool:
+    from generators.worlds.webapps.evaluate import holds as checks_hold
+
+    return checks_hold(evaluator, state, answer)
+
+
+RULES: dict[str, Callable[[Evaluator, State, str], bool]] = {
+    "phone_state": _phone_state,
+    "state_conditions": _state_conditions,
+    "page_state": _page_state,
+    "miniwob_raw_reward": _miniwob_raw_reward,
+    "desktop_state": _desktop_state,
+    "webapp_state": _webapp_state,
+}
+
+
+def holds(evaluator: Evaluator, state: State, answer: str = "") -> bool:
+    """Whether `World.state` and the last CallUser's text fulfil a task. Raises `ValueError` for an unknown rule, and
+    for an evaluator or a state that lacks what the rule reads."""
+    rule = evaluator.get("rule")
+    if not isinstance(rule, str) or rule not in RULES:
+        raise ValueError(f"evaluator: unknown rule {rule!r:.60}; known are {', '.join(RULES)}")
+    try:
+        return RULES[rule](evaluator, state, answer)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"evaluator: the rule {rule} can't read this evaluator or state: {error!r:.120}") from error

@@ -1,0 +1,178 @@
+"""A site in real Chromium: `runtime.js` carries out the spec, `FsmWorld` works it by mouse and keyboard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.devices.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
+from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.worlds.fsm.interpreted import chord_of, direction_of, one_line, site_of
+from generators.worlds.fsm.layout import SCROLL_PX
+from generators.worlds.fsm.machine import Fired, Machine
+from generators.worlds.fsm.sites import make_site
+from generators.worlds.nano_text import nano_text_css
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Finished,
+    Hotkey,
+    Hover,
+    Launch,
+    PressBack,
+    PressEnter,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action
+from schemas.coordinates import box_to_unit
+from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FOLDER = Path(__file__).parent
+NANO = Viewport(320, 448)
+NANO_SCROLL_PX = 220
+SIGNS = ".mark,.art,.arrow"
+"""Pictures made of letters: nano's text isn't for them."""
+_HEARD = frozenset(
+    {
+        "Alt",
+        "Control",
+        "Shift",
+        "Meta",
+        "ArrowLeft",
+        "ArrowRight",
+        "ArrowUp",
+        "ArrowDown",
+        "Enter",
+        "Tab",
+        "Escape",
+        "Delete",
+        "Backspace",
+        "Home",
+        "End",
+    }
+)
+"""Keys that may be pressed alone, or held for the last one; others do nothing on a site."""
+
+
+class FsmWorld:
+    """One browser page that shows any site (see `World`).
+
+    `start`: see `interpreted.site_of`; what it doesn't name is as on the first visit.
+    """
+
+    name = "fsm"
+    platform = "web"
+
+    def __init__(self, page: Page, viewport: Viewport) -> None:
+        self.page = page
+        self.size_px = (viewport.width, viewport.height)
+        self.stroke_px = NANO_SCROLL_PX if viewport == NANO else SCROLL_PX
+        self.camera = Camera(page, viewport)
+        self._fired: list[Fired] = []
+        self._open = False
+
+    @property
+    def fired(self) -> list[Fired]:
+        """Edges taken since the world was made, as the browser counted them."""
+        return [*self._fired, *(self._now() if self._open else ())]
+
+    def _now(self) -> list[Fired]:
+        return [(page, element, number) for page, element, number in evaluate_json(self.page, "fsmFired()")]
+
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """Raises `WorldError` for a page, variable or value that the site doesn't have."""
+        site = site_of(start, make_site)
+        machine = Machine(site)
+        machine.start(start.get("page", ""), start.get("variables"))
+        if self._open:
+            self._fired += self._now()
+        self.page.mouse.move(0, 0)
+        snapshot = {"page": start.get("page", ""), "variables": dict(start.get("variables") or {})}
+        self.page.evaluate("given => fsmOpen(...JSON.parse(given))", json.dumps([site.plain(), snapshot]))
+        self._open = True
+
+    def state(self) -> dict[str, Any]:
+        """{"page", "variables", "history": digest}, as `Machine.state`."""
+        state = evaluate_json(self.page, "fsmState()")
+        return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
+
+    def places(self) -> tuple[Place, ...]:
+        """What shows, hit-tested, without a picture."""
+        return tuple(self._place(raw) for raw in evaluate_json(self.page, "fsmPlaces()"))
+
+    def _place(self, raw: Mapping[str, Any]) -> Place:
+        left, top, right, bottom = box_to_unit(raw["box"], self.size_px)
+        return Place((left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])
+
+    def pixel(self, point: tuple[int, int]) -> tuple[float, float]:
+        """A point of 0..1000 in CSS pixels, inside the screen."""
+        width, height = self.size_px
+        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
+
+    def observe(self) -> Observation:
+        return Observation(self.camera.shoot(), self.places(), digest(self.state()))
+
+    def act(self, action: Action) -> None:
+        """See `World.act`."""
+        from playwright.sync_api import Error
+
+        do = _ACTS.get(type(action))
+        if do is None:
+            raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
+        try:
+            do(self, action)
+            if isinstance(action, Type | Hotkey | PressEnter):
+                self.page.evaluate("fsmHold()")
+        except Error as error:
+            raise WorldError(f"fsm: {type(action).__name__} failed: {str(error)[:120]}") from None
+
+    def _hotkey(self, action: Hotkey) -> None:
+        *held, last = [chord_of((key,)) for key in action.keys]
+        if all(key in _HEARD for key in held) and (held or last in _HEARD):
+            self.page.keyboard.press("+".join((*held, last)))
+
+
+_ACTS: dict[type, Callable[[FsmWorld, Any], object]] = {
+    Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
+    DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
+    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    Type: lambda world, action: world.page.keyboard.insert_text(one_line(action.content)),
+    Scroll: lambda world, action: world.page.evaluate(
+        "by => fsmScroll(by)", {"down": world.stroke_px, "up": -world.stroke_px}.get(direction_of(action), 0)
+    ),
+    Hotkey: FsmWorld._hotkey,
+    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    PressBack: lambda world, _: world.page.evaluate("fsmBack()"),
+    Launch: lambda world, action: world.page.evaluate("url => fsmLaunch(url)", action.url),
+    Wait: lambda world, _: None,
+    Finished: lambda world, _: None,
+    CallUser: lambda world, _: None,
+}
+
+
+@contextmanager
+def open_fsm(*, nano: bool = False) -> Iterator[FsmWorld]:
+    """A browser of its own that shows any site. Raises `BrowserMissing` without a Chromium.
+
+    `nano`: the same sites on a screen of 320 x 448 pixels (`nano.css`, `nano.js`): less shows at once, text is nano's
+    (`worlds.nano_text`), a scroll is shorter. Sites, starts and truth are the same, the points of a task's path are
+    not.
+    """
+    viewport = NANO if nano else DESKTOP
+    with open_browser(viewport) as context:
+        page = context.new_page()
+        page.goto((FOLDER / "site.html").as_uri())
+        if nano:
+            page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
+            page.add_style_tag(content=nano_text_css(but=SIGNS))
+            page.add_script_tag(content=(FOLDER / "nano.js").read_text(encoding="utf-8"))
+        yield FsmWorld(page, viewport)

@@ -1,0 +1,293 @@
+"""Finds the shortest way to a goal: a uniform-cost search over (page, variables), and its actions on the screen.
+
+A click costs 1, filling a field 2 (click, type). The search leaves out acts that touch nothing the goal depends on
+(its cone of influence) and pages that lie on no shortest way between pages it needs; where that finds nothing, it takes
+all pages. So a plan is a shortest one among plans without detours, and it is always carried out before it counts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from generators.tasks.world_interface import Place, WorldError
+from generators.worlds.fsm.interpreted import InterpretedWorld
+from generators.worlds.fsm.machine import Machine, Moment, Values, true
+from generators.worlds.fsm.spec import Atom, Element, Site, Value
+from schemas.action_types import Click, Scroll, Type
+from schemas.actions import Action
+
+MOST_STATES = 60_000
+UNFIT = "no"
+"""A text that meets no form, to try how a form refuses."""
+Situation = tuple[str, Values]
+Key = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Act:
+    """Work an element, or fill a field with `text`."""
+
+    element: str
+    text: str | None = None
+
+
+class NoPlan(ValueError):
+    """The goal can't be reached, or not within `MOST_STATES` situations."""
+
+
+class Planner:
+    """Searches in one site."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.machine = Machine(site)
+        self._moves = [
+            (page.id, element, number, edge)
+            for page in site.pages
+            for element in site.elements(page.id)
+            for number, edge in enumerate(element.edges)
+        ]
+        self._graph: dict[str, set[str]] = {page.id: set() for page in site.pages}
+        for page, _, _, edge in self._moves:
+            if edge.to:
+                self._graph[page].add(edge.to)
+        free: dict[str, set[str]] = {}
+        for page, element, number, edge in self._moves:
+            if edge.to and not number and not edge.when and not element.shown:
+                free.setdefault(page, set()).add(edge.to)
+        self._distance = {page.id: self._distances(page.id, self._graph) for page in site.pages}
+        self._free = {page.id: set(self._distances(page.id, free)) for page in site.pages}
+        self._mentions = self._mentioned()
+
+    def _mentioned(self) -> dict[str, dict[str, set[Value]]]:
+        """Per variable, what guards ask of it: operator → operands. A copied variable is asked what its copies are."""
+        atoms = [atom for _, element, _, edge in self._moves for atom in (*edge.when, *element.shown)]
+        found: dict[str, dict[str, set[Value]]] = {name: {} for name in self.machine.place}
+        for name, operator, operand in atoms:
+            found[name].setdefault(operator, set()).add(operand)
+        for _ in range(2):
+            for _, _, _, edge in self._moves:
+                for to, what, source in edge.effects:
+                    if what == "copy":
+                        for operator, operands in found[to].items():
+                            found[str(source)].setdefault(operator, set()).update(operands)
+        return found
+
+    @staticmethod
+    def _distances(start: str, graph: dict[str, set[str]]) -> dict[str, int]:
+        found, queue = {start: 0}, deque([start])
+        while queue:
+            page = queue.popleft()
+            for to in sorted(graph.get(page, ())):
+                if to not in found:
+                    found[to] = found[page] + 1
+                    queue.append(to)
+        return found
+
+    # --- what a goal depends on
+    def cone(self, start: str, names: Iterable[str], pages: Iterable[str]) -> tuple[set[str], set[str]]:
+        """(variables, pages) that reaching values of `names` on `pages` depends on, from a page."""
+        wanted, needed = set(names), set(pages)
+        local = {variable.name for variable in self.site.variables if variable.scope == "page"}
+        size = (-1, -1)
+        while size != (len(wanted), len(needed)):
+            size = len(wanted), len(needed)
+            for page, element, number, edge in self._moves:
+                touches = any(name in wanted and (page in needed or name not in local) for name, _, _ in edge.effects)
+                leads = edge.to in needed and edge.to != page and edge.to not in self._free[start]
+                if touches or leads:
+                    needed.add(page)
+                    wanted.update(name for name, _, _ in element.shown)
+                    wanted.update(name for other in element.edges[: number + 1] for name, _, _ in other.when)
+                    wanted.update(
+                        str(source) for name, what, source in edge.effects if what == "copy" and name in wanted
+                    )
+            for page_id in self.site.page:
+                for element in self.site.elements(page_id):
+                    if element.kind == "field" and element.variable in wanted - local:
+                        needed.add(page_id)
+        return wanted, needed
+
+    def _texts(self, name: str, atoms: Sequence[Atom], unfit: bool) -> list[str]:
+        """Texts worth typing in a variable's field: what the goal names, else the first sample and exact demands."""
+        reached = {name}
+        for _ in range(2):
+            reached |= {
+                to
+                for _, _, _, edge in self._moves
+                for to, what, source in edge.effects
+                if what == "copy" and source in reached
+            }
+        named = [str(operand) for variable, operator, operand in atoms if operator == "eq" and variable in reached]
+        exact = [str(atom[2]) for _, _, _, edge in self._moves for atom in edge.when if atom[:2] == (name, "eq")]
+        samples = [str(value) for value in self.site.variable[name].values[:1]]
+        found = named or [*samples, *(exact if unfit or len(exact) < 3 else ())]
+        return list(dict.fromkeys([*found, *([UNFIT] if unfit else [])]))
+
+    # --- search
+    def plan(self, moment: Moment, atoms: Sequence[Atom], page: str = "") -> list[Act]:
+        """Acts from a moment until the atoms hold (on `page`, if told). Raises `NoPlan`."""
+
+        def reached(situation: Situation) -> bool:
+            return (not page or situation[0] == page) and self.machine.holds(situation[1], atoms)
+
+        return self.search(moment, reached, [name for name, _, _ in atoms], [page] if page else [], atoms)
+
+    def search(
+        self,
+        moment: Moment,
+        reached: Callable[[Situation], bool],
+        names: Iterable[str],
+        pages: Iterable[str],
+        atoms: Sequence[Atom],
+        *,
+        unfit: bool = False,
+    ) -> list[Act]:
+        """Like `plan` for any predicate over (page, values) that looks at `names` and `pages`."""
+        wanted, needed = self.cone(moment.page, names, pages)
+        useful = self._between({moment.page, *needed})
+        for allowed in (useful, set(self.site.page)):
+            acts = self._acts(wanted, allowed, atoms, unfit)
+            key = self._key(wanted, atoms)
+            found = self._cheapest((moment.page, moment.values), reached, acts, key)
+            if found is not None:
+                return found
+        raise NoPlan(f"{self.site.target}: no way to {list(atoms) or list(pages)} from {moment.page!r}")
+
+    def _between(self, pages: set[str]) -> set[str]:
+        far = self._distance
+        return pages | {
+            q
+            for q in self.site.page
+            for s in pages
+            for t in pages
+            if q in far[s] and t in far[q] and far[s][q] + far[q][t] == far[s].get(t, -1)
+        }
+
+    def _acts(
+        self, wanted: set[str], pages: set[str], atoms: Sequence[Atom], unfit: bool
+    ) -> dict[str, list[tuple[Element, list[str]]]]:
+        found: dict[str, list[tuple[Element, list[str]]]] = {}
+        for page in pages:
+            listed = found.setdefault(page, [])
+            for e in self.site.elements(page):
+                if e.kind == "field":
+                    if e.variable in wanted:
+                        listed.append((e, self._texts(e.variable, atoms, unfit)))
+                elif (
+                    any((g.to in pages and g.to != page) or any(n in wanted for n, _, _ in g.effects) for g in e.edges)
+                    or e.kind == "combobox"
+                    and e.variable in wanted
+                ):
+                    listed.append((e, []))
+        return found
+
+    def _key(self, wanted: set[str], atoms: Sequence[Atom]) -> Callable[[Situation], Key]:
+        """What tells situations apart: page and, of the variables that matter, what any guard or the goal can see."""
+        asked: dict[str, dict[str, set[Value]]] = {name: dict(self._mentions[name]) for name in wanted}
+        for _ in range(3):
+            for name, operator, operand in atoms:
+                if name in asked:
+                    asked[name][operator] = asked[name].get(operator, set()) | {operand}
+            for _, _, _, edge in self._moves:
+                for to, what, source in edge.effects:
+                    if what == "copy" and to in asked and str(source) in asked:
+                        for operator, operands in asked[to].items():
+                            asked[str(source)][operator] = asked[str(source)].get(operator, set()) | operands
+        parts = [(self.machine.place[name], self.site.variable[name].kind, asked[name]) for name in sorted(wanted)]
+        seen: dict[tuple[int, Value], Value] = {}
+
+        def part(place: int, kind: str, asks: dict[str, set[Value]], value: Value) -> Value:
+            if kind in ("flag", "number"):
+                return value
+            if (place, value) not in seen:
+                named = any(value in asks.get(operator, ()) for operator in ("eq", "ne"))
+                truths = "".join(
+                    str(int(true(value, operator, ""))) for operator in sorted(asks) if operator not in ("eq", "ne")
+                )
+                seen[place, value] = f"={value}" if named else f"*{truths}"
+            return seen[place, value]
+
+        return lambda s: (s[0], *(part(place, kind, asks, s[1][place]) for place, kind, asks in parts))
+
+    def _cheapest(
+        self,
+        start: Situation,
+        reached: Callable[[Situation], bool],
+        acts: dict[str, list[tuple[Element, list[str]]]],
+        key: Callable[[Situation], Key],
+    ) -> list[Act] | None:
+        cost: dict[Key, int] = {key(start): 0}
+        came: dict[Key, tuple[Key, Act]] = {}
+        heap: list[tuple[int, int, Situation, Key]] = [(0, 0, start, key(start))]
+        number = 0
+        while heap:
+            paid, _, here, name = heapq.heappop(heap)
+            if paid > cost[name]:
+                continue
+            if reached(here):
+                return _trace(came, name)
+            if len(cost) > MOST_STATES:
+                return None
+            for act, there in self._next(here, acts.get(here[0], ())):
+                total, to = paid + (1 if act.text is None else 2), key(there)
+                if total < cost.get(to, 1 << 30):
+                    number += 1
+                    cost[to], came[to] = total, (name, act)
+                    heapq.heappush(heap, (total, number, there, to))
+        return None
+
+    def _next(self, here: Situation, acts: Iterable[tuple[Element, list[str]]]) -> Iterator[tuple[Act, Situation]]:
+        page, values = here
+        machine = self.machine
+        for element, texts in acts:
+            if element.shown and not machine.holds(values, element.shown):
+                continue
+            if element.kind == "field":
+                place = machine.place[element.variable]
+                for text in texts:
+                    yield Act(element.id, text), (page, (*values[:place], text, *values[place + 1 :]))
+                continue
+            number = machine.choose(values, element)
+            if number >= 0:
+                yield Act(element.id), machine.take(page, values, element.edges[number])
+
+
+def _trace(came: dict[Key, tuple[Key, Act]], end: Key) -> list[Act]:
+    acts: list[Act] = []
+    while end in came:
+        end, act = came[end]
+        acts.append(act)
+    return acts[::-1]
+
+
+def perform(world: InterpretedWorld, acts: Iterable[Act]) -> list[Action]:
+    """Carry acts out as a hand would, scrolling where an element isn't on the screen; returns the actions taken.
+
+    Raises `WorldError` for an element that the page doesn't show."""
+    done: list[Action] = []
+
+    def do(action: Action) -> None:
+        world.act(action)
+        done.append(action)
+
+    for act in acts:
+        do(Click(_reveal(world, act.element, do).centre))
+        if act.text is not None:
+            do(Type(act.text))
+    return done
+
+
+def _reveal(world: InterpretedWorld, element: str, do: Callable[[Action], None]) -> Place:
+    for _ in range(20):
+        place = next((place for place in world.places() if place.key == element), None)
+        if place is not None:
+            return place
+        placed = next((p for p in world.laid_out()[0] if p.element.id == element), None)
+        if placed is None:
+            break
+        do(Scroll(direction="down" if placed.top > world.moment.scroll else "up"))
+    raise WorldError(f"fsm: no element {element!r} on page {world.moment.page!r}")

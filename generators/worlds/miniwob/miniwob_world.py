@@ -1,0 +1,216 @@
+"""MiniWoB++ pages as a world: unified actions on a page of 160 x 210 pixels, its reward as truth.
+
+Three things differ from the page as it ships, so that an episode looks as one recorded from an ordinary page:
+* The yellow box with the instruction is left blank: an instruction that stands on the screen could be compared with
+  the episode's word for word, which no real source allows.
+* When the episode ends the page would be covered by "START". It isn't: the last screen is the page as the last action
+  left it, for successes and failures alike.
+* Dots that mark clicks, the reward display and all clocks are off; after every action a second passes at once.
+
+`scale` draws the same page with more pixels a CSS pixel: at 2 the pictures are 320 x 416 (two rows of the page are left
+out) and the pages' text, 8 to 10 CSS pixels high, is large enough for a model with patches of 16. All boxes and points
+stay in 0..1000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.devices.browser import MINIWOB, Camera, Viewport, evaluate_json, key_chord, open_browser
+from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.worlds.miniwob.html import NO_LIMIT_MS, page_of
+from generators.worlds.nano_text import nano_text_css
+from generators.worlds.start_checks import check_start
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Hotkey,
+    Hover,
+    PressEnter,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action
+from schemas.coordinates import OffScreen, box_to_unit
+from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+READER = Path(__file__).parent / "reader.js"
+NANO_SCALE = 2.0
+NANO_HEIGHT = 208
+"""CSS pixels: two rows of the page are left out, so that its picture is a multiple of nano's 32 and isn't resampled."""
+_NANO_STYLE = "#query { background-color: #fff !important; }"
+"""The empty instruction panel is as white as the page: a fifth of the picture in yellow shifts all that nano sees."""
+SETTLE_MS = 1000
+STROKE_PX = 60
+SOLVED = 0.99
+"""Raw reward from which on a task counts as solved; many tasks give part of it for part of the work."""
+_STYLE = """* { animation: none !important; transition: none !important; caret-color: transparent !important; }
+#query, #query * { color: transparent !important; background-image: none !important; }
+#reward-display, #click-canvas, #sync-task-cover { display: none !important; }"""
+
+
+@dataclass(frozen=True)
+class Node:
+    """An element with what an oracle needs to tell it apart. `row` names the repeated part of the page it stands in,
+    `whole` is all text of that part."""
+
+    place: Place
+    tag: str
+    element_id: str
+    classes: str
+    value: str
+    focused: bool
+    row: str
+    whole: str
+
+    @property
+    def text(self) -> str:
+        return self.place.text
+
+    def has(self, name: str) -> bool:
+        """Whether the element has a class."""
+        return name in self.classes.split()
+
+
+class MiniwobWorld:
+    """One page that shows any task (see `World`); `start` = {"task", "seed"}. `css`: rules that every page gets."""
+
+    name = "miniwob"
+    platform = "web"
+
+    def __init__(self, page: Page, viewport: Viewport = MINIWOB, css: str = "") -> None:
+        self.page = page
+        self._style = _STYLE + css
+        self.size_px = (round(viewport.width * viewport.scale), round(viewport.height * viewport.scale))
+        self._css = (viewport.width, viewport.height)
+        self._camera = Camera(page, viewport)
+        self._start: dict[str, Any] = {}
+        self._untouched = False
+
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """Load the task and begin the episode of this seed; one that has just begun, and in which nothing was done,
+        isn't loaded again. Raises `ValueError` for an unknown task."""
+        check_start(start, self.name, ("task", "seed"))
+        task = str(start["task"])
+        path = page_of(task)
+        wanted = {"task": task, "seed": start["seed"]}
+        if self._untouched and wanted == self._start:
+            return
+        self._start, self._untouched = wanted, False
+        self.page.mouse.move(0, 0)
+        self.page.goto(path.as_uri())
+        self.page.evaluate("given => vesperBegin(...given)", [str(start["seed"]), NO_LIMIT_MS, self._style])
+        self._untouched = True
+
+    def utterance(self) -> tuple[str, dict[str, str]]:
+        """The instruction, and the fields that tasks in natural language give for it."""
+        found = self.page.evaluate("core.getUtterance()")
+        if isinstance(found, dict):
+            return str(found["utterance"]), dict(found["fields"])
+        return str(found), {}
+
+    def nodes(self) -> list[Node]:
+        """Every visible, hit-tested element outside the instruction."""
+        found = []
+        for raw in evaluate_json(self.page, "vesperPlaces()"):
+            try:
+                box = box_to_unit(tuple(raw["box"]), self._css)
+            except OffScreen:
+                continue
+            place = Place(tuple(box), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])  # type: ignore[arg-type]
+            found.append(
+                Node(place, raw["tag"], raw["id"], raw["cls"], raw["value"], raw["focused"], raw["row"], raw["whole"])
+            )
+        return found
+
+    def first_line(self, selector: str) -> tuple[int, int]:
+        """Middle of the first line of an element that runs over several, 0..1000. Raises `WorldError` for none."""
+        script = "(query) => { const n = document.querySelector(query); const b = n && n.getClientRects()[0]; "
+        found = self.page.evaluate(f"{script}return b ? [b.left, b.top, b.right, b.bottom] : null; }}", selector)
+        if found is None:
+            raise WorldError(f"MiniWoB++: no element {selector!r:.60} on the page")
+        return Place(tuple(box_to_unit(found, self._css)), "", "", "", "").centre  # type: ignore[arg-type]
+
+    def observe(self) -> Observation:
+        places = tuple(node.place for node in self.nodes())
+        return Observation(self._camera.shoot(), places, digest(self.state()))
+
+    def state(self) -> dict[str, Any]:
+        """{"task", "seed", "reward" (raw; None while the episode runs), "solved", "done", "inputs", "checked",
+        "selected", "active", "focused"}."""
+        state = {**self._start, **evaluate_json(self.page, "vesperTruth()")}
+        state["solved"] = state["reward"] is not None and state["reward"] >= SOLVED
+        return state
+
+    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
+        """A point of 0..1000 in CSS pixels, inside the page."""
+        width, height = self._css
+        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
+
+    def act(self, action: Action) -> None:
+        """See `World.act`; afterwards timers and animations of one second have run."""
+        if isinstance(action, Finished | CallUser):
+            return
+        do = _ACTS.get(type(action))
+        if do is None:
+            raise UnsupportedAction(f"MiniWoB++ pages have no action {type(action).__name__}")
+        self._untouched = False
+        do(self, action)
+        self.page.evaluate("ms => vesperPass(ms)", SETTLE_MS)
+
+    def _click(self, action: Any) -> None:
+        (self.page.mouse.dblclick if isinstance(action, DoubleClick) else self.page.mouse.click)(
+            *self.pixel(action.box)
+        )
+
+    def _drag(self, action: Drag) -> None:
+        mouse = self.page.mouse
+        mouse.move(*self.pixel(action.start))
+        mouse.down()
+        mouse.move(*self.pixel(action.end), steps=4)
+        mouse.up()
+
+    def _scroll(self, action: Scroll) -> None:
+        way = {"down": STROKE_PX, "up": -STROKE_PX}.get(action.direction, 0)
+        point = self.pixel(action.start or (500, 700))
+        if action.start and action.end:
+            way = int(point[1] - self.pixel(action.end)[1])
+        self.page.evaluate("([x, y, dy]) => vesperScroll(x, y, dy)", [*point, way])
+
+    def _hotkey(self, action: Hotkey) -> None:
+        self.page.keyboard.press(key_chord(action.keys))
+
+
+_ACTS: dict[type, Callable[[MiniwobWorld, Any], object]] = {
+    Click: MiniwobWorld._click,
+    DoubleClick: MiniwobWorld._click,
+    Drag: MiniwobWorld._drag,
+    Scroll: MiniwobWorld._scroll,
+    Hotkey: MiniwobWorld._hotkey,
+    Type: lambda world, action: world.page.keyboard.type(action.content),
+    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    Wait: lambda world, _: None,  # the second that passes does it
+}
+
+
+@contextmanager
+def open_miniwob_world(*, nano: bool = False) -> Iterator[MiniwobWorld]:
+    """A page that shows any task, in a browser of its own. Raises `BrowserMissing` without a Chromium.
+
+    `nano`: the same pages at two pixels a CSS pixel, with nano's text (`worlds.nano_text`) and without yellow."""
+    viewport = replace(MINIWOB, height=NANO_HEIGHT, scale=NANO_SCALE) if nano else MINIWOB
+    with open_browser(viewport, READER.read_text(encoding="utf-8")) as context:
+        page = context.new_page()
+        yield MiniwobWorld(page, viewport, nano_text_css(NANO_SCALE) + _NANO_STYLE if nano else "")

@@ -1,0 +1,149 @@
+"""Our own pages (phone and desktop) as a world: eight apps whose state says what was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from generators.devices.browser import key_chord
+from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.worlds.pages import APPS, Element, OwnPages, open_pages
+from generators.worlds.pages.page_task import TITLES
+from generators.worlds.start_checks import check_start
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Hotkey,
+    Hover,
+    Launch,
+    LongPress,
+    PressBack,
+    PressEnter,
+    PressHome,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action, scroll_direction
+from schemas.coordinates import OffScreen, box_to_unit
+from schemas.ids import digest
+
+PLATFORM = {"phone": "mobile", "desktop": "desktop"}
+WHEEL_PX = 250
+
+
+class PagesWorld:
+    """One browser page that shows any of our apps, as a `phone` or a `desktop` (see `World`)."""
+
+    def __init__(self, pages: OwnPages, kind: str) -> None:
+        self.name = f"pages/{kind}"
+        self.pages = pages
+        self.platform = PLATFORM[kind]
+        self.size_px = (pages.viewport.width, pages.viewport.height)
+
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """`start` = {"app", "seed"}, and "home": true to begin on the phone's launcher. Raises `WorldError` for an
+        app that there isn't."""
+        check_start(start, self.name, ("app", "seed"), ("home",))
+        if start["app"] not in APPS or type(start["seed"]) is not int:
+            found = f"{start['app']!r:.60}, {start['seed']!r:.60}"
+            raise WorldError(
+                f"{self.name}: reset: expected an app of {', '.join(APPS)} and a whole seed, found {found}"
+            )
+        self.pages.start(start["app"], start["seed"], home=bool(start.get("home")))
+
+    def observe(self) -> Observation:
+        places = (self._place(element) for element in self.pages.elements())
+        return Observation(self.pages.screenshot(), tuple(p for p in places if p), digest(self.state()))
+
+    def _place(self, element: Element) -> Place | None:
+        try:
+            box = box_to_unit(element.box, self.size_px)
+        except OffScreen:
+            return None
+        return Place(tuple(box), element.role, element.text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
+
+    def state(self) -> dict[str, Any]:
+        return self.pages.state()
+
+    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
+        """A point of 0..1000 in CSS pixels, inside the screen."""
+        width, height = self.size_px
+        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
+
+    def act(self, action: Action) -> None:
+        """See `World.act`."""
+        do = _ACTS.get(type(action))
+        if do is None:
+            raise UnsupportedAction(f"{self.name}: there is no action {type(action).__name__}")
+        do(self, action)
+
+    def _click(self, action: Any) -> None:
+        mouse = self.pages.page.mouse
+        if isinstance(action, DoubleClick):
+            mouse.dblclick(*self.pixel(action.box))
+        else:
+            mouse.click(*self.pixel(action.box))
+        mouse.move(0, 0)
+
+    def _scroll(self, action: Scroll) -> None:
+        if self.platform == "mobile" and action.start and action.end:
+            path = [*self.pixel(action.start), *self.pixel(action.end)]
+            self.pages.page.evaluate("([a, b, c, d]) => vesperSwipe(a, b, c, d)", path)
+            return
+        way = action.direction or (scroll_direction(action.start, action.end) if action.start and action.end else "")
+        down = {"down": 1, "up": -1}.get(way)
+        if down is None:
+            return  # nothing scrolls sideways here
+        page = self.pages.page
+        seen = page.evaluate("vesperWheels()")
+        page.mouse.move(*self.pixel((500, 500)))
+        page.mouse.wheel(0, WHEEL_PX * down)
+        page.wait_for_function("n => vesperWheels() > n", arg=seen, timeout=5000)
+        page.mouse.move(0, 0)
+
+    def _drag(self, action: Drag) -> None:
+        mouse = self.pages.page.mouse
+        mouse.move(*self.pixel(action.start))
+        mouse.down()
+        mouse.move(*self.pixel(action.end))
+        mouse.up()
+        mouse.move(0, 0)
+
+    def _launch(self, action: Launch) -> None:
+        app = next((app for app, title in TITLES.items() if title == action.app), None)
+        if app is not None:  # an app that isn't there opens nothing
+            self.pages.page.evaluate("app => vesperOpen(app)", app)
+
+    def _hotkey(self, action: Hotkey) -> None:
+        self.pages.page.keyboard.press(key_chord(action.keys))
+
+
+_ACTS: dict[type, Callable[[PagesWorld, Any], object]] = {
+    Click: PagesWorld._click,
+    DoubleClick: PagesWorld._click,
+    LongPress: PagesWorld._click,
+    Scroll: PagesWorld._scroll,
+    Drag: PagesWorld._drag,
+    Launch: PagesWorld._launch,
+    Hotkey: PagesWorld._hotkey,
+    Hover: lambda world, action: world.pages.page.mouse.move(*world.pixel(action.box)),
+    Type: lambda world, action: world.pages.page.keyboard.type(action.content),
+    PressBack: lambda world, _: world.pages.page.evaluate("vesperBack()"),
+    PressHome: lambda world, _: world.pages.page.evaluate("vesperHome()"),
+    PressEnter: lambda world, _: world.pages.page.keyboard.press("Enter"),
+    Wait: lambda world, _: world.pages.page.evaluate("vesperTick()"),
+    Finished: lambda world, _: None,
+    CallUser: lambda world, _: None,
+}
+
+
+@contextmanager
+def open_pages_world(kind: str) -> Iterator[PagesWorld]:
+    """Our apps on a `phone` or a `desktop`, in a browser of their own. Raises `BrowserMissing` without a Chromium."""
+    with open_pages(kind) as pages:
+        yield PagesWorld(pages, kind)

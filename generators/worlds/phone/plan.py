@@ -1,0 +1,95 @@
+"""Carrying out a plan over element keys on a phone, by touches and system keys alone: the proof of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from generators.tasks.world_interface import Place, WorldError
+from generators.worlds.phone.phone_task import Intent, PhoneTask, evaluate
+from generators.worlds.phone.phone_world import PhoneWorld
+from schemas.action_types import CallUser, Click, Drag, LongPress, PressBack, PressEnter, PressHome, Scroll, Type
+from schemas.actions import Action
+from schemas.coordinates import box_to_unit, point_to_unit
+
+STROKES = 12
+SEEN = 0.6
+"""Share of an element that must show before it is touched."""
+
+Watch = Callable[[Action, Place | None], None]
+"""Called before every action, with the element it is meant for."""
+
+
+def find(world: PhoneWorld, key: str, do: Callable[[Action, Place | None], None]) -> Place:
+    """The element, scrolled into view by paths no longer than its part of the screen. Raises `WorldError`."""
+    for _ in range(STROKES):
+        where = world.call("where", key)
+        if where is None:
+            raise WorldError(f"phone: no element {key!r} on this screen")
+        left, high, right, low = where["shown"]
+        box = where["box"]
+        if where["hit"] and low - high >= SEEN * (box[3] - box[1]) and right - left >= SEEN * (box[2] - box[0]):
+            shown = box_to_unit((left, high, right, low), world.size_px)
+            return Place(tuple(shown), where["role"], where["text"], where["name"], key)  # type: ignore[arg-type]
+        top, bottom = where["view"][1], where["view"][3]
+        if not where["scrolls"]:
+            break
+        middle, reach = (top + bottom) / 2, (bottom - top) * 0.4
+        delta = max(-reach, min(reach, (where["box"][1] + where["box"][3]) / 2 - middle))
+        ends = [point_to_unit((world.size_px[0] / 2, y), world.size_px) for y in (middle + delta, middle - delta)]
+        if ends[0] == ends[1]:
+            break
+        do(Scroll(ends[0], ends[1]), None)
+    raise WorldError(f"phone: the element {key!r} can't be brought into view")
+
+
+def perform(world: PhoneWorld, plan: Sequence[Intent], watch: Watch | None = None) -> int:
+    """Every intent, on the screen as it stands; the actions it took, scrolling included. Raises `WorldError`."""
+    count = 0
+
+    def do(action: Action, place: Place | None = None) -> None:
+        nonlocal count
+        if watch is not None:
+            watch(action, place)
+        world.act(action)
+        count += 1
+
+    simple: dict[str, Callable[[], Action]] = {"home": PressHome, "back": PressBack, "enter": PressEnter}
+    texts: dict[str, Callable[[str], Action]] = {"type": Type, "answer": CallUser}
+    for verb, *args in plan:
+        if verb in simple:
+            do(simple[verb]())
+        elif verb in texts:
+            do(texts[verb](args[0]))
+        else:
+            place = find(world, args[0], do)
+            do(_touch(world, verb, place, args), place)
+    return count
+
+
+def _touch(world: PhoneWorld, verb: str, place: Place, args: Sequence[Any]) -> Action:
+    if verb == "tap":
+        return Click(place.centre)
+    if verb == "hold":
+        return LongPress(place.centre)
+    if verb == "slide":
+        left, right = world.call("where", args[0])["track"]
+        end = point_to_unit((left + (right - left) * args[1] / 100, 0), world.size_px)[0]
+        start = point_to_unit(((left + right) / 2, 0), world.size_px)[0]
+        if abs(start - end) < 40:  # a path too short to be one
+            start = max(0, end - 200)
+        y = place.centre[1]
+        return Drag((start, y), (end, y))
+    raise WorldError(f"phone: a plan has no verb {verb!r}")
+
+
+def prove(world: PhoneWorld, task: PhoneTask) -> int:
+    """Reset, perform, check; the actions taken. Raises `WorldError` unless the goal is untrue before and true after."""
+    world.reset(task.start)
+    evaluator = task.evaluator()
+    if evaluate(evaluator, world.state(), world.answer):
+        raise WorldError(f"phone: {task.family}: the goal holds at the reset: {task.goal}")
+    count = perform(world, task.plan)
+    if not evaluate(evaluator, world.state(), world.answer):
+        raise WorldError(f"phone: {task.family}: the plan doesn't reach the goal: {task.goal}")
+    return count

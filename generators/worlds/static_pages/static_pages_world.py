@@ -1,0 +1,279 @@
+"""A folder of static html pages as a world: real pages that others wrote, made to look the same on every visit.
+
+Time, chance and motion are held still (see runtime.js). A link or a form leads to another page of the folder or
+nowhere. Nothing is loaded from the network, and no file outside the folder is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from generators.devices.browser import Camera, Viewport, key_chord, open_browser
+from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.worlds.web_reader import READER, Seen, seen_of
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Finished,
+    Hotkey,
+    Hover,
+    Launch,
+    PressBack,
+    PressEnter,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action, scroll_direction
+from schemas.coordinates import OffScreen, box_to_unit
+from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page, Route
+
+RUNTIME = Path(__file__).parent / "runtime.js"
+HTML = (".html", ".htm")
+"""How a page's file ends, in letters of either case."""
+VIEW = Viewport(1280, 800)
+SCROLL_PX = 400
+LOAD_MS, ACT_MS, WAIT_MS = 1000, 500, 1000
+"""Time of the page's own that passes after it has loaded, after an action, and at a Wait."""
+_INTEGRITY = re.compile(rb"""\sintegrity\s*=\s*("[^"]*"|'[^']*')""")
+_WHEEL = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
+
+
+def pages_of(folder: Path) -> tuple[str, ...]:
+    """Relative names of the folder's html pages (`HTML`), sorted. Raises `ValueError` where there are none."""
+    inside = (path for path in folder.rglob("*") if path.suffix.lower() in HTML and path.is_file())
+    found = sorted(path.relative_to(folder).as_posix() for path in inside) if folder.is_dir() else []
+    found = [page for page in found if not page.startswith(("libs/", "node_modules/"))]
+    if not found:
+        raise ValueError(f"{folder}: expected a folder of html pages, found none; get some with deploy/get_pages.sh")
+    return tuple(found)
+
+
+class WebWorld:
+    """One browser page that shows any page of the folder (see `World`)."""
+
+    platform = "web"
+    size_px = (VIEW.width, VIEW.height)
+
+    def __init__(self, page: Page, folder: Path, name: str) -> None:
+        self.page, self.folder, self.name = page, folder, name
+        self.camera = Camera(page, VIEW)
+        self.pages = frozenset(pages_of(folder))
+        self._cdp = page.context.new_cdp_session(page)
+        self._sent: dict[str, Any] | None = None
+        self._blocked = 0
+        self._seen: list[Seen] | None = None
+
+    # --- where it is
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """`start` = {"page": relative name, "seed": number}. Raises `WorldError` for a page the folder hasn't."""
+        if start["page"] not in self.pages:
+            raise WorldError(f"{self.name}: no page {start['page']!r} in {self.folder.name}/")
+        self._sent, self._blocked = None, 0
+        if self.page.url.startswith("file:"):
+            self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        self.page.mouse.move(0, 0)
+        self._go((self.folder / start["page"]).as_uri())
+        self._cdp.send("Page.resetNavigationHistory")
+
+    def inner(self, url: str) -> str:
+        """Relative name of the folder's page that a URL leads to; "" for anything else."""
+        try:
+            parts = urlsplit(url)
+            if parts.scheme != "file":
+                return ""
+            path = Path(unquote(parts.path)).resolve()
+            path = path / "index.html" if path.is_dir() else path
+            name = path.relative_to(self.folder).as_posix()
+        except (ValueError, OSError):
+            return ""
+        return name if name in self.pages else ""
+
+    def _go(self, url: str) -> None:
+        from playwright.sync_api import Error
+
+        try:
+            self.page.goto(url, wait_until="load", timeout=30_000)
+        except Error as error:
+            raise WorldError(f"{self.name}: {self.inner(url) or url!r} didn't load: {str(error)[:120]}") from None
+        self._settle(LOAD_MS)
+
+    def _settle(self, ms: int) -> None:
+        """Let the page's time pass, then follow the link or the form that was used, if it stays in the folder."""
+        from playwright.sync_api import Error
+
+        self._seen = None
+        for _ in range(4):
+            try:
+                told = self.page.evaluate("ms => vesperSettle(ms)", ms)
+                break
+            except Error:  # the page itself went elsewhere: wait for where it went
+                self.page.wait_for_load_state("load")
+        else:
+            raise WorldError(f"{self.name}: {self.page.url[-80:]!r} doesn't come to rest")
+        if not self.inner(self.page.url):
+            raise WorldError(f"{self.name}: a script left the folder")
+        if told["sent"] is not None:
+            self._sent = {"page": self.inner(self.page.url), "values": told["sent"]}
+        if told["wish"]:
+            self._follow(told["wish"])
+
+    def _follow(self, url: str) -> None:
+        name = self.inner(url)
+        if not name:
+            self._blocked += 1
+            return
+        parts = urlsplit(url)
+        tail = (f"?{parts.query}" if parts.query else "") + (f"#{parts.fragment}" if parts.fragment else "")
+        self._go((self.folder / name).as_uri() + tail)
+
+    # --- what it shows
+    def see(self, *, everything: bool = False) -> list[Seen]:
+        """The elements on the screen, or with `everything` those of the whole page that scrolling can bring there."""
+        if everything or self._seen is None:
+            found = [seen_of(raw) for raw in json.loads(self.page.evaluate("all => vesperSee(all)", everything))]
+            found = [seen for seen in found if seen.key]
+            if everything:
+                return found
+            self._seen = found
+        return self._seen
+
+    def hits(self, key: str, point: Sequence[float]) -> bool:
+        """Whether a click at a point of 0..1000 lands on the element (or what works it)."""
+        return bool(self.page.evaluate("([key, x, y]) => vesperHits(key, x, y)", [key, *self.pixel(point)]))
+
+    def place(self, seen: Seen) -> Place | None:
+        """None where the element doesn't show."""
+        try:
+            box = box_to_unit(seen.box, self.size_px)
+        except OffScreen:
+            return None
+        return Place(tuple(box), seen.role, seen.text, seen.name, seen.key, seen.clickable)  # type: ignore[arg-type]
+
+    def observe(self) -> Observation:
+        png = self.camera.shoot()
+        places = (self.place(seen) for seen in self.see())
+        return Observation(png, tuple(place for place in places if place), digest(self.state()))
+
+    def state(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.page.evaluate("vesperState()"))
+        return {"page": self.inner(self.page.url), "sent": self._sent, "blocked": self._blocked, **found}
+
+    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
+        """A point of 0..1000 in CSS pixels, inside the screen."""
+        width, height = self.size_px
+        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
+
+    # --- what can be done
+    def act(self, action: Action) -> None:
+        """See `World.act`."""
+        from playwright.sync_api import Error
+
+        do = _ACTS.get(type(action))
+        if do is None:
+            raise UnsupportedAction(f"web pages have no action {type(action).__name__}")
+        try:
+            do(self, action)
+        except Error as error:
+            raise WorldError(f"{self.name}: {type(action).__name__} failed: {str(error)[:120]}") from None
+
+    def _click(self, action: Click | DoubleClick) -> None:
+        mouse, point = self.page.mouse, self.pixel(action.box)
+        if isinstance(action, DoubleClick):
+            mouse.dblclick(*point)
+        else:
+            mouse.click(*point)
+        mouse.move(0, 0)
+        self._settle(ACT_MS)
+
+    def _hover(self, action: Hover) -> None:
+        self.page.mouse.move(*self.pixel(action.box))
+        self._settle(ACT_MS)
+
+    def _scroll(self, action: Scroll) -> None:
+        direction = action.direction
+        if not direction and action.start and action.end:
+            direction = scroll_direction(action.start, action.end)
+        x, y = _WHEEL.get(direction, (0, 0))
+        at = self.pixel(action.start) if action.start else self.pixel((500, 500))
+        self.page.evaluate("([x, y, dx, dy]) => vesperScroll(x, y, dx, dy)", [*at, x * SCROLL_PX, y * SCROLL_PX])
+        self._settle(ACT_MS)
+
+    def _type(self, action: Type) -> None:
+        self.page.keyboard.type(action.content)
+        self._settle(ACT_MS)
+
+    def _press(self, keys: Sequence[str]) -> None:
+        self.page.keyboard.press(key_chord(keys))
+        self._settle(ACT_MS)
+
+    def _hotkey(self, action: Hotkey) -> None:
+        if tuple(key.lower() for key in action.keys) == ("alt", "left"):
+            self._back(action)
+        else:
+            self._press(action.keys)
+
+    def _back(self, _: object) -> None:
+        if self._cdp.send("Page.getNavigationHistory")["currentIndex"] > 0:
+            self.page.go_back(wait_until="load")
+            self._settle(LOAD_MS)
+
+    def _launch(self, action: Launch) -> None:
+        """A page by its relative name or its URL; what isn't there opens nothing."""
+        name = action.url if action.url in self.pages else self.inner(action.url)
+        if name:
+            self._go((self.folder / name).as_uri())
+
+
+_ACTS: dict[type, Callable[[WebWorld, Any], object]] = {
+    Click: WebWorld._click,
+    DoubleClick: WebWorld._click,
+    Hover: WebWorld._hover,
+    Scroll: WebWorld._scroll,
+    Type: WebWorld._type,
+    Hotkey: WebWorld._hotkey,
+    PressBack: WebWorld._back,
+    Launch: WebWorld._launch,
+    PressEnter: lambda world, _: world._press(("enter",)),
+    Wait: lambda world, _: world._settle(WAIT_MS),
+    Finished: lambda world, _: None,
+    CallUser: lambda world, _: None,
+}
+
+
+@contextmanager
+def open_web(folder: Path, name: str) -> Iterator[WebWorld]:
+    """The folder's world in a browser of its own. Raises `ValueError` for a folder without html pages."""
+    folder = folder.resolve()
+    pages_of(folder)
+    script = RUNTIME.read_text(encoding="utf-8").replace("__ROOT__", folder.as_uri() + "/")
+    with open_browser(VIEW, script + READER.read_text(encoding="utf-8")) as context:
+        _serve(context, folder)
+        page = context.new_page()
+        yield WebWorld(page, folder, name)
+
+
+def _serve(context: BrowserContext, folder: Path) -> None:
+    """Hand out the folder's html without `integrity` marks, which Chromium can't check on file: pages and refuses."""
+
+    def hand_out(route: Route) -> None:
+        path = Path(unquote(urlsplit(route.request.url).path)).resolve()
+        if not path.is_relative_to(folder) or not path.is_file():
+            route.abort()
+            return
+        route.fulfill(body=_INTEGRITY.sub(b"", path.read_bytes()), content_type="text/html; charset=utf-8")
+
+    # Playwright's driver reads these as JavaScript, which can't ignore the case of one part alone.
+    page, inside = r"file:[^?#]*\.[hH][tT][mM][lL]?([?#].*)?$", re.escape(folder.as_uri() + "/")
+    context.route(re.compile("^" + page), hand_out)
+    context.route(re.compile(f"^(?!{page})(?!{inside})file:"), lambda route: route.abort())

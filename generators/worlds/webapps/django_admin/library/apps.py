@@ -1,0 +1,12 @@
+"""The Django app's registration."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class LibraryConfig(AppConfig):
+    name = "generators.worlds.webapps.django_admin.library"
+    label = "library"
+    verbose_name = "Library"
+    default_auto_field = "django.db.models.BigAutoField"

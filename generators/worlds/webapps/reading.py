@@ -1,0 +1,53 @@
+"""Reads the elements of any page that is open in Chromium; they are named by `keys.js`, the page needs nothing."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generators.tasks.world_interface import Place
+from generators.worlds.web_reader import READER, Seen, seen_of
+from schemas.coordinates import OffScreen, box_to_unit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+MOST_ELEMENTS = 5000
+MOST_TEXT = 2000
+STILL = """(() => { const still = new CSSStyleSheet();
+  still.replaceSync('*, *::before, *::after { animation: none !important; transition: none !important; '
+    + 'scroll-behavior: auto !important; caret-color: transparent !important; }');
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, still]; })()"""
+"""Init script: nothing moves by itself, so the same page gives the same pixels."""
+
+
+@cache
+def reader_script() -> str:
+    """`vesperSee`, `vesperHits`, `vesperLands` and the names of elements that they need; a page may get it twice."""
+    keys = (Path(__file__).parent / "keys.js").read_text("utf-8")
+    reader = READER.read_text("utf-8")
+    return f"(() => {{ if (window.vesperSee && window.vesperKey) return true; {keys}\n{reader}\nreturn true; }})()"
+
+
+def read_elements(page: Page) -> list[Seen]:
+    """What the page shows now: visible, hit-tested, clipped to the screen, in document order."""
+    page.evaluate(reader_script())
+    raw = json.loads(page.evaluate("vesperSee(false)"))
+    return [seen_of(one) for one in raw[:MOST_ELEMENTS] if one["k"]]
+
+
+def _text(value: object) -> str:
+    """Text of a page: cut, and without halves of surrogate pairs, which no UTF-8 has."""
+    return str(value)[:MOST_TEXT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def place_of(seen: Seen, size_px: tuple[int, int]) -> Place | None:
+    """An element in the frame 0..1000; None where rounding leaves nothing of it on the screen."""
+    try:
+        left, top, right, bottom = box_to_unit(seen.box, size_px)
+    except (OffScreen, ValueError):
+        return None
+    name = _text(seen.label)
+    return Place((left, top, right, bottom), seen.role, _text(seen.text), name, _text(seen.key), seen.clickable)

@@ -1,0 +1,108 @@
+"""What a task on a web app is: a goal in words, a start, checks on the end state, and a plan over roles and names.
+
+A plan is a list of ("click", role, name[, which]), ("type", text), ("key", names...), ("scroll", direction), ("back",),
+("wait",), ("open", path) and ("answer", text). A name in a plan is the whole name of an element that is on the screen
+then; `which` (from 1, in reading order) tells apart several that are named alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Place, WorldError
+from generators.worlds.webapps.evaluate import RULE, Check
+from generators.worlds.webapps.web_app_world import WebAppWorld
+from schemas.actions import Action, CallUser, Click, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
+
+Intent = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AppTask:
+    """An executable contract with a plan that reaches it. `name` is unique within its app and seed."""
+
+    name: str
+    app: str
+    goal: str
+    start: Mapping[str, Any]
+    checks: tuple[Check, ...]
+    plan: tuple[Intent, ...]
+
+    @property
+    def expected_steps(self) -> int:
+        return len(self.plan)
+
+    def evaluator(self) -> dict[str, Any]:
+        """Plain JSON data; `evaluate.holds` reads it."""
+        return {"rule": RULE, "checks": list(self.checks)}
+
+    def contract(self) -> Contract:
+        """What the generation loop executes."""
+        verbs = sorted({intent[0] for intent in self.plan})
+        return Contract(
+            self.goal,
+            "web",
+            self.app,
+            dict(self.start),
+            self.evaluator(),
+            self.expected_steps,
+            (f"{self.app}.{self.name}", *(f"{self.app}:{verb}" for verb in verbs)),
+        )
+
+    def as_row(self) -> dict[str, Any]:
+        """A row of the `tasks` table."""
+        return self.contract().as_row()
+
+
+def find(places: Sequence[Place], role: str, name: str, which: int = 0) -> Place:
+    """The element of this role and whole name. Raises `WorldError` where it isn't there, or (without `which`) not
+    alone."""
+    found = sorted((p for p in places if (p.role, p.name) == (role, name)), key=lambda p: (p.box[1], p.box[0]))
+    if not found or (len(found) > 1 and not which) or which > len(found):
+        near = sorted({p.name[:40] for p in places if p.role == role})[:40]
+        raise WorldError(f"plan: expected one {role} named {name!r}, found {len(found)}; there are {near}")
+    return found[which - 1 if which else 0]
+
+
+def action_of(intent: Intent, places: Sequence[Place]) -> Action:
+    """An intent as an action on the screen that has these elements. Raises `WorldError` where it can't be had."""
+    kind, *rest = intent
+    if kind == "click":
+        return Click(find(places, rest[0], rest[1], int(rest[2]) if len(rest) > 2 else 0).centre)
+    if kind == "key":
+        return PressEnter() if rest == ["enter"] else Hotkey(tuple(rest))
+    if kind == "scroll":
+        return Scroll(direction=rest[0])
+    if kind == "back":
+        return PressBack()
+    if kind == "wait":
+        return Wait()
+    if kind == "type":
+        return Type(rest[0])
+    if kind == "answer":
+        return CallUser(rest[0])
+    if kind == "open":
+        return Launch(url=rest[0])
+    raise WorldError(f"plan: unknown intent {kind!r}; known are click, key, scroll, back, wait, type, answer, open")
+
+
+def steps(task: AppTask, world: WebAppWorld) -> Iterator[Action]:
+    """Reset, then the plan on the real screen; gives each action when it is due, and carries it out when asked for the
+    next. Raises `WorldError` that names the step that can't be done."""
+    world.reset(task.start)
+    for number, intent in enumerate(task.plan, 1):
+        try:
+            action = action_of(intent, world.places() if intent[0] == "click" else ())
+        except WorldError as error:
+            raise WorldError(f"{task.app}/{task.name}, step {number} {intent}: {error}") from None
+        yield action
+        world.act(action)
+
+
+def perform(task: AppTask, world: WebAppWorld) -> tuple[list[Action], str]:
+    """The whole plan; gives the actions and the last answer."""
+    done = list(steps(task, world))
+    return done, next((action.content for action in reversed(done) if isinstance(action, CallUser)), "")

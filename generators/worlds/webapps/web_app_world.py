@@ -1,0 +1,338 @@
+"""A web app in Chromium as a world. What is an app's own (snapshot, truth, how one is signed in) is its `Data`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from generators.devices.browser import Camera, Viewport, key_chord, open_browser
+from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.worlds.webapps.reading import STILL, place_of, read_elements
+from generators.worlds.webapps.server import Server
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Hotkey,
+    Hover,
+    Launch,
+    LongPress,
+    PressBack,
+    PressEnter,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action, scroll_direction
+from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Dialog, Page, Request, Response
+
+VIEW = Viewport(1280, 800)
+SCROLL_PX, HOLD_MS, WAIT_MS = 400, 700, 1000
+LOAD_MS = 20_000
+"""Limit on loading a page; one that takes longer is an error."""
+REST_S = 8.0
+"""Limit on coming to rest after an action: an app that polls for ever is looked at as it stands."""
+WINDOW_S = 3.0
+"""Limit on the coming of a window that a page said it opens; one that is refused never comes."""
+CLOCK = "2026-01-15T12:00:00Z"
+"""What the browser's clock says, always, where `Data.still_clock`: "2 minutes ago" doesn't change from run to run."""
+_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+_PENDING = ("document", "xhr", "fetch", "script", "stylesheet")
+_ARROWS = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
+
+
+class Data(Protocol):
+    """What a world needs to know of its app."""
+
+    name: str
+    quiet_s: float
+    """For so long no request may be under way before a screen counts as settled (0: a page is loaded, and done)."""
+
+    still_clock: bool
+    """Whether the page's clock stands still. An app that waits by its clock (a debounce) would wait for ever."""
+
+    def restore(self, start: Mapping[str, Any]) -> None:
+        """Put the app's data back to the snapshot of `start`. Raises `WorldError` for a start that it doesn't know."""
+        ...
+
+    def cookies(self) -> list[tuple[str, str]]:
+        """Names and values that sign the user in."""
+        ...
+
+    def truth(self, path: str) -> dict[str, Any]:
+        """The data as they are now, read from the database or the API; `path` = the address that is shown."""
+        ...
+
+
+class WebAppWorld:
+    """One browser on one app (see `World`). `start` = {"world", "seed"?, "page"?}: `page` is a path of the app."""
+
+    platform = "web"
+    size_px = (VIEW.width, VIEW.height)
+
+    def __init__(self, context: BrowserContext, server: Server, data: Data) -> None:
+        self.name, self.server, self.data, self._context = data.name, server, data, context
+        self._pages: list[Page] = []
+        self._cameras: dict[Page, Camera] = {}
+        self._open: dict[Request, Page] = {}
+        self._busy_at = 0.0
+        self._awaited: list[float] = []
+        context.on("page", self._follow)
+        for page in context.pages or [context.new_page()]:
+            self._follow(page)
+
+    # --- the browser
+    @property
+    def page(self) -> Page:
+        """The newest window that is open."""
+        while len(self._pages) > 1 and self._pages[-1].is_closed():
+            self._pages.pop()
+        return self._pages[-1]
+
+    def _follow(self, page: Page) -> None:
+        if page in self._pages:
+            return
+        self._pages.append(page)
+        del self._awaited[:1]
+        page.on("dialog", _answer)
+        page.on("request", lambda request: self._begun(request, page))
+        page.on("requestfinished", self._ended)
+        page.on("requestfailed", self._ended)
+        page.on("close", self._closed)
+        page.on("response", self._answered)
+        session = self._context.new_cdp_session(page)
+        session.on("Page.windowOpen", lambda _: self._awaited.append(time.monotonic() + WINDOW_S))
+        session.send("Page.enable")
+
+    def _begun(self, request: Request, page: Page) -> None:
+        if request.resource_type in _PENDING and not page.is_closed():
+            self._open[request] = page
+            self._busy_at = time.monotonic()
+
+    def _answered(self, response: Response) -> None:
+        if response.request.resource_type == "document":
+            self._busy_at = time.monotonic()
+
+    def _ended(self, request: Request) -> None:
+        if self._open.pop(request, None) is not None:
+            self._busy_at = time.monotonic()
+
+    def _closed(self, page: Page) -> None:
+        """No end is told of the requests of a window that closes itself, as a popup's Save does."""
+        for request in [request for request, its in self._open.items() if its is page]:
+            self._ended(request)
+        self._cameras.pop(page, None)
+
+    def _camera(self) -> Camera:
+        page = self.page
+        if page not in self._cameras:
+            page.set_viewport_size({"width": VIEW.width, "height": VIEW.height})
+            self._cameras[page] = Camera(page, VIEW)
+        return self._cameras[page]
+
+    def _settle(self) -> None:
+        """Until what was done is drawn, a navigation that it began has loaded, and requests are answered."""
+        from playwright.sync_api import Error
+
+        end = time.monotonic() + REST_S
+        while time.monotonic() < end:
+            page = self.page
+            try:
+                page.evaluate(_FRAMES)
+                page.wait_for_load_state("load", timeout=max(1.0, (end - time.monotonic()) * 1000))
+                if self._awaited and time.monotonic() < self._awaited[0]:
+                    page.wait_for_timeout(20)
+                    continue
+                if self._open or time.monotonic() - self._busy_at < self.data.quiet_s:
+                    page.wait_for_timeout(20)
+                    continue
+                page.evaluate(_FRAMES)
+            except Error:  # it went elsewhere, or closed, while it was looked at
+                self._pause()
+                continue
+            if not self._open:
+                return
+
+    def _pause(self) -> None:
+        """A moment for the browser to tell what it did; the page in front may close in it."""
+        from playwright.sync_api import Error
+
+        with suppress(Error):
+            self.page.wait_for_timeout(20)
+
+    def _go(self, path: str) -> None:
+        from playwright.sync_api import Error
+
+        try:
+            self.page.goto(self.server.origin + path, wait_until="load", timeout=LOAD_MS)
+        except Error as error:
+            said = str(error).partition("\n")[0][:120]
+            raise WorldError(f"{self.name}: {path[:80]!r} didn't load: {said}: {self.server.condition()}") from None
+        self._settle()
+
+    # --- the world
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """See `World.reset`."""
+        path = start.get("page", "/")
+        if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
+            raise WorldError(f"{self.name}: page: expected a path of the app as '/shop', found {path!r:.80}")
+        for page in self._pages[1:]:
+            page.close()
+        del self._pages[1:]
+        self.page.goto("about:blank")
+        self._open.clear()
+        self._awaited.clear()
+        self._context.clear_cookies()
+        self.data.restore(start)
+        for name, value in self.data.cookies():
+            self._context.add_cookies([{"name": name, "value": value, "url": self.server.origin}])
+        session = self._context.new_cdp_session(self.page)
+        session.send("Storage.clearDataForOrigin", {"origin": self.server.origin, "storageTypes": "local_storage"})
+        self.page.mouse.move(0, 0)
+        self._go(path)
+        session.send("Page.resetNavigationHistory")
+        session.detach()
+
+    @property
+    def path(self) -> str:
+        """Path and query of the address that is shown; "" for anything that isn't the app's."""
+        url = self.page.url
+        return url.removeprefix(self.server.origin) if url.startswith(self.server.origin + "/") else ""
+
+    def state(self) -> dict[str, Any]:
+        """{"path", …}: the address that is shown, and the app's own data."""
+        return {"path": self.path, **self.data.truth(self.path)}
+
+    def places(self) -> tuple[Place, ...]:
+        """Visible, hit-tested elements. An open list of a `select` is drawn by the system, as no picture shows."""
+        made = (place_of(seen, self.size_px) for seen in read_elements(self.page))
+        return tuple(place for place in made if place is not None)
+
+    def observe(self) -> Observation:
+        return Observation(self._camera().shoot(), self.places(), digest(self.state()))
+
+    def act(self, action: Action) -> None:
+        """See `World.act`."""
+        from playwright.sync_api import Error
+
+        do = _ACTS.get(type(action))
+        if do is None:
+            raise UnsupportedAction(f"{self.name}: a web page has no action {type(action).__name__}")
+        page = self.page
+        try:
+            do(self, action)
+        except Error as error:
+            self._pause()
+            if page.is_closed() and page is not self.page:  # it closed its own window, as a popup's Save does
+                return self._settle()
+            said = str(error).partition("\n")[0][:120]
+            raise WorldError(f"{self.name}: {type(action).__name__} failed: {said}") from None
+        if not isinstance(action, Finished | CallUser):
+            self._settle()
+
+    def _pixel(self, point: Sequence[float]) -> tuple[float, float]:
+        return min(point[0] * VIEW.width / 1000, VIEW.width - 1), min(point[1] * VIEW.height / 1000, VIEW.height - 1)
+
+    def _hold(self, action: LongPress) -> None:
+        self.page.mouse.move(*self._pixel(action.box))
+        self.page.mouse.down()
+        self.page.wait_for_timeout(HOLD_MS)
+        self.page.mouse.up()
+
+    def _drag(self, action: Drag) -> None:
+        mouse = self.page.mouse
+        mouse.move(*self._pixel(action.start))
+        mouse.down()
+        mouse.move(*self._pixel(action.end), steps=8)
+        mouse.up()
+
+    def _scroll(self, action: Scroll) -> None:
+        if action.direction:
+            direction = action.direction
+        else:
+            direction = scroll_direction(action.start, action.end)  # type: ignore[arg-type]
+        x, y = _ARROWS.get(direction, (0, 0))
+        self.page.mouse.move(*self._pixel(action.start or (500, 500)))
+        self.page.mouse.wheel(x * SCROLL_PX, y * SCROLL_PX)
+        self.page.wait_for_timeout(50)  # the wheel's turn reaches the page by itself, after the call
+
+    def _type(self, action: Type) -> None:
+        """Text goes in as a paste would, byte for byte; a list (`select`) chooses by the keys that are typed."""
+        focused = self.page.evaluate("document.activeElement ? document.activeElement.localName : ''")
+        if focused == "select":
+            self.page.keyboard.type(action.content)
+            return
+        for at, line in enumerate(action.content.split("\n")):
+            if at:
+                self.page.keyboard.press("Enter")
+            if line:
+                self.page.keyboard.insert_text(line)
+
+    def _hotkey(self, action: Hotkey) -> None:
+        if tuple(key.lower() for key in action.keys) == ("alt", "left"):
+            self._back(action)
+            return
+        self.page.keyboard.press(key_chord(action.keys))
+
+    def _back(self, _: object) -> None:
+        session = self._context.new_cdp_session(self.page)
+        past = session.send("Page.getNavigationHistory")["currentIndex"]
+        session.detach()
+        if past > 0:
+            self.page.go_back(wait_until="load", timeout=LOAD_MS)
+
+    def _launch(self, action: Launch) -> None:
+        """A path of the app, alone or behind a loopback host (any port); what isn't the app's opens nothing."""
+        try:
+            parts = urlsplit(action.url)
+        except ValueError:  # no address
+            return
+        if action.url.startswith("/") and not parts.netloc or parts.hostname in ("127.0.0.1", "localhost"):
+            self._go((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+
+
+def _answer(dialog: Dialog) -> None:
+    """A question (confirm, prompt) is answered with Cancel: nobody said yes."""
+    if dialog.type in ("alert", "beforeunload"):
+        dialog.accept()
+    else:
+        dialog.dismiss()
+
+
+_ACTS: dict[type, Callable[[WebAppWorld, Any], object]] = {
+    Click: lambda world, action: world.page.mouse.click(*world._pixel(action.box)),
+    DoubleClick: lambda world, action: world.page.mouse.dblclick(*world._pixel(action.box)),
+    Hover: lambda world, action: world.page.mouse.move(*world._pixel(action.box)),
+    LongPress: WebAppWorld._hold,
+    Drag: WebAppWorld._drag,
+    Scroll: WebAppWorld._scroll,
+    Type: WebAppWorld._type,
+    Hotkey: WebAppWorld._hotkey,
+    PressBack: WebAppWorld._back,
+    Launch: WebAppWorld._launch,
+    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    Wait: lambda world, _: world.page.wait_for_timeout(WAIT_MS),
+    Finished: lambda world, _: None,
+    CallUser: lambda world, _: None,
+}
+
+
+@contextmanager
+def open_app(server: Server, data: Data) -> Iterator[WebAppWorld]:
+    """A browser of its own on a running app; requests to anywhere else are refused."""
+    with open_browser(VIEW, STILL) as context:
+        context.set_offline(False)
+        elsewhere = re.compile(f"^(?!{re.escape(server.origin)}/|data:|blob:|about:)")
+        context.route(elsewhere, lambda route: route.abort())
+        if data.still_clock:
+            context.clock.set_fixed_time(CLOCK)
+        yield WebAppWorld(context, server, data)

@@ -1,0 +1,148 @@
+"""Faults of a user interface, injected into a running world.
+
+Declared faults, each with a rate of its own:
+    dead_control   an element does nothing, for the whole episode (rate: share of the elements)
+    neighbour_hit  a click lands on the nearest other element (rate: share of the clicks)
+    lost_key       typing loses one letter (rate: share of the Type actions)
+    stale_screen   the first look after an action shows the screen before it (rate: share of the actions)
+    dialog         a notice covers the screen after an action until it is closed (phone only; share of the actions)
+What was injected stands in `log`. `state` is the world's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from generators.tasks.world_interface import Observation, World
+from generators.worlds.hit_test import under
+from generators.worlds.wrappers.wrapper import Wrapper, innermost, places_of, rate
+from schemas.action_types import Click, DoubleClick, LongPress, Type
+from schemas.actions import Action
+
+NOTICES = (
+    ("Software update", "Version 2.4.1 is ready to install. Your phone restarts once.", "Later"),
+    ("Battery health", "Charging was paused to protect the battery.", "OK"),
+    ("How do you like your phone?", "Tell us in the store what you think of it.", "Not now"),
+    ("Storage", "Less than 10 % of the storage is free.", "Dismiss"),
+)
+"""(title, text, button) of dialogs that nobody asked for."""
+TOUCHED = Click | DoubleClick | LongPress
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How frequent each fault is, 0..1."""
+
+    dead_control: float = 0.0
+    neighbour_hit: float = 0.0
+    lost_key: float = 0.0
+    stale_screen: float = 0.0
+    dialog: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            rate(value, f"defects: {name}")
+
+
+@dataclass(frozen=True)
+class Injected:
+    """A fault that happened at an action (counted from 1) and what it did, in words."""
+
+    step: int
+    fault: str
+    what: str
+
+
+def injected(world: World) -> list[Injected] | None:
+    """What has happened in this episode; None for a world that isn't `Defective` under any of its wrappers."""
+    while isinstance(world, Wrapper):
+        if isinstance(world, Defective):
+            return world.log
+        world = world.world
+    return None
+
+
+class Defective(Wrapper):
+    """See the module. Raises `ValueError` for dialogs in a world that has none to show."""
+
+    def __init__(self, world: World, rates: Rates, seed: int = 0) -> None:
+        super().__init__(world, seed)
+        if rates.dialog and innermost(world).name != "phone":
+            found = innermost(world).name
+            raise ValueError(f"defects: dialog: only the phone shows one, found {found!r}; leave the rate at 0")
+        self.rates = rates
+        self.log: list[Injected] = []
+        self._before: Observation | None = None
+
+    def reset(self, start: Mapping[str, Any]) -> None:
+        self.log, self._before = [], None
+        super().reset(start)
+
+    def observe(self) -> Observation:
+        if self._before is not None:
+            stale, self._before = self._before, None
+            return stale
+        return super().observe()
+
+    def act(self, action: Action) -> None:
+        step = self.step + 1
+        stale = self._happens("stale_screen", step)
+        before = self.world.observe() if stale else None
+        done = self._damaged(action, step)
+        if done is None:
+            self.step = step
+        else:
+            super().act(done)
+        self._before = before
+        if stale:
+            self._note("stale_screen", "the next look shows the screen before this action")
+        if self._happens("dialog", step):
+            self._interrupt(step)
+
+    def _happens(self, fault: str, *what: object) -> bool:
+        share = getattr(self.rates, fault)
+        return bool(share) and self.chance(fault, *what).random() < share
+
+    def _note(self, fault: str, what: str) -> None:
+        self.log.append(Injected(self.step, fault, what))
+
+    def _damaged(self, action: Action, step: int) -> Action | None:
+        """What is really done; None for nothing."""
+        if isinstance(action, Type) and action.content and self._happens("lost_key", step):
+            at = self.chance("letter", step).randrange(len(action.content))
+            self.log.append(Injected(step, "lost_key", f"letter {at + 1} of {len(action.content)}"))
+            left = action.content[:at] + action.content[at + 1 :]
+            return Type(left) if left else None
+        if isinstance(action, TOUCHED) and (self.rates.dead_control or self.rates.neighbour_hit):
+            return self._aimed(action, step)
+        return action
+
+    def _aimed(self, action: TOUCHED, step: int) -> Action | None:
+        places = [place for place in places_of(innermost(self.world)) if place.clickable and place.key]
+        target = under(places, action.box)
+        if target is not None and self._happens("dead_control", target.key):
+            self.log.append(Injected(step, "dead_control", target.key))
+            return None
+        if self._happens("neighbour_hit", step):
+            others = [place for place in places if target is None or place.key != target.key]
+            x, y = action.box
+            near = min(others, key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2, default=None)
+            if near is not None:
+                self.log.append(Injected(step, "neighbour_hit", near.key))
+                return replace(action, box=near.centre)
+        return action
+
+    def _interrupt(self, step: int) -> None:
+        """Put a notice on the phone, which is otherwise as it was, unless a dialog is open already."""
+        phone: Any = innermost(self.world)
+        state, answer = phone.state(), phone.answer
+        if state["ui"]["dialog"]:
+            return
+        title, text, button = self.chance("notice", step).choice(NOTICES)
+        notice = {"kind": "confirm", "title": title, "text": text, "yes": button, "alert": True, "y": 0, "args": {}}
+        state["ui"] |= {"dialog": notice, "focus": ""}
+        phone.reset({"snapshot": state})
+        phone.answer = answer
+        self._note("dialog", title)

@@ -1,0 +1,18 @@
+"""An authority in memory, with a clock that a test moves."""
+
+from __future__ import annotations
+
+import pytest
+from lease_parts import RULES, Clock
+
+from generators.devices.authority.leases import Leases
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def leases(clock: Clock) -> Leases:
+    return Leases(":memory:", RULES, clock)

@@ -1,0 +1,439 @@
+"""The CDP driver on a real Chromium: every action, byte-exact text, pages that come, go and crash, lying endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import http.server
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from chromium import open_chromium
+
+from generators.devices.device import AsyncDevice, DeviceError, Endpoint
+from generators.devices.drivers.cdp import CdpDevice, CdpOptions, connect
+from generators.devices.drivers.cdp_keys import find_key
+from generators.devices.drivers.frames import read_options
+from generators.tasks.world_interface import UnsupportedAction, WorldError
+from schemas.actions import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Hotkey,
+    Hover,
+    Launch,
+    LongPress,
+    PressBack,
+    PressEnter,
+    PressHome,
+    PressRecent,
+    Scroll,
+    Type,
+    Wait,
+)
+
+PAGE = """<!doctype html><meta charset=utf-8><title>t</title>
+<style>body{margin:0;height:3000px} div,textarea,button,a{position:absolute}</style>
+<textarea id=box style="left:0;top:0;width:200px;height:60px"></textarea>
+<button id=go style="left:300px;top:0;width:100px;height:40px">Go &lt;b&gt;</button>
+<a id=other href="second.html" style="left:300px;top:60px">Second</a>
+<button id=popup style="left:300px;top:100px" onclick="window.open('second.html')">Popup</button>
+<button id=ask style="left:300px;top:150px;width:100px;height:40px" onclick="asked=confirm('sure?')">Ask</button>
+<div id=thing draggable=true style="left:0;top:300px;width:60px;height:60px;background:red">D</div>
+<div id=place style="left:300px;top:300px;width:100px;height:100px;background:blue"></div>
+<script>
+var log=[], asked=null;
+for (const kind of ['click','dblclick','mousemove','mousedown','mouseup','keydown','touchstart','touchend'])
+  document.addEventListener(kind,
+    e => log.push([kind, e.target.id||'', e.key||'', !!e.ctrlKey, Math.round(performance.now())]));
+thing.addEventListener('dragstart', e => e.dataTransfer.setData('text/plain','carried'));
+place.addEventListener('dragover', e => e.preventDefault());
+place.addEventListener('drop',
+  e => { e.preventDefault(); log.push(['drop','place',e.dataTransfer.getData('text/plain'),false,0]); });
+function truth(){ return {value: box.value, cookie: document.cookie, started: window.started||null} }
+function begin(config){ window.started = config }
+</script>"""
+
+NASTY = [
+    "emoji 👩‍👩‍👧‍👦🇨🇭 and 你好,世界",
+    "'\"`$(rm -rf /);rm -rf / && echo %s %d \\n \\\\",
+    "tab\there\nline\n\n  two",
+    "e\u0301 \u200b\u202e\ufeff \x01\x7f",
+    "<script>alert(1)</script>&amp;",
+    "\U0010ffff\uffff",
+    "x" * 4095 + "😀" + "é" * 6000,
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[int]:
+    """Port of a Chromium's DevTools."""
+    with open_chromium() as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "first.html").write_text(PAGE)
+    (folder / "second.html").write_text(
+        "<title>second</title><h1>Second</h1><button onclick=window.close()>Close</button>"
+    )
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@asynccontextmanager
+async def opened(port: int, site: str = "", **options: Any) -> AsyncIterator[CdpDevice]:
+    wanted = {"call_s": 15.0, "wait_s": 0.01, "press_s": 0.5, "drag_s": 0.05, **options}
+    async with connect(Endpoint("cdp", "127.0.0.1", port, options=wanted)) as device:
+        if site:
+            await device.reset({"url": f"{site}/first.html"})
+        yield device
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    async def limited() -> Any:
+        async with asyncio.timeout(60):
+            return await work
+
+    return asyncio.run(limited())
+
+
+async def at(device: CdpDevice, element: str) -> tuple[int, int]:
+    """The centre of an element in 0..1000, by the driver's own reading of the page."""
+    place = (await device.observe()).place(element)
+    assert place is not None, element
+    return place.centre
+
+
+async def until(device: CdpDevice, title: str) -> None:
+    """Until the page in front has a title: opening and closing pages is the browser's own doing, in its own time."""
+    for _ in range(100):
+        await device.observe()
+        if await device.page.evaluate("document.title") == title:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"no page called {title} came to the front")
+
+
+async def log(device: CdpDevice, kind: str) -> list[list[Any]]:
+    return [entry for entry in await device.page.evaluate("log") if entry[0] == kind]
+
+
+def test_every_action_where_it_exists(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            assert isinstance(device, AsyncDevice)
+            await device.act(Click(await at(device, "go")))
+            assert [entry[1] for entry in await log(device, "click")] == ["go"]
+            await device.act(DoubleClick(await at(device, "go")))
+            assert [entry[1] for entry in await log(device, "dblclick")] == ["go"]
+            await device.act(Hover(await at(device, "ask")))
+            assert (await log(device, "mousemove"))[-1][1] == "ask"
+            await device.act(LongPress(await at(device, "go")))
+            down, up = (await log(device, "mousedown"))[-1], (await log(device, "mouseup"))[-1]
+            assert up[4] - down[4] >= 450
+            await device.act(Drag(await at(device, "thing"), await at_point(device, "place")))
+            assert [entry[2] for entry in await log(device, "drop")] == ["carried"]
+            await device.act(Scroll(direction="down"))
+            assert await device.page.evaluate("scrollY") == pytest.approx(
+                0.4 * await device.page.evaluate("innerHeight"), abs=2
+            )
+            await device.act(Scroll((500, 300), (500, 700)))
+            assert await device.page.evaluate("scrollY") == 0
+            await device.act(Click(await at(device, "box")))
+            await device.act(Type("ab"))
+            await device.act(PressEnter())
+            await device.act(Type("c"))
+            assert (await device.page.evaluate("box.value")) == "ab\nc"
+            await device.act(Hotkey(("ctrl", "a")))
+            await device.act(Hotkey(("Delete",)))
+            assert (await device.page.evaluate("box.value")) == ""
+            await device.act(Click(await at(device, "other")))
+            assert await device.page.evaluate("document.title") == "second"
+            await device.act(PressBack())
+            assert await device.page.evaluate("document.title") == "t"
+            await device.act(PressBack())  # about:blank was before
+            await device.act(Launch(url=f"{site}/second.html"))
+            assert await device.page.evaluate("document.title") == "second"
+            before = (await device.observe()).sha256
+            for quiet in (Wait(), Finished("x"), CallUser("y")):
+                await device.act(quiet)
+            assert (await device.observe()).sha256 == before
+            for missing in (PressHome(), PressRecent(), Launch(app="Clock")):
+                with pytest.raises(UnsupportedAction, match=type(missing).__name__):
+                    await device.act(missing)
+
+    run(work())
+
+
+async def at_point(device: CdpDevice, element: str) -> tuple[int, int]:
+    """The centre of an element that the reader does not name (it has no text), from the page itself."""
+    box = await device.page.evaluate(f"(b => [b.left, b.top, b.right, b.bottom])({element}.getBoundingClientRect())")
+    width, height = await device.page.evaluate("[innerWidth, innerHeight]")
+    return int((box[0] + box[2]) / 2 * 1000 / width), int((box[1] + box[3]) / 2 * 1000 / height)
+
+
+def test_text_arrives_as_it_is(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site, tree=False) as device:
+            await device.page.evaluate("box.focus()")
+            for text in NASTY:
+                await device.page.evaluate("box.value = ''")
+                await device.act(Type(text))
+                assert await device.page.evaluate("box.value") == text
+            # a text field of HTML keeps every line end as \\n: a pair is one end, also where parts meet
+            await device.page.evaluate("box.value = ''")
+            await device.act(Type("x" * 4095 + "\r\ny"))
+            assert await device.page.evaluate("box.value") == "x" * 4095 + "\ny"
+
+    run(work())
+
+
+def test_a_phone_in_a_browser_is_touched(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site, width=412, height=732, mobile=True, platform="mobile") as device:
+            assert device.platform == "mobile"
+            assert (await device.observe()).png and device.size_px == (412, 732)
+            await device.act(Click(await at_point(device, "go")))
+            assert [entry[1] for entry in await log(device, "touchstart")] == ["go"]
+            assert [entry[1] for entry in await log(device, "click")] == ["go"]
+            with pytest.raises(UnsupportedAction, match="Hover"):
+                await device.act(Hover((10, 10)))
+
+    run(work())
+
+
+def test_popups_come_to_the_front_and_go(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            await device.act(Click(await at(device, "popup")))
+            await until(device, "second")
+            await device.act(Launch(url=f"{site}/second.html?again"))  # it goes on in the new page
+            close = next(place for place in (await device.observe()).places if place.name == "Close")
+            await device.act(Click(close.centre))
+            await until(device, "t")
+            await device.act(Click(await at(device, "go")))
+            assert (await log(device, "click"))[-1][1] == "go"
+            await device.act(Click(await at(device, "popup")))
+            await until(device, "second")
+            await device.reset({"url": f"{site}/first.html"})
+            assert await device.page.evaluate("document.title") == "t" and len(device._pages) == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize("open_ms", [0, 5, 20, 60, 120])
+def test_a_popup_that_closes_itself_is_no_failure(chromium: int, site: str, open_ms: int) -> None:
+    async def work() -> None:
+        async with opened(chromium, site, state_function="truth") as device:
+            await device.page.evaluate(
+                f"go.onclick = () => {{ const w = open('second.html'); setTimeout(() => w.close(), {open_ms}) }}; 1"
+            )
+            go = await at(device, "go")
+            for _ in range(3):
+                await device.act(Click(go))
+                await device.observe()
+                await until(device, "t")
+                assert (await device.state())["value"] == "" and len(device._pages) == 1
+            await device.act(Click(go))
+            await device.reset({"url": f"{site}/first.html"})
+            assert await device.page.evaluate("document.title") == "t"
+
+    run(work())
+
+
+def test_a_page_that_closes_before_the_browser_tells_is_left(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            await device.act(Click(await at(device, "popup")))
+            await until(device, "second")
+            told = asyncio.Event()
+            device._forget = lambda target: told.set()  # type: ignore[method-assign]  # as if the news were under way
+            await device._browser("Target.closeTarget", {"targetId": device.page.target})
+            await told.wait()
+            assert len(device._pages) == 2
+            del device._forget  # type: ignore[method-assign]
+            await until(device, "t")
+            assert len(device._pages) == 1
+
+    run(work())
+
+
+def test_dialogs_are_answered_and_kept(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            await device.act(Click(await at(device, "ask")))
+            assert await device.page.evaluate("asked") is False
+            assert device.dialogs == [("confirm", "sure?")]
+
+    run(work())
+
+
+def test_reset_forgets_and_state_is_read(chromium: int, site: str) -> None:
+    async def work() -> None:
+        hooks = {"reset_function": "begin", "state_function": "truth"}
+        async with opened(chromium, **hooks) as device:
+            odd = {"__proto__": {"x": 1}, "quote": "');alert(1)//\u2028", "n": [1, None]}
+            await device.reset({"url": f"{site}/first.html", **odd})
+            assert (await device.state())["started"] == odd
+            await device.page.evaluate("document.cookie = 'seen=1'; localStorage.setItem('a', 'b')")
+            await device.reset({"url": f"{site}/first.html"})
+            assert (await device.state())["cookie"] == "" and await device.page.evaluate("localStorage.length") == 0
+        async with opened(chromium, site) as device:
+            assert await device.state() == {}
+            with pytest.raises(WorldError, match="reset_function"):
+                await device.reset({"seed": 1})
+
+    run(work())
+
+
+def test_the_page_cannot_lie_to_the_reader(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            await device.page.evaluate("document.elementFromPoint = () => null; Array.prototype.slice = () => ['lie']")
+            await device.page.evaluate("go.textContent = 'half \\ud800 pair', 1")
+            seen = await device.observe()
+            place = seen.place("go")
+            assert place is not None and place.text == "half \ufffd pair"
+            "".join(item.text for item in seen.places).encode()
+
+    run(work())
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/hostname", "data:text/html,x", "chrome://crash"])
+def test_only_allowed_addresses_open(chromium: int, url: str) -> None:
+    async def work() -> None:
+        async with opened(chromium) as device:
+            with pytest.raises(WorldError, match="begins with one of"):
+                await device.act(Launch(url=url))
+            with pytest.raises(WorldError, match="did not open"):
+                await device.act(Launch(url="http://127.0.0.1:1/"))
+            for none in ("http://[news", "http://a b/", "http://"):
+                with pytest.raises(WorldError, match="Launch: "):
+                    await device.act(Launch(url=none))
+                with pytest.raises(WorldError, match="Launch: "):
+                    await device.reset({"url": none})
+
+    run(work())
+
+
+def test_a_crashed_page_is_told_and_reset_goes_on(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            with pytest.raises(DeviceError, match="crashed"):
+                await device.page.send("Page.crash")
+            with pytest.raises(DeviceError, match="crashed"):
+                await device.observe()
+        async with opened(chromium, site) as device:  # the next one finds it so
+            assert (await device.observe()).place("go")
+            with pytest.raises(DeviceError, match="crashed"):
+                await device.page.send("Page.crash")
+            await device.reset({"url": f"{site}/first.html"})
+            assert (await device.observe()).place("go")
+
+    run(work())
+
+
+def test_a_page_that_hangs_ends_in_time(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            device.page._call_s = 1.5
+            began = time.monotonic()
+            with pytest.raises(DeviceError, match="longer than"):
+                await device.page.evaluate("(() => { for (const end = Date.now() + 4000; Date.now() < end;); })()")
+            assert time.monotonic() - began < 3.9
+
+    run(work())
+
+
+def test_a_dead_browser_is_told(site: str) -> None:
+    async def work() -> None:
+        browser = open_chromium()
+        with browser as port:
+            async with opened(port, site) as device:
+                await device.observe()
+                asyncio.get_running_loop().call_later(0.2, browser.process.kill)
+                with pytest.raises(DeviceError, match="browser is gone"):
+                    await device.page.evaluate("new Promise(() => 0)")
+                with pytest.raises(DeviceError, match="browser is gone"):
+                    await device.observe()
+
+    run(work())
+
+
+Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+
+def _http(body: bytes, status: str = "200 OK", length: int | None = None) -> Peer:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        said = len(body) if length is None else length
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {said}\r\n\r\n".encode() + body)
+        await writer.drain()
+        writer.close()
+
+    return peer
+
+
+async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("peer", "message"),
+    [
+        (_http(b"{}"), "webSocketDebuggerUrl"),
+        (_http(b"[1"), "something else"),
+        (_http(b"{}", length=1 << 40), "status 200 and a length"),
+        (_http(b"{}", length=100), "something else"),
+        (_http(b"x", "401 Unauthorized"), "refuses the token"),
+        (_http(json.dumps({"webSocketDebuggerUrl": "ws://elsewhere/devtools/x"}).encode()), "WebSocket was refused"),
+        (_silent, "within 1 s"),
+    ],
+)
+def test_endpoints_that_lie(peer: Peer, message: str) -> None:
+    async def work() -> None:
+        server = await asyncio.start_server(peer, "127.0.0.1", 0)
+        try:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(DeviceError, match=message):
+                async with opened(port, call_s=1.0 if peer is _silent else 10.0):
+                    pass
+        finally:
+            server.close()
+
+    run(work())
+
+
+def test_options_and_keys() -> None:
+    with pytest.raises(ValueError, match="expected names of"):
+        read_options(CdpOptions, {"colour": 1}, "cdp")
+    for wrong in ({"width": "5"}, {"mobile": 1}, {"call_s": None}, {"width": True}, {"schemes": "http"}):
+        with pytest.raises(ValueError, match=f"option {next(iter(wrong))}: expected"):
+            read_options(CdpOptions, wrong, "cdp")
+    assert read_options(CdpOptions, {"schemes": ["https"], "call_s": 3}, "cdp").schemes == ("https",)
+    with pytest.raises(ValueError, match="name of a function"):
+        read_options(CdpOptions, {"state_function": "x();y"}, "cdp")
+    found = [find_key(name) for name in ("Control", "PAGE_DOWN", "a", "/", " ", "F12", "return")]
+    assert [key.code for key in found if key] == ["ControlLeft", "PageDown", "KeyA", "Slash", "Space", "F12", "Enter"]
+    assert find_key("nonsense") is None and find_key("é") is None

@@ -1,0 +1,197 @@
+"""The emulated phone under Debian's own adb, on real Chromium: the commands people type, and their exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recording_phone import AdbClient, LoopThread, RecordingPhone, served
+
+from generators.worlds.android.adbd import Adbd
+
+
+@pytest.fixture(scope="module")
+def phone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Adbd, RecordingPhone]]:
+    """(adb bound to the phone, the daemon, the backend)."""
+    adb = AdbClient(tmp_path_factory.mktemp("home"))
+    backend = RecordingPhone()
+    with served(backend) as (_, adbd):
+        serial = f"127.0.0.1:{adbd.port}"
+        try:
+            assert b"connected" in adb("connect", serial).stdout
+            yield lambda *words, **more: adb("-s", serial, *words, **more), adbd, backend
+            assert adbd.faults == []
+        finally:
+            adb.close()
+
+
+def test_the_line_from_the_manual(phone: tuple[Any, Adbd, RecordingPhone]) -> None:
+    """adb connect 127.0.0.1:PORT && adb shell input tap 100 200 && adb exec-out screencap -p > x.png"""
+    from PIL import Image
+
+    adb, _, backend = phone
+    backend.done.clear()
+    assert adb("shell", "input", "tap", "100", "200").returncode == 0
+    assert backend.done == [("tap", 100, 200)]
+    png = adb("exec-out", "screencap", "-p").stdout
+    with Image.open(io.BytesIO(png)) as picture:
+        picture.load()
+        assert picture.size == backend.size_px
+
+
+def test_exit_codes_and_both_streams(phone: tuple[Any, Adbd, RecordingPhone]) -> None:
+    adb, _, _ = phone
+    missing = adb("shell", "frobnicate --all")
+    assert missing.returncode == 127 and b"frobnicate" in missing.stderr and b"not found" in missing.stderr
+    assert adb("shell", "exit 42").returncode == 42
+    assert adb("shell", "false || echo other && exit 7").stdout == b"other\n"
+    both = adb("shell", "echo out; cat /nowhere")
+    assert (both.returncode, both.stdout) == (1, b"out\n") and b"/nowhere: No such file" in both.stderr
+
+
+def test_push_pull_list_and_remove(phone: tuple[Any, Adbd, RecordingPhone], tmp_path: Path) -> None:
+    adb, _, _ = phone
+    for size in (0, 1, 65_536, 3_000_001):
+        (tmp_path / "there").write_bytes(data := os.urandom(size))
+        assert adb("push", str(tmp_path / "there"), "/sdcard/Download/it.bin").returncode == 0
+        assert adb("pull", "/sdcard/Download/it.bin", str(tmp_path / "back")).returncode == 0
+        assert (tmp_path / "back").read_bytes() == data
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a é.txt").write_text("a")
+    assert adb("push", str(folder), "/sdcard/").returncode == 0
+    assert adb("pull", "/sdcard/folder", str(tmp_path / "again")).returncode == 0
+    assert (tmp_path / "again" / "a é.txt").read_text() == "a"
+    assert b"it.bin" in adb("shell", "ls", "/sdcard/Download").stdout
+    assert adb("shell", "rm", "/sdcard/Download/it.bin").returncode == 0
+    gone = adb("pull", "/sdcard/Download/it.bin", str(tmp_path / "gone"))
+    assert gone.returncode == 1 and b"No such file" in gone.stdout + gone.stderr
+
+
+def test_a_piped_shell_reads_lines(phone: tuple[Any, Adbd, RecordingPhone]) -> None:
+    adb, _, _ = phone
+    ran = adb("shell", stdin=b"echo one\nfoo\necho two\nexit 5\necho never\n")
+    assert ran.stdout == b"one\ntwo\n" and b"foo" in ran.stderr and ran.returncode == 5
+
+
+def test_text_from_the_wire_reaches_no_real_path(phone: tuple[Any, Adbd, RecordingPhone], tmp_path: Path) -> None:
+    adb, _, _ = phone
+    (tmp_path / "secret").write_text("real")
+    up = "/".join([".."] * 20)
+    for path in (str(tmp_path / "secret"), f"{up}{tmp_path}/secret", "/etc/passwd"):
+        assert b"real" not in adb("shell", "cat", path).stdout and b"root:" not in adb("shell", "cat", path).stdout
+        assert adb("pull", path, str(tmp_path / "stolen")).returncode != 0
+    adb("push", str(tmp_path / "secret"), f"{up}{tmp_path}/planted")
+    assert not (tmp_path / "planted").exists()
+    assert adb("shell", f"echo $(touch {tmp_path}/made); echo `touch {tmp_path}/made`").returncode != 0
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.fixture(scope="module")
+def screen() -> Iterator[tuple[LoopThread, Any]]:
+    """A loop and a phone in Chromium."""
+    from generators.devices.browser import BrowserMissing, find_chromium
+    from generators.worlds.android.phone_screen import open_phone_screen
+
+    try:
+        find_chromium()
+    except BrowserMissing as missing:
+        pytest.skip(str(missing))
+    run = LoopThread()
+    context = open_phone_screen()
+    try:
+        yield run, run(context.__aenter__())
+        run(context.__aexit__(None, None, None))
+    finally:
+        run.close()
+
+
+def test_an_agent_s_turn_on_chromium(screen: tuple[LoopThread, Any]) -> None:
+    """Reset, look, tap what the tree names, type, scroll, go home: all by the driver, checked by the phone's truth."""
+    from generators.devices.device import Endpoint
+    from generators.devices.drivers.adb import connect
+    from generators.tasks.world_interface import WorldError
+    from generators.worlds.android.adbd import serve_adb
+    from generators.worlds.android.emulated_phone import EmulatedPhone
+    from schemas.actions import Click, Launch, PressBack, PressHome, Scroll, Type, Wait
+
+    run, backend = screen
+
+    async def work() -> None:
+        async with (
+            serve_adb(EmulatedPhone(backend)) as adbd,
+            connect(Endpoint("adb", "127.0.0.1", adbd.port)) as device,
+        ):
+            await device.reset({"seed": 5})
+            home = await device.observe()
+            icon = next(place for place in home.places if place.name == "Notes")
+            assert device.size_px == backend.size_px and icon.clickable
+            await device.act(Click(icon.centre))
+            assert (await device.state())["ui"]["front"] == "notes"
+            await device.act(PressHome())
+            assert (await device.state())["ui"]["front"] == "home"
+            await device.act(Launch(app="Contacts"))
+            field = next(place for place in (await device.observe()).places if place.role in ("textbox", "searchbox"))
+            await device.act(Click(field.centre))
+            text = "买牛奶 🥛 'quoted'; rm -rf / %s"
+            await device.act(Type(text))
+            assert text in json.dumps(await device.state(), ensure_ascii=False)
+            await device.act(PressBack())
+            before = (await device.state())["now"]["sec"]
+            await device.act(Wait())
+            assert (await device.state())["now"]["sec"] == before + 2
+            await device.reset({"seed": 5, "open": "vesper://contacts"})
+            seen = await device.observe()
+            await device.act(Scroll(direction="down"))
+            assert (await device.observe()).sha256 != seen.sha256
+            await device.act(Launch(url="vesper://clock"))
+            assert (await device.state())["ui"]["front"] == "clock"
+            with pytest.raises(WorldError, match="could not start"):
+                await device.act(Launch(url="vesper://nowhere"))
+            for wrong in ({"seed": -1}, {"sees": 1}, {"seed": 1, "open": "vesper://nowhere"}):
+                with pytest.raises(WorldError, match="reset"):
+                    await device.reset(wrong)
+            await device.reset({"seed": 5})
+            assert (await device.observe()).sha256 == home.sha256
+            assert adbd.faults == []
+
+    run(work())
+
+
+def test_a_phone_as_a_process_of_its_own(tmp_path: Path, screen: tuple[LoopThread, Any]) -> None:
+    """adb connect 127.0.0.1:PORT && adb shell input tap 100 200 && adb exec-out screencap -p > x.png"""
+    from PIL import Image
+
+    adb = AdbClient(tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "generators.worlds.android.serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[4],
+    )
+    try:
+        assert process.stdout is not None
+        serial = process.stdout.readline().removeprefix("phone on ").strip()
+        assert b"connected" in adb("connect", serial).stdout
+        assert adb("-s", serial, "shell", "input", "tap", "100", "200").returncode == 0
+        png = adb("-s", serial, "exec-out", "screencap", "-p").stdout
+        with Image.open(io.BytesIO(png)) as picture:
+            picture.load()
+            assert picture.size == screen[1].size_px
+        assert adb("-s", serial, "shell", "am start -n org.vesper.notes/.MainActivity").returncode == 0
+        assert b"org.vesper.notes/.MainActivity" in adb("-s", serial, "shell", "dumpsys window").stdout
+        refused = adb("-s", serial, "shell", "input text 'café'")
+        assert refused.returncode == 255 and b"NullPointerException" in refused.stderr
+    finally:
+        adb.close()
+        process.terminate()
+        assert process.wait(20) == 0
+        assert process.stdout is not None
+        process.stdout.close()

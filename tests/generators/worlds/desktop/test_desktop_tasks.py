@@ -1,0 +1,151 @@
+"""Tasks on real programs: a plan reaches its goal by clicks and keys, and nothing less does.
+
+A run proves a sample of the families, drawn by a digest of the code it proves: another change, another sample.
+VESPER_DESKTOP_TASKS=all proves all of them (several minutes), VESPER_DESKTOP_TASKS=files.move,editor.read these.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import generators.worlds.desktop as package
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Place, WorldError
+from generators.worlds.desktop.desktop_task import DesktopTask
+from generators.worlds.desktop.desktop_tasks import FAMILIES, TASKS, make_task
+from generators.worlds.desktop.desktop_world import DesktopWorld
+from generators.worlds.desktop.plan import action_of, prove
+from generators.worlds.evaluators import holds
+from schemas.actions import Click
+from schemas.ids import digest
+from schemas.tables import Tasks
+
+SWITCH = "VESPER_DESKTOP_TASKS"
+PROGRAMS = ("calculator", "editor", "files", "settings")
+SHORT = 4
+"""Steps of the longest plan in a sample."""
+
+
+def sample() -> list[str]:
+    """One short family of every program, unless the switch names others."""
+    asked = os.environ.get(SWITCH, "")
+    if asked:
+        return list(FAMILIES) if asked == "all" else asked.split(",")
+    folder = Path(package.__file__).parent
+    rng = Random(digest([path.read_text() for path in sorted(folder.glob("*.py"))]))
+    short = [task.name for task in TASKS if task.expected_steps <= SHORT]
+    return [rng.choice([name for name in short if name.startswith(f"{program}.")]) for program in PROGRAMS]
+
+
+@pytest.mark.parametrize("family", sample())
+def test_a_plan_reaches_the_goal_and_a_shorter_one_does_not(world: DesktopWorld, family: str) -> None:
+    task = make_task(family, 50)
+    assert len(prove(task, world)) == task.expected_steps
+
+
+class Told:
+    """Stands in for a desktop: tells these states one after the other, the last one again and again."""
+
+    answer = ""
+
+    def __init__(self, *settings: str) -> None:
+        self._states: list[dict[str, object]] = [{"settings": {"k": value}} for value in settings]
+
+    def reset(self, start: object) -> None:
+        pass
+
+    def act(self, action: object) -> None:
+        pass
+
+    def state(self) -> dict[str, object]:
+        return self._states.pop(0) if len(self._states) > 1 else self._states[0]
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (("0", "0", "0"), "the plan doesn't reach the goal"),
+        (("1",), "its goal holds at the reset"),
+        (("0", "1", "1"), "its goal holds before the last step"),
+        (("0", "0", "1"), ""),
+    ],
+)
+def test_a_plan_is_a_proof_only_if_its_last_step_makes_the_goal_true(told: tuple[str, ...], why: str) -> None:
+    check = {"check": "setting", "key": "k", "is": "1"}
+    task = DesktopTask("t", "g", {"program": "p"}, (check,), (("enter",), ("enter",)))
+    world = cast(DesktopWorld, Told(*told))
+    if why:
+        with pytest.raises(WorldError, match=why):
+            prove(task, world, patience_s=0.0)
+    else:
+        assert len(prove(task, world, patience_s=0.0)) == 2
+
+
+def test_an_intent_without_its_element_or_meaning_is_named() -> None:
+    place = Place((0, 0, 9, 9), "push button", "", "Save", "k")
+    with pytest.raises(WorldError, match="expected one push button named 'Save', found 2"):
+        action_of(("click", "push button", "Save"), [place, place])
+    assert action_of(("click", "push button", "Save"), [place, replace(place, clickable=False)]) == Click((5, 5))
+    with pytest.raises(WorldError, match="unknown intent 'fly'"):
+        action_of(("fly", "away"))
+
+
+def test_each_program_has_ten_tasks_and_all_strata_are_populated() -> None:
+    programs = Counter(task.name.partition(".")[0] for task in TASKS)
+    assert set(programs) == set(PROGRAMS) and min(programs.values()) >= 10
+    strata = defaultdict(set)
+    for task in (make_task(family, seed) for seed in range(3) for family in FAMILIES):
+        strata[task.contract().stratum].add(task.name)
+    assert len(strata["easy"]) >= 30 and len(strata["medium"]) >= 3 and len(strata["hard"]) >= 1, strata
+
+
+def test_rows_fit_the_table_and_read_back_as_contracts() -> None:
+    tasks = [make_task(family, 5) for family in FAMILIES]
+    table = Tasks.table([task.contract().as_row() for task in tasks])
+    assert table.num_rows == len(FAMILIES) == len(set(table.column("task_id").to_pylist()))
+    assert [Contract.from_row(task.contract().as_row()) for task in tasks] == [task.contract() for task in tasks]
+    assert {task.contract().world for task in tasks} == {"desktop"}
+
+
+def _state(task_start: dict[str, object]) -> dict[str, object]:
+    """What a desktop tells right after a reset, as far as tasks look at it."""
+    from generators.worlds.desktop.desktop_task import sha256_of
+
+    files = task_start.get("files", {})
+    assert isinstance(files, dict)
+    shown = {path: text for path, text in files.items() if not path.startswith(".")}
+    return {
+        "files": [{"path": path, "text": text, "sha256": sha256_of(text)} for path, text in shown.items()],
+        "folders": sorted({path.rpartition("/")[0] for path in shown if "/" in path}),
+        "programs": [
+            "galculator",
+            "thunar",
+            "xfce4-appearance-settings",
+            "xfce4-keyboard-settings",
+            "xfce4-mouse-settings",
+        ],
+        "settings": {"thunar/last-view": "ThunarDetailsView"},
+        "window": {},
+    }
+
+
+@given(st.sampled_from(sorted(FAMILIES)), st.integers(0, 10**6))
+def test_no_goal_holds_at_the_start_and_tasks_are_a_function_of_the_seed(family: str, seed: int) -> None:
+    task = make_task(family, seed)
+    assert make_task(family, seed) == task and task.name == family
+    assert not holds(task.evaluator(), _state(task.start), "")
+    assert task.goal.endswith((".", "?")) and "{" not in task.goal
+
+
+def test_an_unknown_family_is_named() -> None:
+    with pytest.raises(ValueError, match=r"no family of tasks 'editor\.fly'"):
+        make_task("editor.fly", 0)
