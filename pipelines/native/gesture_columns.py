@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mapping.adapter import Descriptor, MappedBatch, RecordBatch, RecordScreen, RejectedUnit
+from pipelines.mapping.adapter import MappedBatch, RecordBatch, RecordScreen, RejectedUnit
+from pipelines.mapping.card import Descriptor
 from pipelines.mapping.column_json import JoinedText, plain, strings
 from pipelines.mapping.columns import (
     boxes,

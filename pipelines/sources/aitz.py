@@ -37,8 +37,6 @@ import pyarrow.compute as pc
 from pipelines.mapping.adapter import (
     BatchAdapter,
     Broken,
-    Descriptor,
-    Loss,
     Mapped,
     MappedBatch,
     Raw,
@@ -49,6 +47,7 @@ from pipelines.mapping.adapter import (
     RejectedUnit,
 )
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.column_json import plain
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
 from pipelines.native import aitz_native, gesture_columns

@@ -21,6 +21,8 @@ from pipelines.store import Check, PartSpec, Store
 from quality.judges.nightly import ask_again_of
 from quality.judges.registry import build_judge
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TEN = {
     "aitw",

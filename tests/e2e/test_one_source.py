@@ -14,6 +14,8 @@ from pipelines.store import Store
 from quality.cards import card as cards
 from quality.cards.pages import Section, markdown, page
 
+pytestmark = pytest.mark.slow
+
 SOURCE = "screenqa"
 KEYS = ("raw/rico", *(f"{part}/{SOURCE}" for part in ("raw", "unified", "verdicts", "gold")))
 

@@ -15,6 +15,8 @@ import yaml
 from dagster_project import instance
 from dagster_project.deployment import DeploymentError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RECORD = """
 import dagster as dg
