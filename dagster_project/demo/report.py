@@ -12,8 +12,8 @@ from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from trainer.proving.staircase.figures import ROWS
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
+from trainer.settings.stage_names import ONLINE, SPECIALISTS
 from trainer.stages.assets import CHECKPOINTS
-from trainer.stages.settings import ONLINE, SPECIALISTS
 
 MERGES = ("linear", "unified")
 
