@@ -55,7 +55,7 @@ lint: setup ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 dev: setup ## Dagster's UI on http://127.0.0.1:$(PORT), with the demo's history
-	$(BIN)/python -m dagster_project.instance
+	$(BIN)/vesper dagster-home
 	DAGSTER_HOME=$(VESPER_HOME)/dagster $(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -m dagster_project.definitions
 
 docs: setup ## the documentation into .vesper/site

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from dagster_dev import graphql, page_of, running
 
-from dagster_project.deployment import EMBEDDED
+from dagster_project.settings.deployment import EMBEDDED
 from pipelines.store import Store
 
 pytestmark = [
