@@ -21,11 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow.parquet as pq
 
-from pipelines.derivers.base import DeriveConfig
-from pipelines.derivers.base import ScreenFacts
 from generators.policies.agent_prompt import AgentPrompt
-from generators.policies.policy import Said
-from generators.policies.policy import View
+from generators.policies.policy import Said, View
+from pipelines.derivers.base import DeriveConfig, ScreenFacts
 from pipelines.derivers.navigation import DERIVER, navigation
 from pipelines.prompts import messages
 from pipelines.store import Store, StoreError
