@@ -14,7 +14,8 @@ from dagster_project.stages.deployment_names import check_sources
 from dagster_project.stages.stage import Stage, Work
 from generators.proving.embedded import build as embedded
 from pipelines import sources as adapters
-from pipelines.mapping.adapter import Descriptor, Download, Raw
+from pipelines.mapping.adapter import Raw
+from pipelines.mapping.card import Descriptor, Download
 from pipelines.store.manifest import Manifest
 from pipelines.unify import unify
 from quality.judges import verdicts

@@ -14,7 +14,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -22,59 +22,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from pipelines.mapping.card import Descriptor
 from pipelines.store.images import ImageError, ImageInfo, read_image, read_pixels
 from pipelines.store.known_pictures import known_pictures
 from schemas.ids import digest
-
-Status = Literal["kept", "lossy", "dropped"]
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """One row of a source's loss table: a native action (or annotation) and what becomes of it."""
-
-    native: str
-    unified: str
-    status: Status
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Download:
-    """Where a source's native files are published: `repo` is a dataset repository of the hub, `url` an fsspec URL of a
-    folder; `files` are the glob patterns of what is wanted of it (none: everything). `unpack` names archives by a
-    pattern that all parts of one share, with the folder that their members go to; an archive itself is never stored."""
-
-    repo: str = ""
-    url: str = ""
-    files: tuple[str, ...] = ()
-    unpack: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Descriptor:
-    """The card of a source, a constant in its adapter's file."""
-
-    id: str
-    title: str
-    origin: str
-    licence: str
-    platforms: tuple[str, ...]
-    language: str
-    objectives: tuple[str, ...]
-    size: str
-    citation: str
-    frame: str
-    """Native coordinate frame: unit, axis order, origin."""
-    record_unit: str
-    """What one record is: "episode", "screen", "row"."""
-    item_unit: str
-    """What is counted within a record: "action", "expression", "element", "question"."""
-    known_problems: tuple[str, ...]
-    loss: tuple[Loss, ...]
-    companions: tuple[str, ...] = ()
-    download: Download | None = None
-    """None: nothing is known that a program could fetch; `origin` says where a person finds it."""
 
 
 class RecordError(ValueError):
@@ -135,6 +86,14 @@ class Raw:
             return None
         return self.read(relative, companion) if self.is_there(relative, companion) else None
 
+    def first(self, names: Iterable[str], items: int = 1) -> bytes | None:
+        """Bytes of the first of several files that is there; None if none is. Raises `RecordError("unsafe_path")` with
+        the record's `items`."""
+        try:
+            return next((data for name in names if (data := self.read_if_there(name)) is not None), None)
+        except RecordError as error:
+            raise RecordError(error.reason, error.detail, items) from error
+
     def listing(self, folder: str, companion: str | None = None) -> frozenset[str]:
         """Names in a folder, hidden ones left out; empty if it isn't there."""
         try:
@@ -192,8 +151,11 @@ class Broken:
     native: Any = None
 
 
+Reader = Callable[[Raw, str], Iterator[Record | Broken]]
+
+
 @dataclass(frozen=True, slots=True)
-class Reject:
+class RejectedUnit:
     """Something that was not mapped. Unit "image" counts no native item: its row lives on without a picture."""
 
     unit: Literal["record", "item", "image"]
@@ -204,7 +166,7 @@ class Reject:
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class RecordScreen:
     """A screen of a record: its frame, its verified picture (or why there is none), its elements in 0..1000.
 
     `info` without `data` is a picture that the store holds already."""
@@ -229,7 +191,7 @@ class Screen:
         frame: tuple[int, int] | None = None,
         *,
         normalised: bool = False,
-    ) -> Screen:
+    ) -> RecordScreen:
         """Verify a picture. Without one (or with a bad one) the frame (width, height in px) must be known, or the
         native coordinates `normalised` already; else `RecordError("bad_frame")` is raised."""
         info: ImageInfo | None = None
@@ -247,7 +209,7 @@ class Screen:
         return cls(width, height, data if info else None, info, tuple(elements), problem)
 
     @classmethod
-    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = ()) -> Screen:
+    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = ()) -> RecordScreen:
         """A screen of raw pixels, uint8 [height, width, 3], kept as PNG. Pixels whose PNG is in the store already are
         not encoded again: then `data` is None, and `info` tells all."""
         height, width = pixels.shape[:2]
@@ -288,29 +250,41 @@ class Mapped:
     mapped: int = 0
     steps: list[dict[str, Any]] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
-    screens: dict[str, Screen] = field(default_factory=dict)
-    rejects: list[Reject] = field(default_factory=list)
+    screens: dict[str, RecordScreen] = field(default_factory=dict)
+    rejects: list[RejectedUnit] = field(default_factory=list)
     losses: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(native word, status) → count."""
 
 
 class Adapter(ABC):
-    """Base of the source adapters. `version` goes up whenever the mapping changes."""
+    """Base of the source adapters. `version` goes up whenever the mapping changes.
+
+    Most sources are files that stand alone, each read by one reader: `patterns` and `reader` say how. Whoever groups
+    files overrides `parts`, whoever groups what was read overrides `records`.
+    """
 
     descriptor: ClassVar[Descriptor]
     version: ClassVar[int]
+    patterns: ClassVar[tuple[str, ...]]
+    """Globs of the native files; each file is a part of its own."""
+    reader: ClassVar[Reader]
+    """Streams the records of one file (see `pipelines.native.record_readers`)."""
+    side_lists: ClassVar[tuple[str, ...]] = ()
+    """Globs of files that every part depends on where they are there, such as a split list."""
 
-    @abstractmethod
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Groups of relative file names; no episode may span two. Side files (split lists) need not be named."""
+        return [(name,) for pattern in self.patterns for name in raw.files(pattern)]
 
     def side_files(self, raw: Raw) -> list[str]:
         """Files that every part depends on, such as split lists."""
-        return []
+        return [name for pattern in self.side_lists for name in raw.files(pattern)]
 
-    @abstractmethod
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """Stream the records of a part, in order."""
+        read = type(self).reader  # by the class: a plain function isn't to be bound
+        for file in files:
+            yield from read(raw, file)
 
     @abstractmethod
     def map(self, record: Record, raw: Raw) -> Mapped:
@@ -318,7 +292,7 @@ class Adapter(ABC):
 
 
 @dataclass(frozen=True)
-class Batch:
+class RecordBatch:
     """Whole native records as columns: rows `starts[r]` up to `starts[r + 1]` of the table are record r's."""
 
     file: str | pa.Array
@@ -339,14 +313,14 @@ class Batch:
         file = self.file if isinstance(self.file, str) else self.file[index].as_py()
         return file, self.locators[index].as_py()
 
-    def select(self, records: np.ndarray) -> Batch:
+    def select(self, records: np.ndarray) -> RecordBatch:
         """Some of the records, in this order."""
         sizes = np.diff(self.starts)[records]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.starts[:-1][records] - starts[:-1], sizes) + np.arange(starts[-1])
         chosen = pa.array(records)
         file = self.file if isinstance(self.file, str) else self.file.take(chosen)
-        return Batch(
+        return RecordBatch(
             file,
             self.table.take(pa.array(rows)),
             starts,
@@ -364,8 +338,8 @@ class MappedBatch:
     mapped: int = 0
     steps: pa.Table | None = None
     samples: pa.Table | None = None
-    screens: dict[str, Screen] = field(default_factory=dict)
-    rejects: list[tuple[int, Reject]] = field(default_factory=list)
+    screens: dict[str, RecordScreen] = field(default_factory=dict)
+    rejects: list[tuple[int, RejectedUnit]] = field(default_factory=list)
     """(number of the record in the batch, what was rejected of it), in order."""
     losses: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -375,21 +349,21 @@ class BatchAdapter(Adapter):
     records that no column can hold, and repeats; both ways give the same rows."""
 
     @abstractmethod
-    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Batch | Record | Broken]:
+    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[RecordBatch | Record | Broken]:
         """Stream the records of a part: batches, and between them single records that `map` must take."""
 
     @abstractmethod
-    def map_batch(self, batch: Batch, raw: Raw) -> MappedBatch:
+    def map_batch(self, batch: RecordBatch, raw: Raw) -> MappedBatch:
         """Map a batch; it holds sound records only, so nothing is raised."""
 
     @abstractmethod
-    def record(self, batch: Batch, index: int) -> Record:
+    def record(self, batch: RecordBatch, index: int) -> Record:
         """A record of a batch on its own, as `map` takes it."""
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The same stream, one record at a time."""
         for found in self.batches(raw, files):
-            if isinstance(found, Batch):
+            if isinstance(found, RecordBatch):
                 yield from (self.record(found, index) for index in range(len(found)))
             else:
                 yield found

@@ -35,21 +35,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import notices, unknown_fields
-from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
+from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
 from schemas.actions import Point
 
 META = "meta_data_merged.jsonl"
@@ -105,15 +95,12 @@ class AgentnetAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    side_lists = (META,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per JSON lines file; JSON files (AgentNetBench) too, so that they are refused in the open."""
         names = raw.files("**/*.jsonl") + raw.files("**/*.json")
         return [(name,) for name in sorted(names) if name.rpartition("/")[2] != META]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The sizes of the screens, if there."""
-        return [META] if raw.path(META).is_file() else []
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One line at a time."""
@@ -199,7 +186,7 @@ def _step(
         for gesture in made:
             if gesture.error is not None:
                 raise gesture.error
-        screen = Screen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
+        screen = RecordScreen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
     except (CallError, RecordError) as error:
         counted = error.word if isinstance(error, CallError) and word != SEVERAL else word
         builder.reject(error.reason, native=step, native_index=place, word=counted, detail=error.detail)
@@ -226,7 +213,7 @@ def _step(
     return _pointer(made, pointer)
 
 
-def _pointer(made: list[Gesture], pointer: Point | None) -> Point | None:
+def _pointer(made: list[PyAutoGuiGesture], pointer: Point | None) -> Point | None:
     for gesture in made:
         for action in gesture.actions:
             pointer = getattr(action, "end", None) or getattr(action, "box", None) or pointer
@@ -244,10 +231,7 @@ def _picture(raw: Raw, name: Any) -> bytes | None:
         return None
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RecordError("unsafe_path", f"image: expected a plain file name, found {name!r:.120}")
-    for folder in FOLDERS:
-        if (data := raw.read_if_there(f"{folder}/{name}")) is not None:
-            return data
-    return None
+    return raw.first(f"{folder}/{name}" for folder in FOLDERS)
 
 
 def _outcome(line: dict[str, Any]) -> str | None:

@@ -31,11 +31,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import turns
-from pipelines.native.pyautogui import Call, CallError, parse_script
+from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
 from pipelines.native.record_readers import count_of, json_lines, json_list
 from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
 from schemas.ids import digest
@@ -91,10 +92,7 @@ class AgenttrekAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per file."""
-        return [(name,) for kind in ("json", "jsonl", "parquet") for name in raw.files(f"**/*.{kind}")]
+    patterns = ("**/*.json", "**/*.jsonl", "**/*.parquet")
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time."""
@@ -169,7 +167,7 @@ def _read(said: str) -> tuple[str, str, list[Action], bool]:
     return thought, word, [one[1] for one in made], any(one[2] for one in made)
 
 
-def _made(call: Call) -> tuple[str, Action, bool]:
+def _made(call: PyAutoGuiCall) -> tuple[str, Action, bool]:
     """Native word, action, whether something is lost. Raises `ItemError`."""
     if call.error is not None:
         raise ItemError("bad_value", f"no call of literals: {call.error.detail}"[:120], _OTHER)

@@ -24,7 +24,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
+from pipelines.mapping.card import Descriptor, Download
 from pipelines.mapping.items import is_text, notices, unknown_fields
 from pipelines.native.calls import LOSSES, Vocabulary
 from pipelines.native.chat import turns, without_pictures
@@ -69,10 +70,7 @@ class AguvisStage2MobileAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
+    patterns = ("**/*.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time, off the stream; rows of another level are refused one by one, so they are counted."""
@@ -98,7 +96,7 @@ class AguvisStage2MobileAdapter(Adapter):
             raise RecordError("missing_field", "expected a human turn and the code of an action")
         goal, follows = goal_of(without_pictures(asked[0].text))
         told = {match["kind"]: match["text"] for turn in answers[:-1] for match in _SAID.finditer(turn.text)}
-        screen = Screen.load(_picture(raw, record.file, row.get("image")), normalised=True)
+        screen = RecordScreen.load(_picture(raw, record.file, row.get("image")), normalised=True)
         made = one_step(
             DESCRIPTOR,
             record,
@@ -127,7 +125,4 @@ def _picture(raw: Raw, file: str, image: Any) -> bytes | None:
     if not isinstance(name, str) or not name:
         return None
     stem = LEVEL.sub("", posixpath.splitext(file)[0])
-    for folder in (f"{stem}/images", posixpath.dirname(file)):
-        if (data := raw.read_if_there(posixpath.join(folder, name))) is not None:
-            return data
-    return None
+    return raw.first(posixpath.join(folder, name) for folder in (f"{stem}/images", posixpath.dirname(file)))

@@ -22,25 +22,15 @@ An answer with a box outside 0..1000 or without area is rejected (`off_screen`, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.chat import Turn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.ids import digest
 
@@ -72,15 +62,8 @@ class GuichatAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One dialogue at a time."""
-        for file in files:
-            yield from json_list(raw, file, of_id=field_id("uid"), count=count_of('"human"'))
+    patterns = (f"**/*{guicourse.DATA}",)
+    reader = partial(json_list, of_id=field_id("uid"), count=count_of('"human"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One dialogue → a sample per question. Raises `RecordError`: bad_value, missing_field, unknown_role."""
@@ -105,7 +88,7 @@ class GuichatAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _dialogue(builder: SampleBuilder, found: list[Turn], screen: Screen) -> None:
+def _dialogue(builder: SampleBuilder, found: list[ChatTurn], screen: RecordScreen) -> None:
     """A sample for each question. What was said before is part of the prompt: a later question leans on it."""
     before: list[str] = []
     number = 0

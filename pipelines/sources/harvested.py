@@ -20,11 +20,13 @@ Boxes are pixels of the picture. A screen of which nothing can be said is quaran
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
@@ -72,15 +74,8 @@ class HarvestedAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per file of lines."""
-        return [(name,) for name in raw.files("**/screens.jsonl")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One line at a time."""
-        for file in files:
-            yield from json_lines(raw, file, of_id=field_id("screenshot"), count=count_of('"box_px"'))
+    patterns = ("**/screens.jsonl",)
+    reader = partial(json_lines, of_id=field_id("screenshot"), count=count_of('"box_px"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → samples. Raises `RecordError`: missing_field, unknown_platform, bad_value, bad_frame,
@@ -96,7 +91,7 @@ class HarvestedAdapter(Adapter):
         if not any(_expressions(listed[index]) for index, _ in good):
             raise RecordError("empty_text", "nothing is said of any element", items)
         shown = [_listed(one, listed[at]) for at, one in good]
-        screen = Screen.load(_picture(record, raw, row["screenshot"], items), shown, frame=size)
+        screen = RecordScreen.load(_picture(record, raw, row["screenshot"], items), shown, frame=size)
         # pages and programs may look the same: the line tells records apart
         builder = SampleBuilder(
             self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=row["platform"]
@@ -123,10 +118,7 @@ def _picture(record: Record, raw: Raw, name: str, items: int) -> bytes | None:
     if not PICTURE.fullmatch(name):
         raise RecordError("bad_value", f"screenshot: expected images/<sha256>.png, found {name[:80]!r}", items)
     folder = record.file.rpartition("/")[0]
-    try:
-        return raw.read_if_there(f"{folder}/{name}" if folder else name)
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
+    return raw.first([f"{folder}/{name}" if folder else name], items)
 
 
 def _expressions(element: Mapping[str, Any]) -> list[str]:
@@ -151,7 +143,7 @@ def _listed(one: Named, element: Mapping[str, Any]) -> dict[str, Any]:
     return {"box": list(one.box), "role": one.role, "text": element["text"], "name": element["name"]}
 
 
-def _samples(builder: SampleBuilder, screen: Screen, index: int, one: Named, element: Mapping[str, Any]) -> None:
+def _samples(builder: SampleBuilder, screen: RecordScreen, index: int, one: Named, element: Mapping[str, Any]) -> None:
     said = [expression for expression in _expressions(element) if expression.strip()]
     for k, expression in enumerate(said):
         builder.grounding(expression, one.box, screen, native_index=index, word=ELEMENT, k=k, count=k == 0)
@@ -172,7 +164,7 @@ def _samples(builder: SampleBuilder, screen: Screen, index: int, one: Named, ele
         )
 
 
-def _refusals(builder: SampleBuilder, screen: Screen, absent: Any, first: int) -> None:
+def _refusals(builder: SampleBuilder, screen: RecordScreen, absent: Any, first: int) -> None:
     for number, name in enumerate(absent if isinstance(absent, list) else [absent]):
         if isinstance(name, str) and name.strip() and is_text(name):
             builder.sample("grounding", grounding_text(name), REFUSAL, screen, native_index=first + number, word=ABSENT)

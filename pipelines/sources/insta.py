@@ -41,8 +41,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native.record_readers import count_of, json_document
@@ -97,14 +98,8 @@ class InstaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per file of actions."""
-        return [(name,) for name in raw.files("actions/*.json")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The tasks."""
-        return [TASKS] if raw.path(TASKS).is_file() else []
+    patterns = ("actions/*.json",)
+    side_lists = (TASKS,)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The actions of an episode, named by their file."""
@@ -159,7 +154,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, name: str, place: int, action: Any,
             raise ItemError(f"unknown_action:{named[:60]}", f"expected one of {_WORDS}")
         made, box, lossy, rules = _actions(word, matched, seen)
         data = raw.read_if_there(f"screenshots/{name}/screenshot_{place:02d}.jpg")
-        screen: Screen = fitting_screen(data, FRAME)
+        screen: RecordScreen = fitting_screen(data, FRAME)
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=action, native_index=place, word=word, detail=error.detail)
         return

@@ -34,8 +34,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
@@ -171,14 +172,14 @@ class MotifAdapter(Adapter):
             split=_split(self.side_files(raw), raw, record.native_id),
             outcome="infeasible" if said is not None else None,
         )
-        trace = _Trace(builder, raw, row, app, record.native_id, (size[0], size[1]))  # type: ignore[arg-type]
+        trace = _MotifTrace(builder, raw, row, app, record.native_id, (size[0], size[1]))  # type: ignore[arg-type]
         for place in range(count):
             trace.step(place)
         trace.end(said)
         return notices(builder.finish(), [*found, *unknown_fields(row, _KNOWN)])
 
 
-class _Trace:
+class _MotifTrace:
     """A trace that is being mapped."""
 
     def __init__(
@@ -226,12 +227,10 @@ class _Trace:
         rules += ["last_picture_repeated"] if repeated else []
         self._builder.terminal(Finished("") if why is None else CallUser(why), screen, rules)
 
-    def _screen(self, name: Any) -> Screen:
+    def _screen(self, name: Any) -> RecordScreen:
         if not isinstance(name, str):
             raise ItemError("bad_value", f"images: expected a name, found {name!r:.60}")
-        paths = (f"{root}{self._folder}/{name}.jpg" for root in ROOTS)
-        found = (self._raw.read_if_there(path) for path in paths)
-        return fitting_screen(next((data for data in found if data is not None), None), self._size)
+        return fitting_screen(self._raw.first(f"{root}{self._folder}/{name}.jpg" for root in ROOTS), self._size)
 
     def _actions(self, place: int, word: str) -> tuple[list[Action], Box | None, list[str]]:
         box, rules = self._box(self._row["screen_bboxes"][place], word)
@@ -287,8 +286,7 @@ def _points(value: Any, word: str) -> list[tuple[int, int]]:
 
 def _told(raw: Raw, app: str, name: str, items: int) -> tuple[str | None, list[tuple[str, str, Any]]]:
     """(why the task can't be done; None if it can or nobody says, notices) from `trace_info.json`."""
-    found = (raw.read_if_there(f"{root}{app}/{name}/{SIDE[1]}") for root in ROOTS)
-    data = next((one for one in found if one is not None), None)
+    data = raw.first(f"{root}{app}/{name}/{SIDE[1]}" for root in ROOTS)
     if data is None:
         return None, []
     try:

@@ -33,22 +33,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, tells_steps, turns, without_pictures
@@ -141,15 +131,8 @@ class OsGenesisMobileAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON lines file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One row at a time."""
-        for file in files:
-            yield from json_lines(raw, file)
+    patterns = ("**/*.jsonl",)
+    reader = json_lines
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One step → its rows. Raises `RecordError`: missing_field, empty_text, unsafe_path."""
@@ -164,8 +147,7 @@ class OsGenesisMobileAdapter(Adapter):
             raise RecordError("missing_field", "expected one exchange, with a 'High-level instruction:'")
         if not asked[1].strip():
             raise RecordError("empty_text", "High-level instruction")
-        pictures = (raw.read_if_there(folder + row["image"]) for folder in FOLDERS)
-        screen = Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
+        screen = RecordScreen.load(raw.first(folder + row["image"] for folder in FOLDERS), normalised=True)
         said = pairs[0][1]
         thought, native = _split(said)
         status = native.get("goal_status") if native.get("action_type") == "status" else None
@@ -217,7 +199,7 @@ def _split(said: str) -> tuple[str, Mapping[str, Any]]:
     return said, {}
 
 
-def _actions(native: Mapping[str, Any], screen: Screen) -> tuple[str, list[Action]]:
+def _actions(native: Mapping[str, Any], screen: RecordScreen) -> tuple[str, list[Action]]:
     """Word, actions. Raises `ItemError`."""
     if not native:
         raise ItemError("missing_field", "the reply doesn't end with an action", _OTHER)
@@ -232,7 +214,7 @@ def _actions(native: Mapping[str, Any], screen: Screen) -> tuple[str, list[Actio
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _made(word: str, native: Mapping[str, Any], screen: Screen) -> list[Action]:
+def _made(word: str, native: Mapping[str, Any], screen: RecordScreen) -> list[Action]:
     if word in _BARE:
         return [_BARE[word]]
     if word in ("click", "long_press"):
@@ -261,7 +243,7 @@ def _text(native: Mapping[str, Any], name: str, word: str) -> str:
     return value
 
 
-def _point(native: Mapping[str, Any], screen: Screen, word: str) -> Point:
+def _point(native: Mapping[str, Any], screen: RecordScreen, word: str) -> Point:
     x, y = native.get("x"), native.get("y")
     if not all(isinstance(side, int | float) and not isinstance(side, bool) for side in (x, y)):
         raise ItemError("missing_field", f"x, y: expected two numbers, found {x!r:.40}, {y!r:.40}", word)

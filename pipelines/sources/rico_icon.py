@@ -21,15 +21,16 @@ that a list names (`split/{train,dev,test}.txt` of the raw folder or the compani
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
-from pipelines.native.chat import Turn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.pyautogui import CallError, gestures, parse_script
 from pipelines.native.record_readers import count_of, json_list
 from pipelines.prompts import grounding_text, point_answer
@@ -72,19 +73,10 @@ class RicoIconAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split lists."""
-        return rico.split_files(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One screen at a time. The rows have no id."""
-        for file in files:
-            yield from json_list(raw, file, count=count_of('"gpt"'))
+    side_lists = (rico.SPLIT_LISTS,)
+    patterns = ("**/*.json",)
+    reader = partial(json_list, count=count_of('"gpt"'))
+    """One screen at a time. The rows have no id."""
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → a grounding sample for each request. Raises `RecordError`."""
@@ -97,7 +89,7 @@ class RicoIconAdapter(Adapter):
         name: str = row["image"]
         identifier = rico.id_of_file(name)
         split = rico.listed_split(raw, identifier) if identifier else None
-        screen = Screen.load(_picture(raw, name, identifier, len(pairs) or 1), normalised=True)
+        screen = RecordScreen.load(_picture(raw, name, identifier, len(pairs) or 1), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=digest(row), split=split or "train")
         for index, (asked, answer) in enumerate(pairs):
             try:
@@ -116,15 +108,11 @@ def _is_answer(turn: Any) -> bool:
 
 def _picture(raw: Raw, name: str, identifier: str | None, items: int) -> bytes | None:
     """Raises `RecordError("unsafe_path")` with the record's items."""
-    try:
-        data = raw.read_if_there(f"images/{name}")
-        data = raw.read_if_there(name) if data is None else data
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
+    data = raw.first((f"images/{name}", name), items)
     return rico.picture(raw, identifier) if data is None and identifier else data
 
 
-def _pairs(found: list[Turn]) -> list[tuple[str | None, str | None]]:
+def _pairs(found: list[ChatTurn]) -> list[tuple[str | None, str | None]]:
     """(request, answer) in order; None for the half that is missing. System turns say nothing of the screen."""
     pairs: list[tuple[str | None, str | None]] = []
     for turn in found:
@@ -137,7 +125,7 @@ def _pairs(found: list[Turn]) -> list[tuple[str | None, str | None]]:
     return pairs
 
 
-def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, screen: Screen, index: int) -> None:
+def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, screen: RecordScreen, index: int) -> None:
     """Raises `ItemError`."""
     if asked is None or answer is None:
         raise ItemError("missing_field", "a request without an answer, or the reverse", "unanswered")

@@ -26,6 +26,8 @@ from pipelines.mapping.adapter import Raw
 from pipelines.sources import registry
 from pipelines.store import Store
 
+pytestmark = pytest.mark.slow
+
 THERE, MISSING = "aitz", "screenqa"
 CORPUS = (
     "hygiene/contamination",

@@ -17,6 +17,8 @@ from generators.generation.feedback import promoted
 from generators.generation.verified_demonstrations import memory_before
 from pipelines.store import Store
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = "generation: {ground: fsm, targets: 1, tasks: 2, error_rate: 0.0, rounds: 2}\n"
 
 

@@ -15,6 +15,8 @@ from pipelines.store import Store
 from quality.cards.card import build_card, build_corpus_card
 from quality.cards.pages import Section, markdown, page
 
+pytestmark = pytest.mark.slow
+
 SOURCE = "screenqa"
 KEYS = ("raw/rico", *(f"{part}/{SOURCE}" for part in ("raw", "unified", "verdicts", "gold")))
 

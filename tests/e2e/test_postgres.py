@@ -15,6 +15,8 @@ import yaml
 from dagster_project.settings import dagster_home
 from dagster_project.settings.deployment import DeploymentError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RECORD = """
 import dagster as dg

@@ -13,7 +13,10 @@ from dagster_dev import graphql, page_of, running
 from dagster_project.settings.deployment import EMBEDDED
 from pipelines.store import Store
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds its processes in /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds its processes in /proc"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ from dagster._time import get_current_datetime
 
 from dagster_project.automation.corpus_after_refresh import PATIENCE_S, decide
 
+pytestmark = pytest.mark.slow
+
 Status = dg.DagsterRunStatus
 DONE, BROKEN = ["gold", "one"], ["gold", "two"]
 CORE = "dagster._core"

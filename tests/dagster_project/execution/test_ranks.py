@@ -28,6 +28,8 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.stages.run import run_stage
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 KEY = "checkpoints/mid_trained"
 SETTINGS = {**TRAINER, "midtrain": {**TRAINER["midtrain"], "max_steps": 2}}

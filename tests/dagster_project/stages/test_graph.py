@@ -25,6 +25,8 @@ from pipelines.store import Check, PartSpec, Store
 from quality.judges.nightly import ask_again_of
 from quality.judges.registry import build_judge
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 TEN = {
     "aitw",

@@ -39,6 +39,8 @@ from schemas.actions import (
     Wait,
 )
 
+pytestmark = pytest.mark.slow
+
 PAGE = """<!doctype html><meta charset=utf-8><title>t</title>
 <style>body{margin:0;height:3000px} div,textarea,button,a{position:absolute}</style>
 <textarea id=box style="left:0;top:0;width:200px;height:60px"></textarea>

@@ -20,6 +20,8 @@ from generators.devices.gateway.http_head import END, BadHead, Head, read_head, 
 from generators.devices.gateway.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
 
+pytestmark = pytest.mark.slow
+
 TOKENS = Tokens(parts.SECRET)
 
 
