@@ -11,7 +11,7 @@ from pipelines.store.collect_garbage import collect, survey
 from pipelines.store.free_space import free_bytes, told
 
 if TYPE_CHECKING:
-    from pipelines.store.collect_garbage import AssetPlan, Plan
+    from pipelines.store.collect_garbage import AssetPlan, GarbagePlan
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print(plan: Plan) -> None:
+def _print(plan: GarbagePlan) -> None:
     print(f"{'asset':<44} {'versions':>8} {'go':>4} {'bytes stay':>16} {'bytes go':>16}")
     for asset in sorted(plan.assets, key=lambda one: (-one.bytes, one.key)):
         print(
@@ -79,7 +79,7 @@ def _held(asset: AssetPlan) -> str:
     return f"  left alone: {asset.held}" if asset.held else ""
 
 
-def _plain(plan: Plan, deleted: bool) -> dict[str, Any]:
+def _plain(plan: GarbagePlan, deleted: bool) -> dict[str, Any]:
     assets = {
         one.key: {
             "kept": one.kept,

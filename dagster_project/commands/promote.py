@@ -15,7 +15,7 @@ from pipelines.store.current_version import read_history
 
 if TYPE_CHECKING:
     from pipelines.store import Store
-    from pipelines.store.current_version import Change
+    from pipelines.store.current_version import VersionChange
 
 EXAMPLES = {
     "promote": "vesper promote unified/aitw --list\n  vesper promote unified/aitw@5f9143db60d540ad\n"
@@ -59,7 +59,7 @@ def roll_back(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(asset: str, change: Change) -> None:
+def _tell(asset: str, change: VersionChange) -> None:
     note = ", though its checks failed" if change.forced else ""
     was = "was current already" if change.before == change.version else f"before: {change.before or 'none'}"
     print(f"{asset}: {change.version} {change.action} by {change.who}{note} ({was})")

@@ -23,7 +23,7 @@ from quality.commands.takedown import forget
 if TYPE_CHECKING:
     from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
-    from pipelines.takedown.takedown import Report
+    from pipelines.takedown.takedown import TakedownReport
 
 SHOWN = 20
 
@@ -46,11 +46,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Take down and verify. Exit code 1 if anything is left."""
+    from pipelines.takedown.withdrawn import TakenDown
     store = open_store(options.data)
     if options.verify and options.list is not None:
         raise ValueError("--verify looks for what the store remembers; expected no LIST beside it")
     entries = read_list(options.list) if options.list is not None else []
-    taken = Taken.load(store.home)
+    taken = TakenDown.load(store.home)
     if not entries and not taken:
         raise ValueError(f"{store.home}: nothing was ever taken down here; expected a LIST")
     plain: dict[str, Any] = {"remembered": len(taken.reasons)}
@@ -107,7 +108,7 @@ class _Raws:
         return Raw(folder, there) if folder.is_dir() else None
 
 
-def _print(report: Report) -> None:
+def _print(report: TakedownReport) -> None:
     told = ", ".join(f"{number} of {source}" for source, number in report.records.items())
     print(f"{report.entries} ids remembered; native records that the store held: {told or 'none'}")
     for name in report.unknown:
