@@ -7,6 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.store_option import add_store, open_store
+from pipelines.store.collect_garbage import collect, survey
+from pipelines.store.free_space import free_bytes, told
 
 if TYPE_CHECKING:
     from pipelines.store.collect_garbage import AssetPlan, GarbagePlan
@@ -44,9 +46,6 @@ def _seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """List, and delete if asked to."""
-    from pipelines.store.collect_garbage import collect, survey
-    from pipelines.store.free_space import free_bytes, told
-
     store = open_store(options.data)
     act = collect if options.delete else survey
     plan = act(store, options.keep, min_age_s=options.min_age)

@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dagster_project.commands.store_option import add_store, open_store
+from pipelines.store import choose_version
+from pipelines.store.choose_version import versions
+from pipelines.store.current_version import read_history
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -40,8 +43,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def promote(options: argparse.Namespace) -> int:
     """Make a version current, or list them."""
-    from pipelines.store import choose_version
-
     store = open_store(options.data)
     asset, _, version = options.asset.partition("@")
     if options.list or options.json:
@@ -52,8 +53,6 @@ def promote(options: argparse.Namespace) -> int:
 
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
-    from pipelines.store import choose_version
-
     store = open_store(options.data)
     change = choose_version.roll_back(store, options.asset, options.to, why=options.reason, force=options.force)
     _tell(options.asset, change)
@@ -67,9 +66,6 @@ def _tell(asset: str, change: VersionChange) -> None:
 
 
 def _show(store: Store, asset: str, as_json: bool) -> int:
-    from pipelines.store.choose_version import versions
-    from pipelines.store.current_version import read_history
-
     found, history = versions(store, asset), read_history(store.root(asset))
     if as_json:
         listed = [

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
@@ -106,7 +107,7 @@ class OsGenesisWebAdapter(Adapter):
                 builder,
                 place,
                 turns(row["conversations"])[-1].text,
-                lambda name=row["image"]: _screen(raw, name, len(rows)),
+                partial(_screen, raw, row["image"], len(rows)),
             )
         return notices(builder.finish(), found)
 
