@@ -92,6 +92,6 @@ def test_bad_input_is_one_line(
 
 @pytest.mark.parametrize("option", ["--home", "--data"])
 def test_the_store_is_called_alike_by_both_of_its_names(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (["lineage", "unified"], ["train", "base"], ["gc"]):
-        assert main([*command, option, "/no/store"]) == 2
+    for command in (["lineage", "unified"], ["train", "base"], ["gc", "--keep", "1"]):
+        assert cli.main([*command, option, "/no/store"]) == 2
         assert "--home /no/store: expected a store" in capsys.readouterr().err
