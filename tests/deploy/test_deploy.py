@@ -14,6 +14,8 @@ import yaml
 from composed import BY_COMPOSE, composed
 from helm_chart import rendered
 
+from dagster_project.settings.environment import PREFIX, Environment
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 OF_OTHERS = {
@@ -76,7 +78,7 @@ def test_every_command_exists_with_its_options(words: list[str]) -> None:
     if words[0] == "vesper":
         from dagster_project import cli
 
-        first = next(number for number, word in enumerate(words) if word.startswith("--"))
+        first = next((number for number, word in enumerate(words) if word.startswith("--")), len(words))
         with pytest.raises(SystemExit) as ended:
             cli.main([*words[1:first], "--help"])
         assert ended.value.code == 0
@@ -125,6 +127,7 @@ def test_every_variable_is_one_that_the_code_reads() -> None:
         for path in (ROOT / name).rglob("*.py")
     ]
     named = {name for text in sources for name in re.findall(r'"(VESPER_[A-Z_]+)"', text)}
+    named |= {f"{PREFIX}{name.upper()}" for name in Environment.model_fields}
     used = set(_environments())
     assert {"VESPER_HOME", "VESPER_POSTGRES_URL", "VESPER_GATEWAY_SECRET", "POSTGRES_PASSWORD"} <= used
     assert used <= named | OF_OTHERS, used - named - OF_OTHERS
@@ -232,7 +235,6 @@ def test_the_graph_loads_with_what_containers_are_given(
 ) -> None:
     """And is as without any of it: an empty text counts as not set."""
     from dagster_project import definitions
-    from dagster_project.automation import schedules
     from dagster_project.settings import deployment
     from dagster_project.stages.training import trainer_config
 
@@ -244,7 +246,11 @@ def test_the_graph_loads_with_what_containers_are_given(
     monkeypatch.setenv("VESPER_HOME", str(tmp_path))
     loaded = definitions.build(deployment.load())
     crons = {name: loaded.resolve_schedule_def(name).cron_schedule for name in ("nightly_refresh", "look_upstream")}
-    assert crons == {"nightly_refresh": schedules.DEFAULT_CRON, "look_upstream": schedules.HOURLY}
+    default = Environment.model_fields
+    assert crons == {
+        "nightly_refresh": default["nightly_cron"].default,
+        "look_upstream": default["upstream_cron"].default,
+    }
     assert trainer_config() == {} and deployment.load().source("aitw").enabled is None
     judge = (loaded.resources or {})["judge"]
     assert judge.name == "rules" and judge.settings().base_url is None
