@@ -158,8 +158,8 @@ def _short(value: Any) -> str:
 
 def run(key: str, report: Any) -> Any:
     """Run the stage `key`; returns its manifest. Raises `ValueError` for an unknown key."""
-    from dagster_project.settings.environment import Environment
     from dagster_project.settings import deployment
+    from dagster_project.settings.environment import Environment
     from dagster_project.stages import graph
     from dagster_project.stages.stage import JudgeSettings, Work
     from pipelines.store import Store
