@@ -48,11 +48,12 @@ check: lint ## the inner loop: lint, and the tests that are quick and need no br
 test: lint ## lint, types, import directions, all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-lint: setup ## ruff, mypy, import-linter
+lint: setup ## ruff, mypy, import contracts, figures of the structure
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python bench/structure.py
 
 dev: setup ## Dagster's UI on http://127.0.0.1:$(PORT), with the demo's history
 	$(BIN)/vesper dagster-home
