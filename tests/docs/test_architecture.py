@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
 
-from architecture import TOPS, folders  # noqa: E402
+from bench.architecture import TOPS, folders
 
 
 def test_the_page_and_its_picture_are_what_the_contracts_say() -> None:
