@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-
 from bench.architecture import TOPS, folders
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_and_its_picture_are_what_the_contracts_say() -> None:
