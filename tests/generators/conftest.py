@@ -22,7 +22,7 @@ def phone(has_chromium: None) -> Iterator[OwnPages]:
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory, has_chromium: None) -> tuple[list[Episode], Tally]:
     """One phone episode of every family but the longest."""
-    from generators.proving.embedded.build import PHONE
+    from generators.proving.embedded.makers import PHONE
 
     def make() -> tuple[list[Episode], Tally]:
         tally = Tally()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.tasks.strata import NANO_EDGES
 from trainer.rl.grpo import GrpoConfig
 from trainer.runtime.settings import require_known

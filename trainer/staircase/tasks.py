@@ -151,7 +151,7 @@ FSM_HELD_OUT = ("tickets", "survey", "forum")
 
 # --- MiniWoB++ --------------------------------------------------------------------------------------------------------
 def _miniwob_families() -> list[Family]:
-    from generators.policies.oracles.miniwob_oracle import RULES
+    from generators.policies.oracles.miniwob_rules import RULES
 
     return [Family(f"miniwob/{name}", name in MINIWOB_HELD_OUT) for name in RULES]
 

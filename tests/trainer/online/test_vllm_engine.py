@@ -17,7 +17,7 @@ from online_runs import settings, train
 from rollout_servers import FaultyServer, ServerProcess, rollout_server
 
 from generators.execution.device_pool import LocalPool
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.policies.policy import PolicyError, View
 from generators.tasks.world_interface import World
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
