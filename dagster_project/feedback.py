@@ -243,25 +243,25 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
 def _promote_evaluations(given: Work) -> dict[str, Any]:
-    from generators.generation.proposing.steering import promote_evaluations
+    from generators.generation.steering import promote_evaluations
 
     return promote_evaluations(given.store)
 
 
 def _evaluations_mark(store: Store) -> str:
-    from generators.generation.proposing.steering import evaluations_mark
+    from generators.generation.steering import evaluations_mark
 
     return evaluations_mark(store)
 
 
 def _promote_policy(given: Work) -> dict[str, Any]:
-    from generators.generation.proposing.steering import promote_policy
+    from generators.generation.steering import promote_policy
 
     return promote_policy(given.store)
 
 
 def _policy_mark(store: Store) -> str:
-    from generators.generation.proposing.steering import policy_mark
+    from generators.generation.steering import policy_mark
 
     return policy_mark(store)
 

@@ -130,7 +130,7 @@ def _number(work: Work) -> int:
 def config_of(work: Work) -> LoopConfig:
     """The loop for a round: its tasks' difficulty follows the promoted evaluations if the deployment says so, and a
     policy `checkpoint` is the promoted agent. A round keeps what it began with."""
-    from generators.generation.proposing import steering
+    from generators.generation import steering
 
     config = steering.with_agent(work.store, loop_config(work.deployment.generation), work.partition)
     return steering.steered(work.store, config, work.partition) if work.deployment.steer else config
@@ -172,7 +172,7 @@ def places(deployment: Deployment) -> Places:
 
 def _agent(work: Work, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
-    from generators.generation.proposing.steering import policy_folder
+    from generators.generation.steering import policy_folder
     from generators.policies.registry import POLICIES, build_policy
     from trainer.serving.checkpoint_policy import checkpoint_policies
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from made_once import made_once
 
-from generators.worlds.pages import OwnPages, open_pages
+from generators.worlds.pages.own_pages import OwnPages, open_pages
 from generators.worlds.pages.recording import Episode, Plan, Tally, record
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from generators.devices.authority.lease_queries import USABLE
 from generators.devices.authority.lease_tables import Tables, read_request
-from generators.devices.authority.records import Lease, LeaseEnded, LeaseRequest, Rules, Unknown
+from generators.devices.records import Lease, LeaseEnded, LeaseRequest, Rules, Unknown
 
 
 class LeaseLedger:

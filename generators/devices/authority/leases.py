@@ -21,7 +21,7 @@ from pathlib import Path
 from generators.devices.authority.lease_ledger import LeaseLedger
 from generators.devices.authority.lease_queries import check_possible, free_device, lowest_held, place
 from generators.devices.authority.lease_tables import Tables, read_device_state, read_lease, read_request
-from generators.devices.authority.records import (
+from generators.devices.records import (
     DeviceRecord,
     DeviceState,
     Lease,

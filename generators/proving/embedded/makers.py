@@ -118,7 +118,7 @@ def _episodes(
     **planting: Any,
 ) -> tuple[list[Episode], Made]:
     """Record, name, split and damage the episodes of a navigation source."""
-    from generators.worlds.pages import open_pages
+    from generators.worlds.pages.own_pages import open_pages
 
     count, tally = COUNTS[config.size][source], Tally()
     chosen: list[Episode] = []

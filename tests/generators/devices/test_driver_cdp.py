@@ -10,8 +10,8 @@ from cdp_pages import opened, run
 
 from generators.devices.device import AsyncDevice
 from generators.devices.drivers.cdp import CdpDevice, CdpOptions
-from generators.devices.drivers.cdp_keys import find_key
 from generators.devices.drivers.frames import read_options
+from generators.devices.keyboard import find_key
 from generators.tasks.world_interface import UnsupportedAction, WorldError
 from schemas.actions import (
     CallUser,

@@ -14,7 +14,7 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
 from dagster_project import automation, definitions, deployment, graph
-from generators.generation.proposing import steering
+from generators.generation import steering
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from trainer.suites import leaderboard, stage

@@ -23,7 +23,7 @@ from generators.proving.judge_bench.recorders.odd_scenarios import KINDS, SCENAR
 from generators.proving.judge_bench.recorders.odd_world import OddWorld
 from generators.proving.judge_bench.trace import GroundingScreen, Referred, Trace, reached
 from generators.tasks.world_interface import Observation, WorldError
-from generators.worlds.pages import VIEWPORTS
+from generators.worlds.pages.own_pages import VIEWPORTS
 from generators.worlds.pages.page_task import evaluator
 from schemas.action_types import (
     Click,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import Camera, evaluate_json, key_chord
 from generators.tasks.world_interface import Observation, Place, UnsupportedAction
-from generators.worlds.pages import VIEWPORTS, Element, read_elements
+from generators.worlds.pages.own_pages import VIEWPORTS, Element, read_elements
 from schemas.action_types import (
     CallUser,
     Click,
