@@ -153,7 +153,7 @@ def _judge(home: Path, source: str = "aitw") -> dict[str, tuple[float, str, str]
     from openai_server import OpenAIServer
 
     from pipelines.store import Store
-    from quality.items.item import load_part, part_keys
+    from quality.items.part import load_part, part_keys
     from quality.judges.openai_judge import OpenAIJudge
     from quality.judges.verdicts import judge_part
 

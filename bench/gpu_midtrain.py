@@ -5,9 +5,9 @@ on stdout.
     torchrun --nproc-per-node 8 bench/gpu_midtrain.py --preset 30b-a3b --layers 12 --gradient-checkpointing
     python bench/gpu_midtrain.py --preset nano --device cpu     # seconds: shows that it runs, tells nothing of a GPU
 
-It is `trainer.midtrain.train` itself on drawn screens, packed. MFU as in PaLM (Chowdhery et al., 2022, appendix B):
-FLOPs that the model's arithmetic needs, without recomputation, by seconds and by the peak given with `--peak-tflops`
-(989 is the dense bf16 peak of an H100 or H200). Of a mixture of experts the active parameters count.
+It is `trainer.midtrain.train.train` itself on drawn screens, packed. MFU as in PaLM (Chowdhery et al., 2022,
+appendix B): FLOPs that the model's arithmetic needs, without recomputation, by seconds and by the peak given with
+`--peak-tflops` (989 is the dense bf16 peak of an H100 or H200). Of a mixture of experts the active parameters count.
 
 Under `grpo`: optimiser steps of `trainer.rl.learner.Learner`, which offline and online RL share, on made-up replies to
 such screens, `--group` to each; with `--beta` above 0 there is a reference. Sampling is not in it. Tokens are those of
@@ -105,8 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def model_of(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """(model with random weights, processor), made on `device`."""
-    from trainer.data.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.published import random_base
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor, preset
@@ -122,8 +122,9 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
     """Figures of a run of mid-training whose model is made on `device`; {} on ranks that report nothing."""
     import torch
 
-    from trainer.midtrain import MidtrainConfig, train
-    from trainer.stage_settings import OF_PRESET
+    from trainer.midtrain.config import MidtrainConfig
+    from trainer.midtrain.train import train
+    from trainer.stages.settings import OF_PRESET
 
     source = Screens(tuple(options.picture))
     model, processor = model_of(options, device)
@@ -282,7 +283,7 @@ class Screens:
 
         from pipelines.prompts import messages, navigation_text, reply_text
         from schemas.actions import Click
-        from trainer.data.batches import Picture
+        from trainer.modeling.batches import Picture
 
         columns, rows = (side // 32 * 32 for side in self._size)
         pixels = np.full((3, rows, columns), 255, np.uint8)
@@ -300,14 +301,14 @@ class Screens:
         }
 
     def rows(self, start: int) -> Iterator[dict[str, Any]]:
-        """See `trainer.midtrain.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         position = start
         while True:
             yield self.row(position)
             position += 1
 
     def digest(self) -> str:
-        """See `trainer.midtrain.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         return f"screens {self._size}"
 
 

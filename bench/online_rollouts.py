@@ -63,8 +63,8 @@ def _start(folder: Path) -> Path:
     from drawn import make_rows
 
     from pipelines.prompts import prompt_text
-    from trainer.data.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Preset, Shape, image_processor
 

@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 from s3_server import KEYS, s3_server  # noqa: E402
 
 from pipelines.store import Store  # noqa: E402
-from trainer.staircase.stage import ASSET as STAIRCASE  # noqa: E402
+from trainer.proving.staircase.stage import ASSET as STAIRCASE  # noqa: E402
 
 TRAINER = {"online": {"mode": "sync"}}
 

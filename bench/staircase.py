@@ -5,7 +5,7 @@
 
 Nano on two cores, at most 100 minutes a seed beside the tasks and episodes that all seeds share. It is resumable: call
 it again after a stop, and it goes on; each seed leaves its report beside the others before the next begins. The short
-form of the same path is `python -m trainer.staircase.run run --short`.
+form of the same path is `python -m trainer.proving.staircase.run run --short`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MOST_MINUTES = 100
 
 def run(out: Path, platform: str, seeds: tuple[int, ...], base: str) -> Path:
     """All seeds of a platform, then their joint report; → its folder."""
-    from trainer.staircase.config import long_form
-    from trainer.staircase.report import combine
-    from trainer.staircase.run import prepare, run_staircase, seed_folder
-    from trainer.staircase.stopwatch import Stopwatch
+    from trainer.proving.staircase.config import long_form
+    from trainer.proving.staircase.report import combine
+    from trainer.proving.staircase.run import prepare, run_staircase, seed_folder
+    from trainer.proving.staircase.stopwatch import Stopwatch
 
     prepare(out, long_form(platform, seeds[0], base), progress)
     folders = []

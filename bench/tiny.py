@@ -41,7 +41,7 @@ def rows(count: int, seed: int = 0, size: tuple[int, int] = (128, 96)) -> list[d
 def processor_of(preset: Any, texts: list[dict[str, Any]]) -> Any:
     """A processor of a preset that is built from scratch, its tokenizer trained on the rows."""
     from pipelines.prompts import prompt_text
-    from trainer.data.batches import Processor
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
 

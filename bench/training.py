@@ -36,10 +36,12 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 
     from bench.tiny import processor_of
     from bench.tiny import rows as screens
-    from trainer.data.batches import SpanWeights
-    from trainer.midtrain import ListSource, MidtrainConfig, train
+    from trainer.data.row_sources import ListSource
+    from trainer.midtrain.config import MidtrainConfig
+    from trainer.midtrain.train import train
     from trainer.modeling.checkpoint import lineage, save_checkpoint
     from trainer.modeling.model import build_model
+    from trainer.modeling.span_weights import SpanWeights
     from trainer.presets import preset
 
     timed = 2 if small > 1 else TIMED
@@ -96,7 +98,7 @@ def _packing(processor: Any, data: list[dict[str, Any]]) -> dict[str, Any]:
     """Rows of screens of several shapes, in an order that mixes them."""
     import random
 
-    from trainer.data.packing import bins, fill
+    from trainer.modeling.packing import bins, fill
 
     lengths = [processor.length(row) for row in random.Random(0).sample(data, len(data))]
     packed = fill(lengths, bins(lengths, MAX_LENGTH), MAX_LENGTH)

@@ -24,7 +24,7 @@ from dagster_project import deployment, graph, instance, report
 from dagster_project.assets import sources
 from dagster_project.run_stage import output_lock, own_group
 from pipelines.store import Store
-from trainer.staircase.stage import ASSET as STAIRCASE
+from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
 JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
 """One after the other; rounds of the generation loop come before those that use them."""

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from dagster_project import judge_pictures
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
-from trainer.staircase.report import MARKDOWN
+from trainer.proving.staircase.report import MARKDOWN
 from trainer.suites.leaderboard import REPORT
 
 SIDE_PX = 420

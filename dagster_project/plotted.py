@@ -31,12 +31,12 @@ def figures_of(asset: str) -> Callable[[Counts], dict[str, Number]] | None:
 
 def tonight(store: Store, prices: Prices) -> dict[str, Number]:
     """What the judge was asked this night (UTC) for all sources together, by its book; empty if it keeps none."""
-    from quality.model_client.spending import JudgeBook, today
+    from quality.model_client.spending import AnswerBook, today
 
     folder = store.home / "cache" / "judge"
     if not (folder / "judge.sqlite").is_file():
         return {}
-    book = JudgeBook(folder)
+    book = AnswerBook(folder)
     try:
         spent = book.spent(today())
     finally:

@@ -110,11 +110,14 @@ def beam(stage: Stage, work: Work) -> list[str]:
 
 def judge(stage: Stage, work: Work) -> list[str]:
     """The judge in use: known, trained where it is trained, its endpoint answering where it asks one."""
+    from pipelines.extensions import find_part
     from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 
     settings = work.judge
-    if settings.name not in JUDGES:
-        return [f"judge: expected one of {', '.join(JUDGES)} ($VESPER_JUDGE), found {settings.name[:40]!r}"]
+    try:
+        find_part("judge", settings.name, JUDGES)
+    except ValueError as error:
+        return [f"{error} ($VESPER_JUDGE)"]
     if settings.name == "nano" and work.store.current("checkpoints/nano_judge") is None:
         return ["judge: nano isn't trained yet; materialise checkpoints/nano_judge, or use another ($VESPER_JUDGE)"]
     if work.deployment.judge.read and (unread := _cannot_read()):
@@ -212,7 +215,7 @@ def devices(stage: Stage, work: Work) -> list[str]:
     judge of their success where one was named."""
     from dagster_project.assets.training import success_judge, trainer_worlds
     from generators.execution.device_sources import Places, missing
-    from trainer.stages import BROWSER_WORLDS
+    from trainer.stages.assets import BROWSER_WORLDS
 
     try:
         worlds, model = trainer_worlds(), success_judge()
@@ -232,7 +235,7 @@ def trainer(stage: Stage, work: Work) -> list[str]:
     and room for them to be trained on the device and the ranks that the stage gets."""
     from dagster_project import training_memory
     from dagster_project.assets.training import inputs, trainer_config
-    from trainer.stage_settings import DEFAULTS, preset_from, weights_folder
+    from trainer.stages.settings import DEFAULTS, preset_from, weights_folder
 
     try:
         config = trainer_config()

@@ -9,8 +9,8 @@ from typing import Any
 
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
-from trainer.staircase.figures import ROWS
-from trainer.staircase.stage import ASSET as STAIRCASE
+from trainer.proving.staircase.figures import ROWS
+from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
 OFFLINE, ONLINE = ("offline_grounding", "offline_mobile", "offline_web"), ("online_mobile", "online_web")
 MERGES = ("linear", "unified")

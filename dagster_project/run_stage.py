@@ -216,9 +216,9 @@ def _rank(key: str) -> None:
 
     from dagster_project import deployment
     from dagster_project.assets.training import trainer_config
-    from trainer.runtime.launch import dismiss, follow, lead
     from trainer.runtime.parallel import launched
-    from trainer.stage_settings import DEFAULTS
+    from trainer.stages.launch import dismiss, follow, lead
+    from trainer.stages.settings import DEFAULTS
 
     config = trainer_config()
     with launched(str(config.get("device", DEFAULTS["device"]))) as group:

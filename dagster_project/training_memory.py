@@ -62,7 +62,7 @@ def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
     """What a stage of the trainer lacks here, and what to set: GPUs, or memory for a published preset; "" if nothing.
     `key` is the asset's, `config` the trainer's configuration. Raises `ValueError` for settings that contradict."""
     from trainer.presets import PUBLISHED
-    from trainer.stage_settings import DEFAULTS, KEYS, SHARED, ranks_of
+    from trainer.stages.settings import DEFAULTS, KEYS, SHARED, ranks_of
 
     name = key.removeprefix("checkpoints/")
     device = str(config.get("device", DEFAULTS["device"]))
@@ -121,7 +121,7 @@ def _remedy(training: Training, room: int) -> str:
 
 def _of_rl(name: str, preset: str, config: Mapping[str, Any]) -> tuple[bool, bool]:
     """(whether a stage compares with a reference, whether its first rank makes the replies)."""
-    from trainer.stage_settings import ONLINE, SPECIALISTS, stage_config
+    from trainer.stages.settings import ONLINE, SPECIALISTS, stage_config
 
     chosen = stage_config(name, config, preset)
     if name in SPECIALISTS:
@@ -130,7 +130,7 @@ def _of_rl(name: str, preset: str, config: Mapping[str, Any]) -> tuple[bool, boo
         return config_from(name.removeprefix("offline_"), chosen["offline"]).grpo.beta > 0, True
     if name in ONLINE:
         from trainer.online.config import config_from as online_from
-        from trainer.online.stage import OF_THE_STAGE
+        from trainer.stages.online import OF_THE_STAGE
 
         own = {word: value for word, value in chosen["online"].items() if word not in OF_THE_STAGE}
         online = online_from(own)

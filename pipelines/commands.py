@@ -1,5 +1,5 @@
-"""`vesper unify` and `vesper shard`: stages on plain folders, for use without a store. Those of other packages lie in a
-`commands.py` of their own (`quality`, `quality.safety`, `quality.duplicates`) and read and report with what is here.
+"""`vesper unify` and `vesper shard`: stages on plain folders, for use without a store. Those of quality lie
+in `quality.commands` and read and report with what is here.
 
 The store that makes resuming possible lies in `OUT/.store`; what is exported are copies, so editing one harms nothing.
 """

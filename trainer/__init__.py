@@ -1,8 +1,10 @@
 """From shards to checkpoints: mid-training, offline and online RL, merging, evaluation. Modules load on use.
 
-`stages` are the assets; `data` makes batches, `modeling` has the model, `midtrain`, `offline` and `online` (with `rl`)
-train it, `merging` joins specialists, `evaluation` and `suites` measure, `serving` answers, `runtime` is what any run
-needs. `staircase` is the whole way in miniature, `nano_base` the weights that it starts from.
+From bottom to top: `presets` names the models, `runtime` is what any run needs, `statistics` compares figures;
+`modeling` has the model and its batches, `data` the rows that it learns from; `rl` is what both kinds of RL share,
+`serving` answers; `midtrain`, `offline` and `online` train; `merging` joins specialists, `evaluation` and `suites`
+measure; `stages` makes assets of all that. `proving` holds the whole way in miniature and the building of the weights
+that nano starts from. Each room imports from those below it only (`pyproject.toml` checks it).
 """
 
 import os

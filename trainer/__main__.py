@@ -20,7 +20,7 @@ from trainer.runtime.tracking import OnEvent
 def main(argv: list[str] | None = None) -> int:
     """Exit code 0 if every stage was committed with its checks passed, 1 if not, 2 on bad input."""
     from pipelines.store import StoreError
-    from trainer.stages import STAGES
+    from trainer.stages.assets import STAGES
 
     parser = argparse.ArgumentParser(
         prog="python -m trainer",
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("stage", nargs="+", metavar="STAGE", help=f"one or more of {', '.join(STAGES)}")
     parser.add_argument("--home", required=True, help="the store's folder ($VESPER_HOME)")
-    parser.add_argument("--config", default="{}", help="JSON, or @FILE; see trainer.stage_settings.DEFAULTS")
+    parser.add_argument("--config", default="{}", help="JSON, or @FILE; see trainer.stages.settings.DEFAULTS")
     parser.add_argument("--events", action="store_true", help="print events as JSON lines")
     options = parser.parse_args(argv)
     try:
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, config: dict[str, Any], on_event: OnEvent | None) -> int:
-    from trainer.stages import run_stage
+    from trainer.stages.run import run_stage
 
     passed = True
     for stage in options.stage:
@@ -57,8 +57,8 @@ def _run(options: argparse.Namespace, config: dict[str, Any], on_event: OnEvent 
 
 def _on_ranks(options: argparse.Namespace, config: dict[str, Any]) -> int:
     """Under torchrun: the first rank runs the stages, the others train along."""
-    from trainer.runtime.launch import dismiss, follow, lead
     from trainer.runtime.parallel import launched
+    from trainer.stages.launch import dismiss, follow, lead
 
     with launched() as group:
         if not group.first:

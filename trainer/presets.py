@@ -13,7 +13,8 @@ from typing import Any
 from pipelines.prompts import HISTORY_FORMS, HistoryForm
 
 NANO_BASE = Path(__file__).parent / "weights" / "nano_base"
-"""A nano model that can see (`python -m trainer.nano_base` builds it), as published weights are for other presets."""
+"""A nano model that can see, as published weights are for other presets (`python -m trainer.proving.nano_base` builds
+it)."""
 NORMS = r"language_model.*norm"
 """For `trainer.modeling.model.train_only`: scales of the text decoder's norms, 1,984 numbers of nano-base."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from dagster_project.graph import Stage, Work
 from pipelines.store.manifest import Manifest
-from trainer.stages import STAGES, asset_of
+from trainer.stages.assets import STAGES, asset_of
 from trainer.suites.leaderboard import ASSET, CODE_VERSION, Standings, build_standings
 
 

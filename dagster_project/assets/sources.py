@@ -225,7 +225,8 @@ def _verdicts(name: str, work: Work) -> Manifest:
 
 
 def _gold(name: str, work: Work) -> Manifest:
-    from quality.judges.registry import build_judge, build_rewriter
+    from quality.judges.registry import build_judge
+    from quality.refinement.rewriters import build_rewriter
 
     config = judge_config(work)
     return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config))

@@ -11,8 +11,8 @@ from dagster_project.deployment import Deployment
 from dagster_project.graph import Stage, Work
 from pipelines import sources as adapters
 from pipelines.store.manifest import Manifest
+from trainer.stages.suites import CODE_VERSION, asset_of, build_suite, inputs_of
 from trainer.suites.registry import SUITES, Suite
-from trainer.suites.stage import CODE_VERSION, asset_of, build_suite, inputs_of
 
 
 def names(deployment: Deployment) -> list[str]:

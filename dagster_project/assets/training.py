@@ -12,9 +12,9 @@ from dagster_project.assets.sources import client_options
 from dagster_project.graph import Stage, Work
 from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
-from trainer.stage_settings import ONLINE, ranks_of, stage_config
-from trainer.stages import CODE_VERSION, STAGES, asset_of, inputs_of
-from trainer.staircase import stage as staircase
+from trainer.proving.staircase import stage as staircase
+from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
+from trainer.stages.settings import ONLINE, ranks_of, stage_config
 
 DESCRIPTIONS = {
     "base": "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
@@ -72,7 +72,7 @@ def stages() -> Iterator[Stage]:
 
 
 def trainer_config() -> dict[str, Any]:
-    """What $VESPER_TRAINER (JSON, keys of `trainer.stage_settings.DEFAULTS`) changes. Raises `ValueError`."""
+    """What $VESPER_TRAINER (JSON, keys of `trainer.stages.settings.DEFAULTS`) changes. Raises `ValueError`."""
     text = os.environ.get("VESPER_TRAINER") or "{}"  # containers are given empty texts for what nobody set
     try:
         config = json.loads(text)
@@ -116,7 +116,7 @@ def _ranks(name: str) -> int:
 
 
 def _run(name: str, work: Work) -> Manifest:
-    from trainer.stages import run_stage
+    from trainer.stages.run import run_stage
 
     return run_stage(
         name,

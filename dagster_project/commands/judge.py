@@ -77,7 +77,7 @@ def train(options: argparse.Namespace) -> int:
 
 def refine(options: argparse.Namespace) -> int:
     """Unified tables → gold."""
-    from quality.commands.judge import refine_directory
+    from quality.commands.refine import refine_directory
 
     keep_off(options.out, options.input)
     if options.max_rounds < 1:

@@ -67,7 +67,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def bench(options: argparse.Namespace) -> int:
     """Measure judges on a bench; the table goes to the terminal, everything to --out. Raises `ValueError` for bad
-    input, `JudgeError` where a judge fails."""
+    input, `ModelError` where a judge fails."""
     from quality.judges.registry import build_judge
     from quality.model_client.prices import Prices
     from quality.proving import bench_report

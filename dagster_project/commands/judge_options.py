@@ -6,21 +6,38 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+_NAMES = "rules, openai, ensemble, cascade, keypoints, nano, or one of your own as module:maker or file.py:maker"
+
+
+def judge_name(text: str) -> str:
+    """The name of a judge, as it was given. Raises `ArgumentTypeError` where there is no such judge."""
+    from pipelines.extensions import find_part
+    from quality.judges.registry import JUDGES
+
+    try:
+        find_part("judge", text, JUDGES)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
 
 def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """Add the options. `several`: --judge may be given more than once."""
-    from quality.judges.registry import JUDGES
-
     if several:
         parser.add_argument(
             "--judge",
             action="append",
-            choices=tuple(JUDGES),
-            help="may be given more than once, to stand side by side (default: rules)",
+            type=judge_name,
+            metavar="JUDGE",
+            help=f"{_NAMES}; may be given more than once, to stand side by side (default: rules)",
         )
     else:
         parser.add_argument(
-            "--judge", choices=tuple(JUDGES), default="rules", help="rules (default) and nano ask no server"
+            "--judge",
+            type=judge_name,
+            metavar="JUDGE",
+            default="rules",
+            help=f"{_NAMES} (default: rules; it and nano ask no server)",
         )
     parser.add_argument("--base-url", metavar="URL", help="of a server that speaks the OpenAI protocol")
     parser.add_argument("--model", metavar="NAME", help="the model to ask there")

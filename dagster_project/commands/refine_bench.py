@@ -40,13 +40,13 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Build the corpus, refine it, and hold gold against the world's truth. Raises `ValueError`, `JudgeError`."""
+    """Build the corpus, refine it, and hold gold against the world's truth. Raises `ValueError`, `ModelError`."""
     from dagster_project.deployment import home
     from generators.proving.judge_bench.accept import own_oracle
     from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
     from generators.proving.judge_bench.recorders.losses import lines
     from generators.proving.judge_bench.verify import verify
-    from quality.commands.judge import refine_directory
+    from quality.commands.refine import refine_directory
     from quality.refinement.claims import fit_folder, save_claim
 
     if options.traces < 1:

@@ -28,7 +28,7 @@ def _home() -> Path:
 
 
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
-    from trainer.stages import CHECKPOINTS
+    from trainer.stages.assets import CHECKPOINTS
 
     parser.add_argument("stage", metavar="STAGE", choices=CHECKPOINTS, help=f"one of {', '.join(CHECKPOINTS)}")
     parser.add_argument(
@@ -36,7 +36,7 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", type=Path, default=_home(), help="a store with shards and mixture ($VESPER_HOME)")
     parser.add_argument("--out", type=Path, help="folder for a copy of the checkpoint (it stays in the store as well)")
-    parser.add_argument("--config", default="{}", metavar="JSON", help="settings, see trainer.stage_settings.DEFAULTS")
+    parser.add_argument("--config", default="{}", metavar="JSON", help="settings, see trainer.stages.settings.DEFAULTS")
     parser.set_defaults(run=train)
 
 
@@ -58,7 +58,8 @@ def train(options: argparse.Namespace) -> int:
     from dagster_project import deployment
     from dagster_project.assets.sources import client_options
     from trainer.modeling.checkpoint import LINEAGE
-    from trainer.stages import checkpoint_folder, run_stage
+    from trainer.stages.assets import checkpoint_folder
+    from trainer.stages.run import run_stage
 
     try:
         config = json.loads(options.config)

@@ -17,7 +17,8 @@ from quality.evidence.episode import Habits
 from quality.evidence.goal import left_unconfirmed
 from quality.evidence.words import entities, held_by_any
 from quality.items.screens import ScreenSource
-from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge, JudgeError
+from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge
+from quality.model_client.errors import ModelError
 from schemas.action_types import CallUser, Launch, Type
 from schemas.actions import Action
 from schemas.coordinates import contains
@@ -86,7 +87,7 @@ class JudgeAnnotator:
             return Vote(self.name, "failed", "nothing was done", 1.0)
         try:
             verdict = self._judge.judge([episode], habits=self._habits)[0]
-        except JudgeError as error:
+        except ModelError as error:
             return Vote(self.name, None, f"no verdict: {error}"[:300])
         if verdict.score is None:
             return Vote(self.name, None, verdict.reason[:300] or "the judge abstained")

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.commands import write_report
-from quality.commands.judge import read_directory
+from quality.items.folder import read_directory
+from quality.refinement.gold import licence_of
 from quality.safety.licence_report import terms
 from quality.safety.personal_data import Policy
 from quality.safety.scan import TRIGGERS, Findings, scan_texts, scan_triggers
@@ -60,7 +61,6 @@ def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> di
 
 def _licences(samples: pa.Table, sources: list[str]) -> dict[str, dict[str, str]]:
     """Licence of each source as its rows say it, else its adapter; and the family that is read from it."""
-    from quality.refinement.gold import licence_of
 
     said = dict(zip(samples.column("source").to_pylist(), samples.column("licence").to_pylist(), strict=True))
     named = {source: said.get(source) or licence_of(source) for source in sources}

@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 from pipelines.store.frozen import MANIFEST, POINTER, frozen_digest
 from pipelines.takedown.tables import Needles, matches
 from pipelines.takedown.withdrawn import Taken
-from quality.judges.judge import JudgeError
+from quality.evidence.embedding import VectorCache
+from quality.model_client.errors import ModelError
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Forgotten:
 
 
 def forget(home: Path, taken: Taken) -> Forgotten:
-    """Do all of it. Raises `JudgeError` if a file is damaged or in use."""
+    """Do all of it. Raises `ModelError` if a file is damaged or in use."""
     done = Forgotten()
     done.answers = _forget_answers(home)
     done.vectors = sum(_forget_vectors(folder, taken) for folder in _vector_folders(home))
@@ -78,8 +79,6 @@ def _forget_vectors(folder: Path, taken: Taken) -> int:
         vectors = np.load(listing.with_suffix(".npy"), mmap_mode="r")
         count += len(keys) - len(stays)
         if stays and len(vectors) == len(keys):
-            from quality.evidence.embedding import VectorCache
-
             VectorCache(folder).put([keys[place] for place in stays], np.asarray(vectors[stays]))
         del vectors
         listing.unlink()
@@ -138,4 +137,4 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         finally:
             base.close()
     except sqlite3.Error as error:
-        raise JudgeError(f"{path}: expected a database that can be cleaned, found {error}; stop who uses it") from error
+        raise ModelError(f"{path}: expected a database that can be cleaned, found {error}; stop who uses it") from error

@@ -46,7 +46,7 @@ from quality.contamination.pair_pictures import draw_pairs
 from quality.contamination.suite_index import KINDS, Asked, Match, SuiteIndex, settings
 from quality.contamination.text_prints import text_print
 from quality.duplicates.looks import LookBook
-from quality.items.item import part_keys
+from quality.items.part import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
 from schemas.tables import Column, Samples, Screens, Steps, Table
 

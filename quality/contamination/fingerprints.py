@@ -28,12 +28,12 @@ from pipelines.prompts import prompt_text, template
 from pipelines.raw.rawdata import FileHashes, list_raw
 from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.store.images import ImageError, open_image, phash
-from pipelines.suites import BadRow, SuiteItem, get
+from pipelines.suites import BadRow, SuiteItem, get, registry
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
 from quality.contamination.text_prints import TextPrint, shingles, text_print
 from quality.duplicates.looks import VERSION as LOOK_VERSION
 from quality.duplicates.looks import look
-from quality.items.item import part_keys
+from quality.items.part import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
 from schemas.tables import Column, Table
 
@@ -93,7 +93,6 @@ def split_name(source: str) -> str:
 
 def suite_names() -> list[str]:
     """All suites that training data is held against: the registered ones, then test splits."""
-    from pipelines.suites import registry
 
     return [*registry(), *(split_name(source) for source in SPLIT_SOURCES)]
 

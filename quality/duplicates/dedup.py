@@ -39,9 +39,9 @@ from quality.duplicates.neighbours import check_threshold, cosines, keep, simila
 from quality.duplicates.screen_owners import ASSET as SCREENS
 from quality.duplicates.screen_owners import canonical_screens, recording_pairs
 from quality.evidence.embedding import Embedder, normalise
-from quality.review.sampling import last_verdicts
+from quality.judges.verdicts import last_verdicts
 from schemas.ids import digest, item_episode, item_sample
-from schemas.tables import Pairs
+from schemas.tables import Pairs, Samples, Screens, Steps
 
 __all__ = ["Item", "find_duplicates", "item_pairs", "keep", "literals"]
 
@@ -293,7 +293,6 @@ def _read_items(
 
 def _phashes(looks: Mapping[str, Manifest], copies: Mapping[str, str]) -> dict[str, int]:
     """sha256 → perceptual hash of all screens; of a near copy that of the screen it yields to."""
-    from schemas.tables import Screens
 
     found: dict[str, int] = {}
     for manifest in looks.values():
@@ -313,8 +312,6 @@ def _scores(*manifests: Manifest | None) -> dict[str, int]:
 def _episodes(
     source: str, manifest: Manifest, looks: Mapping[str, int], scores: Mapping[str, int], rank: int
 ) -> list[Item]:
-    from schemas.tables import Steps
-
     columns = ["episode_id", "step_index", "split", "platform", "instruction", "screenshot_sha256", "action_text"]
     steps = manifest.read("steps", Steps.schema, columns).sort_by(
         [("episode_id", "ascending"), ("step_index", "ascending")]
@@ -345,8 +342,6 @@ def coarse(action_text: str | None) -> str | None:
 def _samples(
     source: str, manifest: Manifest, scores: Mapping[str, int], rank: int, copies: Mapping[str, str]
 ) -> list[Item]:
-    from schemas.tables import Samples
-
     columns = ["sample_id", "split", "platform", "objective", "images", "messages", "answer", "parents"]
     items = []
     for row in manifest.read("samples", Samples.schema, columns).to_pylist():

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from quality.duplicates.pruned_neighbours import candidates
+
 MARGIN = 1e-4
 """FAISS works in float32; it proposes everything above threshold - margin, float64 decides."""
 ROUND = 12
@@ -53,8 +55,6 @@ def similar_pairs(
     if pruned is None:
         pruned = threshold > 0 and (len(vectors) - new_from) * len(vectors) >= PRUNED_FROM
     if pruned:
-        from quality.duplicates.pruned_neighbours import candidates
-
         proposed = candidates(vectors, threshold, new_from)
     else:
         proposed = _propose(vectors, threshold, new_from, block)

@@ -10,6 +10,7 @@ from PIL import Image, ImageDraw
 
 from pipelines.store.images import open_image
 from schemas.action_types import Action, Drag, Scroll
+from schemas.actions import SYNTHESISED_PATHS
 
 RED, BLUE, GREEN = (230, 30, 50), (30, 90, 230), (20, 160, 70)
 MAX_SIDE_PX = 1280
@@ -64,8 +65,6 @@ def to_png(image: Image.Image) -> bytes:
 
 
 def _finger_path(action: Scroll) -> tuple[tuple[int, int], tuple[int, int]]:
-    from schemas.actions import SYNTHESISED_PATHS
-
     if action.start is not None and action.end is not None:
         return action.start, action.end
     return SYNTHESISED_PATHS[action.direction]

@@ -1,26 +1,22 @@
-"""What a judge sees: episodes with their steps, and native samples, with pictures and elements fetched on use.
-
-`load_part` reads one part of `unified/<source>`; nothing is decoded before a judge asks for it.
-"""
+"""What a judge sees: episodes with their steps, and native samples, with pictures and elements fetched on use."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pipelines.store.manifest import Manifest
-from quality.items.screens import Screen, ScreenBank, ScreenSource
+from quality.items.screens import Screen, ScreenBank
 from schemas.actions import Action, parse
 from schemas.ids import item_episode, item_sample, item_step
-from schemas.tables import Samples, Screens, Steps
 
 Row = dict[str, Any]
+_VERSION = re.compile(r"@r\d+$")
 
 
 @dataclass(frozen=True)
@@ -211,50 +207,6 @@ def _first_image(row: Row) -> str:
     return (row["images"] or [""])[0]
 
 
-@dataclass(frozen=True)
-class Part:
-    """One part of a source: tables and the items made from them."""
-
-    key: str
-    steps: pa.Table
-    samples: pa.Table
-    screens: pa.Table
-    bank: ScreenBank = field(repr=False)
-
-    @cached_property
-    def episodes(self) -> list[Episode]:
-        return list(episodes_of(self.steps, self.bank))
-
-    @cached_property
-    def native_samples(self) -> list[Sample]:
-        return make_samples(self.samples.to_pylist(), self.bank)
-
-    @property
-    def items(self) -> list[Item]:
-        return [*self.episodes, *self.native_samples]
-
-
-def part_keys(manifest: Manifest) -> dict[str, dict[str, str]]:
-    """Parts of a manifest: key → {table: sha256 of its file}."""
-    parts: dict[str, dict[str, str]] = {}
-    for entry in manifest.files:
-        if entry.table is not None:
-            parts.setdefault(_part_key(entry.path, entry.table), {})[entry.table] = entry.sha256
-    return parts
-
-
-def _part_key(path: str, table: str) -> str:
-    return path.rpartition("/")[2].removeprefix("part-").removesuffix(f".{table}.parquet")
-
-
-def load_part(manifest: Manifest, key: str, source: ScreenSource) -> Part:
-    """One part of a unified manifest. Tables the part lacks are empty."""
-
-    def read(name: str, schema: pa.Schema) -> pa.Table:
-        for entry in manifest.files:
-            if entry.table == name and _part_key(entry.path, name) == key:
-                return pq.read_table(manifest.root / entry.path)
-        return schema.empty_table()
-
-    screens = read("screens", Screens.schema)
-    return Part(key, read("steps", Steps.schema), read("samples", Samples.schema), screens, ScreenBank(screens, source))
+def base_id(item_id: str) -> str:
+    """The id without its version, `@r<round>`."""
+    return _VERSION.sub("", item_id)

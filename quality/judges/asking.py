@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from quality.items.item import Item, Sample
-from quality.judges.judge import KEEP_FROM, Cost, Verdict
+from quality.judges.judge import KEEP_FROM, Verdict
 from quality.judges.openai_judge import episode_request, sample_request, step_request
 from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
+from quality.model_client.questions import Cost
 
 K = TypeVar("K", bound=Hashable)
 
@@ -42,7 +43,7 @@ def requests_of(items: Iterable[Item], only: Collection[str] | None = None) -> d
 
 def ask(client: ModelClient, requests: Mapping[K, Request]) -> dict[K, Answer | NoAnswer | None]:
     """Key → answer; None for one that a ceiling left for another night, `NoAnswer` for one that the model can't answer.
-    All run side by side. Raises `JudgeError`."""
+    All run side by side. Raises `ModelError`."""
     return dict(zip(requests, client.ask_all(list(requests.values())), strict=True))
 
 

@@ -20,14 +20,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pipelines import sources
 from pipelines.prompts import REFUSAL
+from quality.code_version import code_digest
 from quality.evidence.samples import boxes_of, expression_of, picture_moved
 from quality.evidence.steps import overlap
 from quality.evidence.words import plain
-from quality.items.item import Episode, Item, Part, Sample, Step, make_episode
+from quality.items.item import Episode, Item, Sample, Step, make_episode
+from quality.items.part import Part
 from quality.items.pixels import boxes_moved
 from quality.items.screens import Box, Element
-from quality.judges.judge import Verdict, code_digest
+from quality.judges.judge import Verdict
 from quality.safety.credentials import credential_in
 from schemas.actions import CallUser, Finished, Type, Wait
 
@@ -205,8 +208,6 @@ def short_trace(episode: Episode) -> Iterator[Taken]:
 
 
 def _recorded_whole(source: str) -> bool:
-    from pipelines import sources
-
     adapter = sources.registry().get(source)
     return adapter is None or adapter.descriptor.record_unit == "episode"
 

@@ -17,7 +17,8 @@ from typing import Any
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Sample
 from quality.judges.asking import Stamp, Tally, item_ids, step_reach, total
-from quality.judges.judge import Judge, JudgeError, Verdict, identity
+from quality.judges.judge import Judge, Verdict, identity
+from quality.model_client.errors import ModelError
 from schemas.ids import digest
 
 VERSION = "ensemble-1"
@@ -111,13 +112,13 @@ class EnsembleJudge:
         return {name: self.counts[name] for name in ("items", "unanimous", "no_quorum", "pending")}
 
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
-        """Items → verdicts (see `Judge`). Raises `JudgeError` if a member fails or answers about other items."""
+        """Items → verdicts (see `Judge`). Raises `ModelError` if a member fails or answers about other items."""
         ids = item_ids(items)
         ballots = []
         for member, label in zip(self.members, self.labels, strict=True):
             ballot = member.judge(items, round_number, habits)
             if [verdict.item_id for verdict in ballot] != ids:
-                raise JudgeError(f"ensemble: member {label} answered about other items than it was asked about")
+                raise ModelError(f"ensemble: member {label} answered about other items than it was asked about")
             ballots.append(ballot)
         stamp = Stamp(self.name, self.model, self.rubric_version, round_number)
         combined: list[Verdict] = []

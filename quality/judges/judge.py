@@ -8,42 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from quality.evidence.episode import Habits
 from quality.items.item import Item
-from schemas.ids import digest
-
-if TYPE_CHECKING:
-    from quality.evidence.episode import Habits
+from quality.model_client.questions import Cost
 
 KEEP_FROM = 7
 REWRITE_FROM = 4
 BAND_RANK = {"keep": 0, "rewrite": 1, "reconstruct": 2, "discard": 2}
 """Disposition → band, the best first. Reconstruct and discard are one: a score of 0–3 says which of both only once a
 repair was tried."""
-
-
-class JudgeError(RuntimeError):
-    """The judge can't work: endpoint dead, refused, or no valid answer within its retry policy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a verdict cost; `cached` if it was answered from the cache."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
-    cached: bool = False
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.seconds + other.seconds,
-            self.cached and other.cached,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +87,6 @@ class Verdict:
         }
 
 
-def code_digest(modules: Sequence[str]) -> str:
-    """First 8 hex digits of sha256 over the source of modules, named as paths below `quality/`."""
-    folder = Path(__file__).parents[1]
-    return digest([(folder / f"{name}.py").read_text(encoding="utf-8") for name in modules])[:8]
-
-
 def route(score: int | None) -> str:
     """Score → disposition: None review, ≥ 7 keep, 4–6 rewrite, 0–3 reconstruct."""
     if score is None:
@@ -136,7 +105,7 @@ class Judge(Protocol):
 
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
         """Items → verdicts in order: for an episode one verdict of its own, then one for each step with an action
-        (alignment its own, reachability its episode's); for a sample one. Raises `JudgeError`; a failure never
+        (alignment its own, reachability its episode's); for a sample one. Raises `ModelError`; a failure never
         becomes a score. `habits` says how the part writes its episodes, where the items are only some of them."""
         ...
 

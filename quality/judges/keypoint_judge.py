@@ -11,9 +11,10 @@ from quality.items.item import Episode, Item, Sample, Step
 from quality.judges import keypoints as kp
 from quality.judges import openai_judge, step_labels
 from quality.judges.asking import Stamp, Tally, ask, step_reach, total
-from quality.judges.judge import Cost, Verdict
+from quality.judges.judge import Verdict
 from quality.judges.keypoints import KeypointConfig, Keypoints, Outcome, Reading
 from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
+from quality.model_client.questions import Cost
 from schemas.ids import digest
 
 

@@ -15,17 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.store import PartFunction, PartResult, PartSpec, Store, find_part, run_part
 from pipelines.store.manifest import Check, Manifest
 from quality.judges.judge import Judge
+from quality.model_client.client import ModelClient
 from quality.model_client.prices import Prices
 from quality.model_client.spending import Ceiling
 from schemas.ids import digest
-
-if TYPE_CHECKING:
-    from quality.model_client.client import ModelClient
 
 
 @dataclass(frozen=True, slots=True)

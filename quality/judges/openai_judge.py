@@ -3,7 +3,7 @@
 One request per step (its screenshot with the action drawn, and the next screenshot), one per episode (the goal, the
 list of actions, up to six screenshots), one per native sample. What it can't see: more than six screens of an episode
 at once, and anything that the model doesn't see; scores of models agree with people only loosely on 0–10, so use the
-three bands. It never scores a failure: `JudgeError` is raised and complete answers stay in the cache; on what the model
+three bands. It never scores a failure: `ModelError` is raised and complete answers stay in the cache; on what the model
 can't answer though it answers others it abstains. What a night's ceiling leaves no room for is `pending`, an episode as
 a whole.
 """

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from quality.evidence.episode import Habits
 from quality.evidence.reading import ReadBank, Reader
 from quality.items.item import Item, rebanked
 from quality.judges.judge import Judge, Verdict
-
-if TYPE_CHECKING:
-    from quality.evidence.episode import Habits
 
 
 class ReadingJudge:

@@ -1,6 +1,7 @@
 """The judges by name, and what it takes to build one.
 
-A new judge is one file and one line in `JUDGES`; `tests/quality/judges/test_judge_contract.py` then runs over it.
+A new judge is one file and one line in `JUDGES`; `tests/quality/judges/test_judge_contract.py` then runs over it. One
+that stands outside this tree is a function `JudgeConfig -> Judge`, named as `pipelines.extensions` says.
 """
 
 from __future__ import annotations
@@ -8,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from pipelines.extensions import find_part, is_outside
+from quality.evidence.reading import reader_beside
+from quality.judges.cascade import CascadeConfig, CascadeJudge
+from quality.judges.ensemble import EnsembleJudge, VotingRule
 from quality.judges.judge import Judge
+from quality.judges.keypoint_judge import KeypointJudge
+from quality.judges.keypoints import KeypointConfig
+from quality.judges.nano.judge import NanoJudge
+from quality.judges.openai_judge import OpenAIJudge
+from quality.judges.reading import ReadingJudge
 from quality.judges.rules import RulesJudge
-from quality.refinement.repairs import Rewriter
-from quality.refinement.rewrite import ProofRewriter
-
-if TYPE_CHECKING:
-    from quality.model_client.client import ModelClient
+from quality.model_client.client import ModelClient
 
 T = TypeVar("T")
 
@@ -48,14 +54,14 @@ class JudgeConfig:
 
 def _client(config: JudgeConfig, **defaults: Any) -> ModelClient:
     """A client of the config's endpoint. Raises `ValueError` if none is given."""
-    from quality.model_client.client import ModelClient
 
-    base_url, model = _endpoint(config)
+    base_url, model = endpoint_of(config)
     options = {**defaults, **config.client}
-    return _made(config, "client", lambda: ModelClient(base_url, model, config.cache, **options))
+    return made_of(config, "client", lambda: ModelClient(base_url, model, config.cache, **options))
 
 
-def _endpoint(config: JudgeConfig) -> tuple[str, str]:
+def endpoint_of(config: JudgeConfig) -> tuple[str, str]:
+    """(base URL, model) of the config. Raises `ValueError` if either is missing."""
     if not config.base_url or not config.model:
         raise ValueError(
             f"judge {config.name} needs --base-url (e.g. http://127.0.0.1:8000/v1) and --model; "
@@ -71,7 +77,7 @@ def _second(config: JudgeConfig) -> JudgeConfig:
     return replace(config, base_url=config.second_base_url or config.base_url, model=config.second_model)
 
 
-def _made(config: JudgeConfig, what: str, make: Callable[[], T]) -> T:
+def made_of(config: JudgeConfig, what: str, make: Callable[[], T]) -> T:
     """What `make` makes of options. Raises `ValueError` for an option that it doesn't have."""
     try:
         return make()
@@ -85,15 +91,11 @@ def _rules(config: JudgeConfig) -> Judge:
 
 
 def _openai(config: JudgeConfig) -> Judge:
-    from quality.judges.openai_judge import OpenAIJudge
-
-    base_url, model = _endpoint(config)
-    return _made(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
+    base_url, model = endpoint_of(config)
+    return made_of(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
 
 
 def _ensemble(config: JudgeConfig) -> Judge:
-    from quality.judges.ensemble import EnsembleJudge, VotingRule
-
     if "ensemble" in config.members:
         raise ValueError("judge ensemble: members: expected other judges, found 'ensemble'")
     plain = replace(config, settings={}, read=False)  # the ensemble reads for all
@@ -101,30 +103,23 @@ def _ensemble(config: JudgeConfig) -> Judge:
         build_judge(replace(_second(plain), name="openai") if member == "second" else replace(plain, name=member))
         for member in config.members
     ]
-    rule = _made(config, "settings", lambda: VotingRule(weights=config.weights, **config.settings))
+    rule = made_of(config, "settings", lambda: VotingRule(weights=config.weights, **config.settings))
     return EnsembleJudge(members, rule)
 
 
 def _cascade(config: JudgeConfig) -> Judge:
-    from quality.judges.cascade import CascadeConfig, CascadeJudge
-
-    settings = _made(config, "settings", lambda: CascadeConfig(**config.settings))
+    settings = made_of(config, "settings", lambda: CascadeConfig(**config.settings))
     second = _client(_second(config)) if config.second_model else None
     return CascadeJudge(RulesJudge(), _client(config), second, settings)
 
 
 def _keypoints(config: JudgeConfig) -> Judge:
-    from quality.judges.keypoint_judge import KeypointJudge
-    from quality.judges.keypoints import KeypointConfig
-
     # A window answers for up to ten statements, and a cut answer is none.
-    settings = _made(config, "settings", lambda: KeypointConfig(**config.settings))
+    settings = made_of(config, "settings", lambda: KeypointConfig(**config.settings))
     return KeypointJudge(_client(config, max_tokens=800), settings)
 
 
 def _nano(config: JudgeConfig) -> Judge:
-    from quality.judges.nano.judge import NanoJudge
-
     if config.nano is None:
         raise ValueError(
             "judge nano: expected a trained judge (--nano DIR), found none; `vesper judge train` makes one"
@@ -147,35 +142,20 @@ OFFLINE = frozenset(("rules", "nano"))
 def build_judge(config: JudgeConfig) -> Judge:
     """A judge from its config. Raises `ValueError` for an unknown name, a missing endpoint, a wrong option, or where it
     is to read and can't."""
-    if config.name not in JUDGES:
-        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
-    judge = JUDGES[config.name](config)
+    judge = find_part("judge", config.name, JUDGES)(config)
     if not config.read:
         return judge
-    from quality.evidence.reading import reader_beside
-    from quality.judges.reading import ReadingJudge
 
     return ReadingJudge(judge, reader_beside(config.cache))
 
 
 def asks_a_model(config: JudgeConfig) -> bool:
-    """Whether the judge asks a model."""
+    """Whether the judge asks a model; one of your own does where it is given an endpoint."""
     if config.name == "ensemble":
         return any(asks_a_model(replace(config, name=member)) for member in config.members)
+    if is_outside(config.name):
+        return config.base_url is not None
     return config.name not in OFFLINE
-
-
-def build_rewriter(config: JudgeConfig) -> Rewriter:
-    """The rewriter that goes with a judge: embedded for those that ask no model, else the same model. Raises as
-    `build_judge` does."""
-    if config.name not in JUDGES:
-        raise ValueError(f"judge: expected one of {', '.join(JUDGES)}, found {config.name[:40]!r}")
-    if not asks_a_model(config):
-        return ProofRewriter()
-    from quality.refinement.rewrite import OpenAIRewriter
-
-    base_url, model = _endpoint(config)
-    return _made(config, "client", lambda: OpenAIRewriter(base_url, model, config.cache, **config.client))
 
 
 def requests_sent(judge: Judge) -> int:

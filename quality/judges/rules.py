@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from quality.code_version import code_digest
 from quality.evidence.effects import EFFECT_EVIDENCE
 from quality.evidence.episode import EPISODE_EVIDENCE, STEPWISE_EVIDENCE, Habits
 from quality.evidence.goal import goal_chosen, left_unconfirmed
@@ -21,7 +22,7 @@ from quality.evidence.order import in_order, late_screens
 from quality.evidence.samples import SAMPLE_EVIDENCE
 from quality.evidence.steps import STEP_EVIDENCE, Finding
 from quality.items.item import Episode, Item, Sample, Step
-from quality.judges.judge import Verdict, code_digest
+from quality.judges.judge import Verdict
 
 _CODE = (
     "evidence/words",

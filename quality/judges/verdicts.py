@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from quality.evidence.episode import Habits
-from quality.items.item import Item, Part, Sample, load_part, part_keys
+from quality.items.item import Item, Row, Sample, base_id
+from quality.items.part import Part, load_part, part_keys
 from quality.judges import cleaning
 from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of, clients_of, prices_of
@@ -38,7 +39,7 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
     """Judge all items of a source. Counts: items (steps and samples), one per disposition, `pending` ones, one per kind
     of objection; of a judge that asks a model, `bill`: tokens of all answers behind the verdicts, and their price.
 
-    A rerun with equal inputs asks the judge nothing. Raises `JudgeError`, `StoreError`.
+    A rerun with equal inputs asks the judge nothing. Raises `ModelError`, `StoreError`.
     """
     unified = store.require(f"unified/{source}")
     config = identity(judge)
@@ -111,6 +112,16 @@ def split_items(items: Iterable[Item], waiting: Collection[str]) -> tuple[list[I
         names = [item.item_id] if isinstance(item, Sample) else [item.item_id, *(s.item_id for s in item.actions)]
         parted[any(name in waiting for name in names)].append(item)
     return parted
+
+
+def last_verdicts(rows: Iterable[Row]) -> dict[str, tuple[int, int | None, float]]:
+    """Rows of `verdicts` → the last round's word on each item, whichever version of it was judged."""
+    last: dict[str, tuple[int, int | None, float]] = {}
+    for row in rows:
+        base = base_id(row["item_id"])
+        if base not in last or row["round"] >= last[base][0]:
+            last[base] = (row["round"], row["score"], row["confidence"])
+    return last
 
 
 def count(verdicts: Iterable[Verdict]) -> Counter[str]:

@@ -1,6 +1,6 @@
-"""Answers by content, read out of the judge's book and checked like fresh ones.
+"""Answers by content, read out of the model's book and checked like fresh ones.
 
-Only complete, valid answers come here, each in the same transaction as its bill (`spending.JudgeBook.book`). A damaged
+Only complete, valid answers come here, each in the same transaction as its bill (`spending.AnswerBook.book`). A damaged
 entry reads as missing and is asked again.
 """
 

@@ -22,11 +22,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from quality.judges.judge import Cost, JudgeError
 from quality.model_client.answer_cache import Entry, read_entry
+from quality.model_client.errors import ModelError
 from quality.model_client.questions import (
     TEMPERATURE,
     Answer,
+    Cost,
     Garbage,
     NoAnswer,
     Request,
@@ -38,7 +39,7 @@ from quality.model_client.questions import (
 from quality.model_client.rate_limit import RateLimiter, RateLimits
 from quality.model_client.retry import POLL_S, RERUN, Breaker, Failure, Retry, sort_failure
 from quality.model_client.sender import Places, Sender
-from quality.model_client.spending import Ceiling, CeilingReached, JudgeBook
+from quality.model_client.spending import AnswerBook, Ceiling, CeilingReached
 from quality.model_client.unanswered import Unanswerable, Waiting, control_request, read_no_answer
 
 SENDERS = 16
@@ -99,7 +100,7 @@ class Engine:
         self.endpoint = endpoint
         self.retry = endpoint.retry
         self.requests_sent = 0
-        self.book = JudgeBook(endpoint.cache)
+        self.book = AnswerBook(endpoint.cache)
         self.waiting = Waiting(self.book, endpoint.ask_again)
         self.breaker = Breaker(self.retry.breaker_limit, endpoint.name)
         shared = f"{endpoint.base_url} {endpoint.model}"
@@ -109,7 +110,7 @@ class Engine:
         self._opening = threading.Lock()
         self._flying = 0
         self._quiet_until = 0.0
-        self._same: dict[str, Future[Answer | JudgeError]] = {}
+        self._same: dict[str, Future[Answer | ModelError]] = {}
         self._drawing = ThreadPoolExecutor(min(8, (os.cpu_count() or 1) + 1), "judge-pictures")
         self._senders: list[Sender] = []
         self._owner = weakref.ref(owner)
@@ -120,11 +121,11 @@ class Engine:
         self._drawing.shutdown()
         self.book.close()
 
-    def ask_many(self, requests: Sequence[Request]) -> list[Answer | JudgeError]:
+    def ask_many(self, requests: Sequence[Request]) -> list[Answer | ModelError]:
         """Answers in order; a request that failed, has to wait or can't be answered stands as its error. Other errors
         are raised."""
         keys = [request.key(self.endpoint.model, self.endpoint.max_tokens) for request in requests]
-        found: dict[str, Answer | JudgeError] = {}
+        found: dict[str, Answer | ModelError] = {}
         left = iter(dict(zip(keys, requests, strict=True)).items())  # whoever is ready takes the next one
         wrong: list[BaseException] = []
 
@@ -134,7 +135,7 @@ class Engine:
                     return
                 try:
                     found[key] = await self._ask(request, key, sender)
-                except JudgeError as error:
+                except ModelError as error:
                     found[key] = error
                 except Exception as error:  # a picture that can't be made, a full disk: no failure of the endpoint
                     wrong.append(error)
@@ -150,7 +151,7 @@ class Engine:
         places = {key: place for place, key in reversed(list(enumerate(keys)))}  # where each is asked first
         return [found[key] if places[key] == place else _again(found[key]) for place, key in enumerate(keys)]
 
-    def _control(self, found: dict[str, Answer | JudgeError], asked: Mapping[str, Request]) -> None:
+    def _control(self, found: dict[str, Answer | ModelError], asked: Mapping[str, Request]) -> None:
         """Ask about nothing where the endpoint hasn't answered since it left questions without an answer; what it then
         doesn't answer either is its own fault."""
         doubtful = self.waiting.doubtful(found)
@@ -165,8 +166,8 @@ class Engine:
             asyncio.run_coroutine_threadsafe(self._ask_model(request, key, sender), sender.loop).result()
         except CeilingReached as error:
             found.update(dict.fromkeys(doubtful, error))
-        except JudgeError:
-            found.update({key: JudgeError(str(found[key])) for key in doubtful})
+        except ModelError:
+            found.update({key: ModelError(str(found[key])) for key in doubtful})
         self.waiting.drop([*doubtful, key])  # none is held any more once it was proved
 
     def _started(self, number: int) -> list[Sender]:
@@ -179,7 +180,7 @@ class Engine:
                     weakref.finalize(owner, _stop, made.loop)
             return self._senders[:number]
 
-    async def _ask(self, request: Request, key: str, sender: Sender) -> Answer | JudgeError:
+    async def _ask(self, request: Request, key: str, sender: Sender) -> Answer | ModelError:
         """From the cache, from an equal question that someone else asks just now, or from the model."""
         if (known := self._known(key, request)) is not None:
             await asyncio.sleep(0)  # a long row of known answers lets others through
@@ -193,20 +194,20 @@ class Engine:
             if (known := self._known(key, request)) is not None:  # answered between the two looks
                 mine.set_result(known)
                 return known
-            result: Answer | JudgeError
+            result: Answer | ModelError
             try:
                 result = await self._ask_model(request, key, sender)
-            except JudgeError as error:
+            except ModelError as error:
                 result = error
             mine.set_result(result)
             return result
         finally:
             if not mine.done():
-                mine.set_result(JudgeError(f"{self.endpoint.name}: an equal question failed"))
+                mine.set_result(ModelError(f"{self.endpoint.name}: an equal question failed"))
             with self._lock:
                 del self._same[key]
 
-    def _known(self, key: str, request: Request) -> Answer | JudgeError | None:
+    def _known(self, key: str, request: Request) -> Answer | ModelError | None:
         text = self.book.answer(key)
         entry = read_entry(text, request.schema)
         if entry is None:
@@ -248,7 +249,7 @@ class Engine:
         tried = f"no valid answer in {attempt + 1} attempts; {question.said}"
         message = f"{self.endpoint.name}: {tried}"
         if question.to_blame <= attempt:
-            raise JudgeError(message)
+            raise ModelError(message)
         spent = question.usage
         left = NoAnswer(tried, Cost(spent.prompt_tokens, spent.completion_tokens, question.seconds))
         self.waiting.hold(key, left)
@@ -307,7 +308,7 @@ class Engine:
         self._quiet_until = max(self._quiet_until, time.monotonic() + failure.asked_s)
 
     async def _admit(self, question: _Question) -> str:
-        """Wait for limits and ceiling; the id of a call that may be sent now. Raises `CeilingReached`, `JudgeError`."""
+        """Wait for limits and ceiling; the id of a call that may be sent now. Raises `CeilingReached`, `ModelError`."""
         self._check_alive()
         if self.limiter is not None:
             await self.breaker.sleep(self.limiter.take(question.estimate))
@@ -316,7 +317,7 @@ class Engine:
             self._check_alive()
         try:
             return await self._count(question)
-        except JudgeError:
+        except ModelError:
             if self.limiter is not None:
                 self.limiter.correct(question.estimate, 0, requests=1)
             raise
@@ -338,7 +339,7 @@ class Engine:
 
     def _check_alive(self) -> None:
         if self.breaker.dead:
-            raise JudgeError(self.breaker.dead)
+            raise ModelError(self.breaker.dead)
 
     def _book(
         self,
@@ -388,7 +389,7 @@ class Engine:
         return reply, read_usage(reply)
 
 
-def _again(found: Answer | JudgeError) -> Answer | JudgeError:
+def _again(found: Answer | ModelError) -> Answer | ModelError:
     """The answer of an equal question: nothing was paid for it again."""
     return replace(found, cost=replace(found.cost, seconds=0.0, cached=True)) if isinstance(found, Answer) else found
 

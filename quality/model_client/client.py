@@ -6,7 +6,7 @@ ends by its deadline, also against a server that drips bytes. `Retry` is the onl
 
 Only complete, valid answers are cached, by content (`Request.key`), before anything else happens with them: so a
 question answered once is never asked again, and an unchanged rerun sends nothing. Equal questions are asked once. A
-failure is never an answer: after its last attempt a request raises `JudgeError`, and a dead endpoint stops all others.
+failure is never an answer: after its last attempt a request raises `ModelError`, and a dead endpoint stops all others.
 What it can't answer though it answers others (`unanswered`) has a `NoAnswer`, and isn't asked again by itself.
 What a night's `Ceiling` leaves no room for has no answer (None) and is asked another night.
 """
@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from quality.judges.judge import JudgeError
 from quality.model_client.calls import Endpoint, Engine
+from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Answer, Garbage, NoAnswer, Picture, Request, data_block, read_answer
 from quality.model_client.rate_limit import RateLimits
@@ -90,25 +90,25 @@ class ModelClient:
         model can't answer though it answers others.
 
         Every request is tried (so that all complete answers are cached) unless the endpoint is dead; raises
-        `JudgeError` with the first failure and their number if the endpoint failed.
+        `ModelError` with the first failure and their number if the endpoint failed.
         """
         if not requests:
             return []
         results = self._started().ask_many(requests)
-        failures = [result for result in results if isinstance(result, JudgeError)]
+        failures = [result for result in results if isinstance(result, ModelError)]
         failures = [failure for failure in failures if not isinstance(failure, CeilingReached | Unanswerable)]
         if failures and (dead := self._started().breaker.dead):
-            raise JudgeError(dead)
+            raise ModelError(dead)
         if failures:
-            raise JudgeError(f"{len(failures)} of {len(requests)} requests failed; the first: {failures[0]}")
+            raise ModelError(f"{len(failures)} of {len(requests)} requests failed; the first: {failures[0]}")
         plain = [result.found if isinstance(result, Unanswerable) else result for result in results]
         return [result if isinstance(result, Answer | NoAnswer) else None for result in plain]
 
     def ask(self, request: Request) -> Answer:
-        """One answer, from the cache if it is there. Raises `JudgeError`; `CeilingReached` if it has to wait,
+        """One answer, from the cache if it is there. Raises `ModelError`; `CeilingReached` if it has to wait,
         `Unanswerable` if the model can't answer it though it answers others."""
         [result] = self._started().ask_many([request])
-        if isinstance(result, JudgeError):
+        if isinstance(result, ModelError):
             raise result
         return result
 
@@ -130,7 +130,7 @@ class ModelClient:
         }
 
     def stop(self, why: str) -> None:
-        """Let nothing new be sent; whoever waits for an answer gets `JudgeError`."""
+        """Let nothing new be sent; whoever waits for an answer gets `ModelError`."""
         if self._engine is not None:
             self._engine.breaker.stop(why)
 

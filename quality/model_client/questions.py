@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from quality.judges.judge import Cost
 from schemas.ids import digest
 
 TEMPERATURE = 0
@@ -68,6 +67,24 @@ def _field_schema(kind: Any) -> dict[str, Any]:
     if kind is int:
         return {"type": "integer", "enum": list(range(11))}
     return {"type": "string"} if kind is str else {"type": "string", "enum": list(kind)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a verdict cost; `cached` if it was answered from the cache."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    cached: bool = False
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.seconds + other.seconds,
+            self.cached and other.cached,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The judge's book: answers, what was sent and billed night by night, and the ceiling on it; an SQLite file.
+"""The book of a model: answers, what was sent and billed night by night, and the ceiling on it; an SQLite file.
 
 A call is counted before it is sent, with an estimate of its tokens. Its answer is stored and its bill takes the place
 of the estimate in one transaction: killed at any point, a process leaves both or neither. So no answer is paid twice,
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from quality.judges.judge import JudgeError
+from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Usage
 from quality.model_client.rate_limit import Level
@@ -44,7 +44,7 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-class CeilingReached(JudgeError):
+class CeilingReached(ModelError):
     """The night's ceiling is reached: what is left is asked another night, and has no answer until then."""
 
 
@@ -99,10 +99,10 @@ class Spent:
         return self.usage.prompt_tokens + self.usage.completion_tokens + self.unbilled_tokens + self.open_tokens
 
 
-class JudgeBook:
+class AnswerBook:
     """The file `judge.sqlite` of a folder (None: in memory, and no answers are kept).
 
-    Safe to use from several threads and processes. Raises `JudgeError` if the file is damaged.
+    Safe to use from several threads and processes. Raises `ModelError` if the file is damaged.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -214,7 +214,7 @@ class JudgeBook:
         try:
             yield
         except sqlite3.Error as error:
-            raise JudgeError(
+            raise ModelError(
                 f"{self.path}: expected the judge's book of answers and bills, found {error}; put it aside and rerun "
                 "(its answers are asked again)"
             ) from error

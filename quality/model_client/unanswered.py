@@ -12,14 +12,14 @@ import json
 import threading
 from collections.abc import Iterable, Mapping
 
-from quality.judges.judge import Cost, JudgeError
-from quality.model_client.questions import NoAnswer, Request
-from quality.model_client.spending import JudgeBook
+from quality.model_client.errors import ModelError
+from quality.model_client.questions import Cost, NoAnswer, Request
+from quality.model_client.spending import AnswerBook
 
 CONTROL_VERSION = "control-1"
 
 
-class Unanswerable(JudgeError):
+class Unanswerable(ModelError):
     """A question that the model can't answer."""
 
     def __init__(self, message: str, found: NoAnswer) -> None:
@@ -55,7 +55,7 @@ def read_no_answer(text: str | None, ask_again: int) -> NoAnswer | None:
 class Waiting:
     """Questions without an answer, until something proves whose fault that is; safe to use from several threads."""
 
-    def __init__(self, book: JudgeBook, ask_again: int) -> None:
+    def __init__(self, book: AnswerBook, ask_again: int) -> None:
         self._book, self._ask_again = book, ask_again
         self._held: dict[str, NoAnswer] = {}
         self._proved: set[str] = set()

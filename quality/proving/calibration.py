@@ -1,4 +1,6 @@
-"""Figures of a judge's risks against the truth: ranking, operating points, agreement, calibration, uncertainty.
+"""Figures of a judge's risks against the truth: ranking, operating points, calibration, uncertainty.
+
+Agreement, score intervals and the cut at a rate of false alarms, which others need too: `quality.statistics`.
 
 Pure numpy. A risk is a number that grows with the suspicion that an item is bad (a probability where it is to be
 calibrated); positives are bad items, negatives are sound ones. An item is flagged iff its risk is above a cut. A figure
@@ -15,31 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Values = npt.ArrayLike
-
-
-def _array(values: Values, name: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or np.isnan(array).any():
-        raise ValueError(f"{name}: expected a list of numbers without NaN, found shape {array.shape}")
-    return array
-
-
-def _weights(weights: Values | None, count: int) -> Array:
-    """Weights that sum to 1; equal ones for None."""
-    if weights is None:
-        return np.full(count, 1.0 / count) if count else np.zeros(0)
-    array = _array(weights, "weights")
-    if len(array) != count or (array < 0).any() or not array.sum() > 0:
-        raise ValueError(f"weights: expected {count} numbers of 0 or more with a sum above 0, found {len(array)}")
-    return array / array.sum()
+from quality.statistics import Array, Values, normalised, numbers
 
 
 # --- ranking ----------------------------------------------------------------------------------------------------------
 def average_ranks(values: Values) -> Array:
     """Ranks from 1, ties sharing their mean rank (as in Spearman's and Wilcoxon's statistics)."""
-    array = _array(values, "values")
+    array = numbers(values, "values")
     _, places, counts = np.unique(array, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray((last - (counts - 1) / 2.0)[places], dtype=np.float64)
@@ -47,7 +31,7 @@ def average_ranks(values: Values) -> Array:
 
 def auroc(positives: Values, negatives: Values) -> float:
     """P(risk of a positive > risk of a negative) + ½ P(equal): Mann and Whitney 1947, Hanley and McNeil 1982."""
-    bad, good = _array(positives, "positives"), _array(negatives, "negatives")
+    bad, good = numbers(positives, "positives"), numbers(negatives, "negatives")
     if not len(bad) or not len(good):
         return math.nan
     ranks = average_ranks(np.concatenate([bad, good]))[: len(bad)]
@@ -57,7 +41,7 @@ def auroc(positives: Values, negatives: Values) -> float:
 def average_precision(positives: Values, negatives: Values, prevalence: float | None = None) -> float:
     """Σ (R_k − R_{k−1}) P_k over the distinct risks from the top, ties taken together, nothing interpolated (Manning et
     al., Introduction to Information Retrieval, §8.4). `prevalence` reweights both classes; None: as they are found."""
-    bad, good = _array(positives, "positives"), _array(negatives, "negatives")
+    bad, good = numbers(positives, "positives"), numbers(negatives, "negatives")
     if not len(bad) or not len(good):
         return math.nan
     share = len(bad) / (len(bad) + len(good)) if prevalence is None else prevalence
@@ -81,32 +65,17 @@ def spearman(left: Values, right: Values) -> float:
 
 
 # --- operating points -------------------------------------------------------------------------------------------------
-def cut_at(negatives: Values, rate: float = 0.05) -> float:
-    """The lowest cut (flag iff risk > cut) that flags at most `rate` of these negatives; NaN without negatives.
-
-    Candidates are −∞ and the negatives' own risks: any cut between two of them flags the same ones. Ties aren't split
-    and nothing is interpolated, so with few distinct risks the share flagged may be far below `rate`: report it.
-    """
-    good = np.sort(_array(negatives, "negatives"))
-    if not len(good):
-        return math.nan
-    if rate >= 1:
-        return -math.inf
-    above = len(good) - np.searchsorted(good, good, side="right")
-    return float(good[np.argmax(above <= rate * len(good) + 1e-9)])
-
-
 def share_above(values: Values, cut: float) -> float:
     """The share flagged: recall on positives, false alarm rate on negatives; NaN for no values or no cut."""
-    array = _array(values, "values")
+    array = numbers(values, "values")
     return float((array > cut).mean()) if len(array) and not math.isnan(cut) else math.nan
 
 
 def best_f1_cut(risks: Values, positive: npt.ArrayLike, weights: Values | None = None) -> float:
     """The cut (flag iff risk > cut) with the greatest weighted F1; of equal ones the highest. NaN without positives.
     Weights set the prevalence (`prevalence_weights`)."""
-    risk, bad = _array(risks, "risks"), np.asarray(positive, dtype=bool)
-    weight = _weights(weights, len(risk))
+    risk, bad = numbers(risks, "risks"), np.asarray(positive, dtype=bool)
+    weight = normalised(weights, len(risk))
     if not bad.any():
         return math.nan
     order = np.argsort(-risk, kind="stable")
@@ -160,31 +129,6 @@ def at_prevalence(recall: float, false_alarms: float, prevalence: float) -> Oper
     return Operating(prevalence, precision, recall, 2 * hits / denominator if denominator > 0 else math.nan)
 
 
-# --- agreement --------------------------------------------------------------------------------------------------------
-def confusion(truth: Sequence[int], said: Sequence[int], classes: int, weights: Values | None = None) -> Array:
-    """[classes, classes] of counts (or of weights, which sum to 1): rows the truth, columns what was said."""
-    if len(truth) != len(said):
-        raise ValueError(f"confusion: expected as many answers as truths, found {len(said)} and {len(truth)}")
-    table = np.zeros((classes, classes))
-    each = np.ones(len(truth)) if weights is None else _weights(weights, len(truth))
-    np.add.at(table, (np.asarray(truth, dtype=int), np.asarray(said, dtype=int)), each)
-    return table
-
-
-def weighted_kappa(table: Array, power: int = 2) -> float:
-    """Cohen's weighted κ of a confusion table over ordered classes: 1 − Σ w·observed / Σ w·expected, with the
-    disagreement w = |i − j|^power: 1 linear, 2 quadratic (Cohen 1968). NaN where chance can't disagree."""
-    size = len(table)
-    total = table.sum()
-    if total == 0:
-        return math.nan
-    observed = table / total
-    expected = np.outer(observed.sum(axis=1), observed.sum(axis=0))
-    apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(float) ** power
-    chance = float((apart * expected).sum())
-    return 1.0 - float((apart * observed).sum()) / chance if chance > 0 else math.nan
-
-
 # --- calibration ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Bin:
@@ -200,10 +144,10 @@ class Bin:
 
 def reliability(risks: Values, positive: npt.ArrayLike, weights: Values | None = None, bins: int = 10) -> list[Bin]:
     """Bins of equal width over 0..1; empty ones are left out (Niculescu-Mizil and Caruana 2005)."""
-    risk, bad = _array(risks, "risks"), np.asarray(positive, dtype=bool)
+    risk, bad = numbers(risks, "risks"), np.asarray(positive, dtype=bool)
     if len(risk) and (risk.min() < 0 or risk.max() > 1):
         raise ValueError(f"risks: expected 0..1, found {risk.min():g}..{risk.max():g}")
-    weight = _weights(weights, len(risk))
+    weight = normalised(weights, len(risk))
     place = np.minimum((risk * bins + 1e-9).astype(int), bins - 1)  # 0.3 · 10 is 2.999…: it opens bin 3
     made = []
     for number in range(bins):
@@ -223,32 +167,11 @@ def calibration_error(bins: Sequence[Bin]) -> float:
 
 def brier(risks: Values, positive: npt.ArrayLike, weights: Values | None = None) -> float:
     """Weighted mean of (risk − outcome)² (Brier 1950); NaN without items."""
-    risk, bad = _array(risks, "risks"), np.asarray(positive, dtype=bool)
-    return float((_weights(weights, len(risk)) * (risk - bad) ** 2).sum()) if len(risk) else math.nan
+    risk, bad = numbers(risks, "risks"), np.asarray(positive, dtype=bool)
+    return float((normalised(weights, len(risk)) * (risk - bad) ** 2).sum()) if len(risk) else math.nan
 
 
 # --- uncertainty ------------------------------------------------------------------------------------------------------
-Z95 = 1.959963984540054
-"""Standard normal quantile of 0.975."""
-
-
-def wilson(hits: int, count: int, z: float = Z95) -> tuple[float, float]:
-    """Score interval of a share (Wilson 1927), 95 % by default; (0, 1) for nothing counted."""
-    if not 0 <= hits <= count:
-        raise ValueError(f"wilson: expected 0 <= hits <= count, found {hits} of {count}")
-    return score_interval(hits / count if count else 0.0, count, z)
-
-
-def score_interval(share: float, count: float, z: float = Z95) -> tuple[float, float]:
-    """Score interval of a share of a count that weights may have made a fraction (an effective number of items);
-    (0, 1) for none."""
-    if count <= 0:
-        return 0.0, 1.0
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return (0.0 if share == 0 else max(middle - half, 0.0)), (1.0 if share == 1 else min(middle + half, 1.0))
-
-
 def cluster_bootstrap(
     clusters: Sequence[str],
     statistic: Callable[[npt.NDArray[np.int64]], float],

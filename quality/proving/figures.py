@@ -31,6 +31,7 @@ from quality.proving.figure_rows import (
     Row,
     Scored,
 )
+from quality.statistics import Array, confusion, cut_at, weighted_kappa, wilson
 from schemas.ids import digest
 
 Mask = npt.NDArray[np.bool_]
@@ -71,7 +72,7 @@ class _Bench:
             first = np.array([int(digest(["half", one.family])[:4], 16) % 2 == 0 for one in scored], dtype=bool)
             self.halves = [(first, self.measured & ~first), (~first, self.measured & first)]
         self.cut = {"alarms": self._each(self._alarm_cut), "f1": self._each(self._f1_cut)}
-        self.own = self._each(lambda unit, _: cal.cut_at(self.risk[self._sound(unit)], FALSE_ALARMS))
+        self.own = self._each(lambda unit, _: cut_at(self.risk[self._sound(unit)], FALSE_ALARMS))
 
     # --- choices
     def _of(self, unit: str) -> Mask:
@@ -81,7 +82,7 @@ class _Bench:
         return self._of(unit) & ~self.bad & self.measured
 
     def _alarm_cut(self, unit: str, chosen_on: Mask) -> float:
-        return cal.cut_at(self.risk[self._of(unit) & chosen_on & ~self.bad], FALSE_ALARMS)
+        return cut_at(self.risk[self._of(unit) & chosen_on & ~self.bad], FALSE_ALARMS)
 
     def _f1_cut(self, unit: str, chosen_on: Mask) -> float:
         where = self._of(unit) & chosen_on & (~self.bad | self.plain_defect)
@@ -204,7 +205,7 @@ class _Bench:
                 if np.isnan(found).any():
                     continue
                 hits = int(found.sum())
-                made.append(Alarm(kind, unit, len(found), hits, hits / len(found), cal.wilson(hits, len(found))))
+                made.append(Alarm(kind, unit, len(found), hits, hits / len(found), wilson(hits, len(found))))
         return made
 
     def _cuts(self) -> list[Cut]:
@@ -225,7 +226,7 @@ class _Bench:
                         cal.share_above(self.risk[chosen_on], cut),
                         int(sound.sum()),
                         cal.share_above(self.risk[sound], cut),
-                        cal.wilson(hits, int(sound.sum())),
+                        wilson(hits, int(sound.sum())),
                     )
                 )
         return made
@@ -260,19 +261,19 @@ class _Bench:
                 made.append(Point(rule, unit, len(names), recall, alarms, at))
         return made
 
-    def _weights(self, where: Mask) -> cal.Array:
+    def _weights(self, where: Mask) -> Array:
         return cal.prevalence_weights(self.bad[where], PREVALENCE, list(self.kind[where]))
 
     def _agreement(self) -> Agreement:
         where = self.measured & (self.said >= 0)
         truth, said = list(self.band[where]), list(self.said[where])
-        weighted = cal.confusion(truth, said, 3, self._weights(where)) if where.any() else np.zeros((3, 3))
-        counts = cal.confusion(truth, said, 3)
+        weighted = confusion(truth, said, 3, self._weights(where)) if where.any() else np.zeros((3, 3))
+        counts = confusion(truth, said, 3)
         return Agreement(
             int(where.sum()),
             int((self.measured & (self.said < 0)).sum()),
-            cal.weighted_kappa(weighted, 2),
-            cal.weighted_kappa(weighted, 1),
+            weighted_kappa(weighted, 2),
+            weighted_kappa(weighted, 1),
             tuple(tuple(int(one) for one in line) for line in counts),
         )
 

@@ -10,21 +10,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from quality.commands.judge import read_directory
 from quality.evidence.episode import Habits
-from quality.items.item import Part
-from quality.items.screens import ScreenBank, ScreenSource
-from quality.items.truth import BANDS, DEFECTS, LABELS, Truth
-from quality.judges.judge import BAND_RANK, Judge, JudgeError, Verdict, identity, route
+from quality.items.bench_folder import judged_part, read_truth
+from quality.items.part import Part
+from quality.judges.judge import BAND_RANK, Judge, Verdict, identity, route
 from quality.judges.registry import report_of, requests_sent
+from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
 from quality.proving.figure_rows import PREVALENCE, Costs, Figures, Scored
 from quality.proving.figures import figures
@@ -71,7 +68,7 @@ def measure(
     `elements=False` empties every screen's element list (a source without a UI tree). `split` picks the items that
     figures are about; cuts come from the seen ones, but for a judge that learned from those (see `figures`).
     `rounds`, `seed`: of the bootstrap. Raises `ValueError` for a folder that is no bench or a judge that leaves out an
-    item, `JudgeError` if it fails or everything is pending.
+    item, `ModelError` if it fails or everything is pending.
     """
     if split not in SPLITS:
         raise ValueError(f"split: expected one of {', '.join(SPLITS)}, found {split!r}")
@@ -83,71 +80,12 @@ def measure(
     seconds = time.perf_counter() - began
     scored = score_items(truth, verdicts, part, judge.name)
     if not scored:
-        raise JudgeError(f"judge {judge.name}: all {len(truth)} labelled items are pending; run again later")
+        raise ModelError(f"judge {judge.name}: all {len(truth)} labelled items are pending; run again later")
     costs = _costs(verdicts, seconds, requests_sent(judge) - before, prices)
     found = figures(scored, split, rounds=rounds, seed=seed, learned=getattr(judge, "learned", False))
     return BenchResult(
         identity(judge), elements, split, found, costs, tuple(scored), len(truth) - len(scored), report_of(judge)
     )
-
-
-# --- what is read -----------------------------------------------------------------------------------------------------
-class _PicturesOnly:
-    """A `ScreenSource` that gives pictures and nothing else: no folder, no path."""
-
-    __slots__ = ("screen_bytes",)
-
-    def __init__(self, source: ScreenSource) -> None:
-        self.screen_bytes = source.screen_bytes
-
-
-def judged_part(folder: Path, elements: bool = True) -> Part:
-    """The bench as a judge gets it: as `read_directory` reads it, without its place on the disk; with
-    `elements=False` no screen lists any."""
-    part = read_directory(folder)
-    screens = part.screens
-    if not elements:
-        place = screens.schema.get_field_index("elements")
-        empty = pa.array([[]] * screens.num_rows, screens.schema.field(place).type)
-        screens = screens.set_column(place, screens.schema.field(place), empty)
-    return replace(part, key="bench", screens=screens, bank=ScreenBank(screens, _PicturesOnly(part.bank.source)))
-
-
-def read_truth(folder: Path, part: Part) -> list[dict[str, Any]]:
-    """Rows of `truth.parquet`. Raises `ValueError` if it is missing, malformed, or names items the bench lacks."""
-    path = folder / "truth.parquet"
-    try:
-        table = pq.read_table(path)
-        Truth.check(table)
-    except FileNotFoundError:
-        raise ValueError(
-            f"{folder}: expected truth.parquet of a judge bench, found none; build one with `vesper judge bench`"
-        ) from None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ValueError(f"{path}: isn't the truth of a judge bench: {error}") from error
-    rows = table.to_pylist()
-    known = {
-        item_id for episode in part.episodes for item_id in (episode.item_id, *(s.item_id for s in episode.actions))
-    }
-    known |= {sample.item_id for sample in part.native_samples}
-    met: set[str] = set()
-    for row in rows:
-        item_id = row["item_id"]
-        problem = None
-        if item_id not in known:
-            problem = "names no episode, step with an action, or sample of the bench"
-        elif item_id in met:
-            problem = "is there twice"
-        elif row["label"] not in LABELS or row["band"] not in BANDS:
-            problem = f"has label {row['label']!r:.40} and band {row['band']!r:.40}, expected {LABELS} and {BANDS}"
-        elif row["label"] == "planted" and row["kind"] not in DEFECTS:
-            problem = f"has the defect {row['kind']!r:.40}, expected one of {', '.join(DEFECTS)}"
-        if problem:
-            raise ValueError(f"{path}: item {item_id!r:.120} {problem}")
-        met.add(item_id)
-    if not rows:
-        raise ValueError(f"{path}: expected labelled items, found none")
-    return rows
 
 
 def _item_ids(part: Part) -> set[str]:

@@ -15,11 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from quality.commands.judge import read_directory
-from quality.items.item import Episode, Part
+from quality.items.folder import read_directory
+from quality.items.item import Episode
+from quality.items.part import Part
 from quality.judges.judge import BAND_RANK, Judge, Verdict, identity, route
 from quality.judges.verdicts import judge_part
 from quality.proving import calibration as cal
+from quality.proving.figure_rows import plain
+from quality.statistics import confusion, weighted_kappa
 
 SCORES = ("alignment_score", "efficiency_score")
 _RULE = re.compile(rf"({'|'.join(SCORES)})=(.*)", re.DOTALL)
@@ -50,7 +53,6 @@ class NativeComparison:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data; NaN → null."""
-        from quality.proving.figure_rows import plain
 
         return dict(plain(asdict(self)))
 
@@ -59,7 +61,7 @@ def compare_native(folder: Path, judge: Judge, *, rounds: int = 200, seed: int =
     """Judge a folder of `vesper unify agentnet` (or of any source that keeps such scores) and compare by episode.
 
     A judge's episode score is the least of its own verdict and its steps' alignments. The judge is asked only if there
-    are scores. Raises `ValueError` for a folder that isn't one, `JudgeError`.
+    are scores. Raises `ValueError` for a folder that isn't one, `ModelError`.
     """
     part = read_directory(folder)
     natives = {episode.item_id: native_scores(episode) for episode in part.episodes}
@@ -120,7 +122,7 @@ def _agreement(name: str, pairs: Sequence[tuple[float, int]], rounds: int, seed:
     native, said = [pair[0] for pair in pairs], [float(pair[1]) for pair in pairs]
     # A native score may be a fraction: the cuts of `route` stand at whole numbers, so its floor has the same band.
     bands = [(BAND_RANK[route(math.floor(a))], BAND_RANK[route(int(b))]) for a, b in pairs]
-    counts = cal.confusion([one[0] for one in bands], [one[1] for one in bands], 3)
+    counts = confusion([one[0] for one in bands], [one[1] for one in bands], 3)
     interval = cal.cluster_bootstrap(
         [f"{number}" for number in range(len(pairs))],
         lambda at: cal.spearman([native[one] for one in at], [said[one] for one in at]),
@@ -133,6 +135,6 @@ def _agreement(name: str, pairs: Sequence[tuple[float, int]], rounds: int, seed:
         cal.spearman(native, said),
         interval,
         sum(a == b for a, b in bands) / len(pairs),
-        cal.weighted_kappa(counts),
+        weighted_kappa(counts),
         math.fsum(abs(a - b) for a, b in zip(native, said)) / len(pairs),
     )

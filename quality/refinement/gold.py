@@ -12,12 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines import sources
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, Manifest
-from quality.items.item import Part, Row, load_part, part_keys, provenance
-from quality.judges.judge import Judge, Verdict, code_digest, identity
+from quality.code_version import code_digest
+from quality.items.item import Row, provenance
+from quality.items.part import Part, load_part, part_keys
+from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
 from quality.judges.rules import RUBRIC_VERSION
 from quality.judges.verdicts import read_pending, write_verdicts
@@ -56,7 +59,7 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_
     feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it.
 
     Raises `StoreError` if the verdicts are missing or of another version of the source than the current one,
-    `JudgeError` if a model can't work. A rerun with equal inputs does nothing.
+    `ModelError` if a model can't work. A rerun with equal inputs does nothing.
     """
     unified, verdicts = store.require(f"unified/{source}"), store.require(f"verdicts/{source}")
     config: dict[str, Any] = {
@@ -112,7 +115,6 @@ def first_keep(verdicts: Sequence[Verdict]) -> int:
 
 def licence_of(source: str) -> str:
     """Licence of a source by its descriptor; `unknown` for one that has no adapter here."""
-    from pipelines import sources
 
     adapter = sources.registry().get(source)
     return adapter.descriptor.licence if adapter else "unknown"

@@ -18,7 +18,7 @@ from quality.evidence.words import holds
 from quality.items.item import Episode, Row, Sample, Step
 from quality.items.screens import Box
 from quality.refinement.repairs import repair_of, with_action
-from schemas.action_types import DIRECTIONS, OPPOSITE, Scroll, Type
+from schemas.action_types import DIRECTIONS, OPPOSITE, Scroll, Type, scroll_direction
 
 SNAP_LIMIT = 150.0
 """Units of 0..1000: a point or box further from the element named isn't slightly shifted, it is something else."""
@@ -55,8 +55,6 @@ def _flip(step: Step, finding: Finding) -> Row | None:
 
 
 def _direction(scroll: Scroll) -> str:
-    from schemas.action_types import scroll_direction
-
     return scroll_direction(scroll.start, scroll.end)  # type: ignore[arg-type]
 
 

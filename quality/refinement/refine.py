@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
-from quality.items.item import Episode, Part, Row, Sample, Step, make_episode, make_samples, step_id
+from quality.items.item import Episode, Row, Sample, Step, make_episode, make_samples, step_id
+from quality.items.part import Part
 from quality.judges import cleaning
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge, Verdict
 from quality.judges.rules import look_at_episode, look_at_sample

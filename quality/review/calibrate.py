@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from pipelines.store.manifest import Check
+from quality.items.item import base_id
 from quality.judges.judge import BAND_RANK, KEEP_FROM, Verdict, route
-from quality.proving.calibration import confusion, score_interval, weighted_kappa
-from quality.review.sampling import base_id
+from quality.statistics import confusion, score_interval, weighted_kappa
 
 DEFAULT_FLOOR = 0.4
 """Quadratic κ below which a judge is refused: the lower end of "moderate" (Landis and Koch 1977)."""

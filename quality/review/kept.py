@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import pyarrow.parquet as pq
 
 from pipelines.store import Store
-from quality.items.item import Episode, Item, Row, Sample, provenance
+from quality.items.item import Episode, Item, Row, Sample, base_id, provenance
 from quality.judges.judge import Verdict
 from quality.review.promote import KEY, current, human_set
 from quality.review.refusals import KEPT, decisions_of
-from quality.review.sampling import base_id
 from quality.review.trajectories import shown
 from schemas.ids import canonical_json
 

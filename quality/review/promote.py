@@ -26,15 +26,17 @@ from pipelines.store import Store, put_text
 from pipelines.store.files import FileEntry, StoreError, file_sha256
 from pipelines.store.frozen import frozen_digest, point_to, read_frozen
 from pipelines.store.manifest import Check, data_version
-from quality.items.item import Episode, Item, Part, Row, Sample
+from quality.code_version import code_digest
+from quality.items.item import Episode, Item, Row, Sample, base_id
+from quality.items.part import Part
 from quality.items.screens import Screen, ScreenBank
-from quality.judges.judge import BAND_RANK, Judge, JudgeError, Verdict, code_digest, identity
+from quality.judges.judge import BAND_RANK, Judge, Verdict, identity
 from quality.judges.verdicts import split_pending
+from quality.model_client.errors import ModelError
 from quality.model_client.spending import CeilingReached
 from quality.review.agreement import agreement, consensus
 from quality.review.calibrate import HumanSet, Pair, gate, judge_agreement, pairs_of, report
 from quality.review.queue import OpenQueue, open_earlier, open_queue
-from quality.review.sampling import base_id
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Screens, Steps, Table
@@ -301,7 +303,7 @@ def admit(store: Store, judge: Judge) -> Check | None:
     """Let a judge work only if it agrees with people on the promoted set; None if there is no set, a small one, or
     one of a single band.
 
-    What was found is kept in `cache/judge_gate/`, so a judge is asked once a set. Raises `JudgeError` if it fails,
+    What was found is kept in `cache/judge_gate/`, so a judge is asked once a set. Raises `ModelError` if it fails,
     `CeilingReached` if it may not answer all tonight; nothing is kept then, and another night asks for the rest.
     """
     promoted = current(store)
@@ -319,7 +321,7 @@ def admit(store: Store, judge: Judge) -> Check | None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         put_text(kept, json.dumps(asdict(found), sort_keys=True))
     if not found.passed:
-        raise JudgeError(
+        raise ModelError(
             f"judge {judge.name}: {found.name} fails: {found.found}, expected {found.expected}; ask another judge, or "
             "look at the disagreements with `vesper review serve`"
         )

@@ -19,21 +19,22 @@ import pyarrow.parquet as pq
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, Manifest
-from quality.items.item import Episode, Item, Part, Row, load_part, make_episode, make_samples, part_keys
+from quality.code_version import code_digest
+from quality.items.folder import read_directory
+from quality.items.item import Episode, Item, Row, base_id, make_episode, make_samples
+from quality.items.part import Part, load_part, part_keys
 from quality.items.screens import ScreenBank, ScreenSource
-from quality.judges.judge import code_digest
+from quality.judges.verdicts import last_verdicts
 from quality.review.sampling import (
     Candidate,
     Cell,
     Drawn,
     Judged,
     QueueConfig,
-    base_id,
     draw,
     episode_candidate,
     first_of_cells,
     is_native,
-    last_verdicts,
     sample_candidate,
 )
 from quality.review.trajectories import Trajectory, shown
@@ -41,7 +42,7 @@ from schemas.ids import digest
 from schemas.tables import Column, Screens, Table
 
 ASSET = "review/queue"
-CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'items/screens', 'items/item'))}"
+CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'items/screens', 'items/item', 'items/part'))}"
 
 
 class Queue(Table, version=1):
@@ -318,7 +319,6 @@ def _where(manifest: Manifest, key: str, table: str, column: str, values: Sequen
 def open_folder(folder: Path, config: QueueConfig | None = None) -> OpenQueue:
     """A queue drawn from what `vesper unify` or `vesper refine` wrote (with the verdicts, if any lie there).
     Raises `ValueError` if the folder holds no such tables."""
-    from quality.commands.judge import read_directory
 
     config = config or QueueConfig()
     part = read_directory(folder)

@@ -15,10 +15,10 @@ import pyarrow as pa
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from pipelines.training_data.removed import PEOPLE
-from quality.items.item import Episode, Item, Sample, load_part, part_keys
-from quality.judges.judge import code_digest
+from quality.code_version import code_digest
+from quality.items.item import Episode, Item, Sample, base_id
+from quality.items.part import load_part, part_keys
 from quality.review.promote import current, human_part, human_set
-from quality.review.sampling import base_id
 from quality.review.trajectories import shown
 from schemas.ids import digest
 from schemas.tables import Column, Table

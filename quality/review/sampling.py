@@ -9,13 +9,12 @@ with it, figures over the queue estimate figures over all candidates of the draw
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quality.items.item import Episode, Row, Sample, provenance
+from quality.items.item import Episode, Sample, base_id, provenance
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM
 
 ACTIONS = (
@@ -40,7 +39,6 @@ ACTIONS = (
 
 QUEUE_BANDS = ("abstained", "near_cut", "low_confidence", "sure", "rejected", "unjudged")
 UNCERTAIN = QUEUE_BANDS[:3]
-_VERSION = re.compile(r"@r\d+$")
 Cell = tuple[str, str]
 
 
@@ -218,21 +216,6 @@ def _reason(candidate: Candidate, config: QueueConfig) -> str:
 # --- from items and verdicts ------------------------------------------------------------------------------------------
 Judged = Mapping[str, tuple[int, int | None, float]]
 """item id without version → (round, score, confidence) of its last verdict."""
-
-
-def last_verdicts(rows: Iterable[Row]) -> dict[str, tuple[int, int | None, float]]:
-    """Rows of `verdicts` → the last round's word on each item, whichever version of it was judged."""
-    last: dict[str, tuple[int, int | None, float]] = {}
-    for row in rows:
-        base = base_id(row["item_id"])
-        if base not in last or row["round"] >= last[base][0]:
-            last[base] = (row["round"], row["score"], row["confidence"])
-    return last
-
-
-def base_id(item_id: str) -> str:
-    """The id without its version, `@r<round>`."""
-    return _VERSION.sub("", item_id)
 
 
 def episode_candidate(episode: Episode, judged: Judged, origin: str, part: str = "") -> Candidate:

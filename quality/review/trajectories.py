@@ -11,6 +11,7 @@ from typing import Any
 
 from pipelines.store.files import StoreError
 from pipelines.store.images import ImageError
+from quality.items.drawing import draw_action, draw_boxes, to_png
 from quality.items.item import Episode, Item, Sample
 from quality.items.screens import Box, ScreenSource
 from schemas.actions import Action, Click
@@ -78,7 +79,6 @@ class Trajectory:
         step = self.steps[place]
         if step.sha256 is None:
             return None
-        from quality.items.drawing import draw_action, draw_boxes, to_png
 
         try:
             data = self.screens.screen_bytes(step.sha256)

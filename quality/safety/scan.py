@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.store import Build, Check, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
-from quality.items.item import Part, Row, load_part, part_keys
-from quality.judges.judge import code_digest
+from quality.code_version import code_digest
+from quality.items.item import Row
+from quality.items.part import Part, load_part, part_keys
 from quality.safety import licence_report as licences
 from quality.safety.credentials import credential_in
 from quality.safety.personal_data import POLICIES, Policy, Span, find_personal, sample_texts, shape, step_texts

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipelines.store.files import StoreError
 from pipelines.store.images import ImageError
-from quality.items.item import Part
+from quality.items.part import Part
 from quality.safety.trigger_patches import Patch
 from quality.safety.trigger_scan import Facts, Looked, look
 from quality.safety.triggers import Box

@@ -392,7 +392,7 @@ def test_code_versions_are_the_stages_own(stages: dict[str, graph.Stage]) -> Non
     from quality.duplicates import dedup
     from quality.judges import verdicts
     from quality.refinement import gold
-    from trainer.stages import CODE_VERSION
+    from trainer.stages.assets import CODE_VERSION
 
     said = {key: stage.code_version for key, stage in stages.items()}
     assert said["unified/aitw"] == f"{unify.CODE_VERSION}.{registry()['aitw'].version}"

@@ -23,7 +23,7 @@ from pipelines.store import Check, PartSpec, Store
 from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
 from quality.model_client.questions import Usage
-from quality.model_client.spending import Ceiling, JudgeBook
+from quality.model_client.spending import AnswerBook, Ceiling
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -354,7 +354,7 @@ def test_every_asset_has_figures_that_plot() -> None:
 def test_what_the_judge_cost_tonight_is_shown(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert tonight(store, Prices()) == {} and not (tmp_path / "cache").exists()
-    book = JudgeBook(tmp_path / "cache" / "judge")
+    book = AnswerBook(tmp_path / "cache" / "judge")
     call = book.open(Ceiling(), "m", 10)
     assert call is not None
     book.book(call, "answers", Usage(1000, 100))

@@ -19,7 +19,7 @@ from dagster_project.assets import factory, sources
 from dagster_project.deployment import Deployment, JudgeOptions, SourceSettings
 from dagster_project.graph import JudgeSettings, Stage, Work
 from pipelines.store import Check, PartSpec, Store
-from trainer.staircase.stage import ASSET as STAIRCASE
+from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 

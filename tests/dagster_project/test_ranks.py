@@ -25,7 +25,7 @@ from dagster_project.run_stage import killed
 from pipelines.store import Store
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
-from trainer.stages import run_stage
+from trainer.stages.run import run_stage
 
 ROOT = Path(__file__).parents[2]
 KEY = "checkpoints/mid_trained"
@@ -145,7 +145,7 @@ def test_what_ends_a_run_ends_its_ranks(how: str, tmp_path: Path) -> None:
 FAILING = """
 import sys, time
 from dagster_project import run_stage
-from trainer.runtime import launch
+from trainer.stages import launch
 
 def follow(group, home, config):
     raise MemoryError("no memory left on rank 1")

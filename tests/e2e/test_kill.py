@@ -100,7 +100,7 @@ def test_a_killed_generator_leaves_no_half_data_and_makes_the_same_again(
 def test_mid_training_killed_between_saves_ends_with_the_same_weights(tmp_path: Path) -> None:
     from pipelines.training_data.mixture import build_mixture
     from pipelines.training_data.shards import build_shards
-    from trainer.stages import run_stage
+    from trainer.stages.run import run_stage
 
     store = toy_gold(tmp_path / "whole", count=20, parts=2)
     build_shards(store, ["toy"])

@@ -11,7 +11,7 @@ import pytest
 
 from dagster_project import definitions, deployment
 from pipelines.store import Store
-from quality.cards.card import card as cards
+from quality.cards import card as cards
 from quality.cards.pages import Section, markdown, page
 
 SOURCE = "screenqa"

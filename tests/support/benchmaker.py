@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Sample
 from quality.items.truth import BAND_OF, Truth
-from quality.judges.judge import Cost, Verdict
+from quality.judges.judge import Verdict
+from quality.model_client.questions import Cost
 from schemas.actions import Click, Finished
 from schemas.tables import Samples, Screens, Steps
 

@@ -14,7 +14,7 @@ from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import Observation, Place, World
 from schemas.actions import Action, Click
 from schemas.ids import digest
-from trainer.staircase.tasks import Family, Ground
+from trainer.proving.staircase.tasks import Family, Ground
 
 SIZE = (96, 128)
 PLACES = [(8, 8), (52, 8), (8, 72), (52, 72)]

@@ -22,9 +22,10 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from pipelines.unify.unify import unify_source
 from quality.duplicates.dedup import DISPLACED
-from quality.judges.registry import JudgeConfig, build_judge, build_rewriter
+from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.verdicts import judge_source
 from quality.refinement.gold import build_gold
+from quality.refinement.rewriters import build_rewriter
 from schemas.ids import digest, item_step
 from schemas.tables import Tasks, Verdicts
 

@@ -14,9 +14,9 @@ CONTEXT.set_forkserver_preload(
     [
         "torch",
         "transformers.models.qwen3_vl.modeling_qwen3_vl",
-        "trainer.midtrain",
+        "trainer.midtrain.train",
         "trainer.offline.train",
-        "trainer.stages",
+        "trainer.stages.run",
         "pipelines.unify.unify",
         "quality.refinement.gold",
     ]

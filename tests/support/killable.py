@@ -76,7 +76,7 @@ def shards(home: Path, on_event: Any = None) -> Any:
 
 
 def mid_trained(home: Path, on_event: Any = None) -> Any:
-    from trainer.stages import run_stage
+    from trainer.stages.run import run_stage
 
     return run_stage("mid_trained", home, TRAINER, on_event or (lambda event: None), progress=False)
 

@@ -20,7 +20,7 @@ def questions(count: int, first: int = 0) -> list[Request]:
 
 
 def answers_kept(folder: Path) -> int:
-    """Answers in a folder's book (`JudgeBook`), of all models and nights; 0 where there is no book yet."""
+    """Answers in a folder's book (`AnswerBook`), of all models and nights; 0 where there is no book yet."""
     path = folder / "judge.sqlite"
     if not path.exists():
         return 0

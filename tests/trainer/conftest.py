@@ -49,7 +49,7 @@ def tiny_preset() -> Any:
 @pytest.fixture(scope="session")
 def processor(rows: list[dict[str, Any]], tiny_preset: Any) -> Any:
     from pipelines.prompts import prompt_text
-    from trainer.data.batches import Processor
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
 

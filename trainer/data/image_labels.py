@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from trainer.data.batches import Batch, Processor, Row
+from trainer.modeling.batches import Batch, Row
+from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import encode_text
 
 if TYPE_CHECKING:
     from generators.proving.perception.labels import ImageLabel
-    from trainer.data.span_weights import SpanWeights
     from trainer.modeling.seen_pictures import SeenPictures
+    from trainer.modeling.span_weights import SpanWeights
     from trainer.presets import Preset
 
 

@@ -1,4 +1,4 @@
-"""The mixture as an endless stream of rows, its shares by schedule, and the part that is kept for validation."""
+"""The mixture as an endless stream of rows, and its shares by schedule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schemas.ids import digest
 if TYPE_CHECKING:
     from pipelines.store import Store
     from pipelines.store.manifest import Manifest
-    from trainer.midtrain import MidtrainConfig, RowSource
+    from trainer.data.row_sources import RowSource
 
 CHUNK = 32
 """Rows read at a time; the order of rows does not depend on the training batch."""
@@ -29,7 +29,7 @@ class MixtureSource:
         self._chunk = min(CHUNK, self._reader.order.rows)
 
     def rows(self, start: int) -> Iterator[Mapping[str, Any] | None]:
-        """See `trainer.midtrain.RowSource`: any position is found at once."""
+        """See `trainer.data.row_sources.RowSource`: any position is found at once."""
         first, skip = divmod(start, self._chunk)
         for number in count(first):
             epoch, index = divmod(number, self._reader.batches_per_epoch)
@@ -38,24 +38,8 @@ class MixtureSource:
             skip = 0
 
     def digest(self) -> str:
-        """See `trainer.midtrain.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         return digest([self._reader.fingerprint, sorted(self._without)])
-
-
-def cluster_of(row: Mapping[str, Any]) -> str:
-    """The episode or screen that a sample was derived from (its own id if it names no parent)."""
-    first = str((row.get("parents") or [f"sample:{row['sample_id']}"])[0])
-    return f"episode:{first[len('step:') :].rpartition('/')[0]}" if first.startswith("step:") else first
-
-
-def set_aside(rows: Sequence[Mapping[str, Any]], share: float) -> list[Mapping[str, Any]]:
-    """About `share` of the rows for validation: whole episodes and screens, each by its own hash.
-
-    The same rows for every stage, so what stops RL was not trained on before either.
-    """
-    limit = int(share * 2**64)
-    chosen = {name for name in {cluster_of(row) for row in rows} if int(digest(["validation", name])[:16], 16) < limit}
-    return [row for row in rows if cluster_of(row) in chosen]
 
 
 Schedule = Sequence[tuple[float, Mapping[str, float]]]
@@ -96,30 +80,16 @@ class ScheduledSource:
             self._phases.append((end, keep))
 
     def rows(self, start: int) -> Iterator[Mapping[str, Any] | None]:
-        """See `trainer.midtrain.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         for position, row in enumerate(self._source.rows(start), start):
             keep = next((keep for end, keep in self._phases if position < end), self._phases[-1][1])
             wanted = row is not None and _unit(self._seed, position) < keep.get(str(row["objective"]), 0.0)
             yield row if wanted else None
 
     def digest(self) -> str:
-        """See `trainer.midtrain.RowSource`."""
+        """See `trainer.data.row_sources.RowSource`."""
         phases = [[end, sorted(keep.items())] for end, keep in self._phases]
         return digest([self._source.digest(), self._plain, phases, self._seed])
-
-
-def scheduled(source: RowSource, config: MidtrainConfig, rows: Sequence[Mapping[str, Any]]) -> RowSource:
-    """The source by `config.schedule` (none: as it is); `rows` are all that it gives, without their pictures."""
-    if not config.schedule:
-        return source
-    from collections import Counter
-
-    wanted = config.max_steps * config.batch_size
-    if config.packing:
-        mean = sum(int(row["tokens"]) for row in rows) / max(1, len(rows))
-        wanted = max(1, round(wanted * config.max_length / max(1.0, mean)))
-    counts = Counter(str(row["objective"]) for row in rows)
-    return ScheduledSource(source, config.schedule, counts, wanted, seed=config.seed)
 
 
 def _unit(seed: int, position: int) -> float:

@@ -6,7 +6,6 @@ its usual place, with no picture at all, can be as good as a trained model.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,8 @@ from typing import Any
 from pipelines.prompts import REFUSAL, prompt_text
 from schemas.actions import parse_reply
 from schemas.coordinates import centre, contains
-from trainer.data.batches import row_images
+from trainer.data.clusters import picture_key
+from trainer.modeling.batches import row_images
 
 Box = Sequence[float]
 
@@ -77,14 +77,6 @@ def random_element(targets: Sequence[Box], elements: Sequence[Box]) -> float:
         return min(1.0, sum((box[2] - box[0]) * (box[3] - box[1]) for box in targets) / 1e6)
     centres = [centre(box) for box in elements]
     return sum(any(contains(list(target), point) for target in targets) for point in centres) / len(centres)
-
-
-def picture_key(row: Mapping[str, Any]) -> str:
-    """sha256 over a row's pictures (for one picture: its screenshot's)."""
-    data = row_images(row)
-    if len(data) == 1:
-        return hashlib.sha256(data[0]).hexdigest()
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in data)).hexdigest()
 
 
 def swap_screens(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:

@@ -1,7 +1,7 @@
 """Evaluation on held-out samples: grounding (point in box, refusal) and navigation (step, type, format).
 
 Every figure stands beside its controls (`trainer.evaluation.controls`) and carries a 95 % interval
-(`trainer.evaluation.statistics`, bootstrap over screens for grounding, over episodes for navigation). The same samples,
+(`trainer.statistics`, bootstrap over screens for grounding, over episodes for navigation). The same samples,
 chosen by hash, are put to every checkpoint, so two reports compare sample by sample (`compare`).
 """
 
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.actions import parse_reply
-from trainer.data.batches import BadSample, Row
-from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
-from trainer.evaluation.statistics import difference, over, paired
+from trainer.data.clusters import cluster, picture_key
+from trainer.evaluation.controls import BlindTable, random_element, swap_screens
+from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
 from trainer.rl.rewards import Truth, point_hit, r_format, reward, step_success, type_match
 from trainer.runtime.tracking import OnEvent
+from trainer.statistics import difference, over, paired
 
 Elements = Mapping[str, Sequence[Sequence[float]]]
 """sha256 of a screenshot → boxes of its elements, 0..1000."""
@@ -73,16 +74,6 @@ def _checkable(row: Row) -> bool:
     except ValueError:
         return False
     return True
-
-
-def cluster(row: Row) -> str:
-    """What isn't independent: the screen of a grounding sample, the episode of a navigation sample."""
-    if row["objective"] == "navigation":
-        for parent in row.get("parents") or ():
-            kind, _, rest = parent.partition(":")
-            if kind in ("step", "episode"):
-                return f"episode:{rest.rpartition('/')[0] if kind == 'step' else rest}"
-    return f"screen:{picture_key(row)}"
 
 
 def judge(row: Row, text: str) -> dict[str, float]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.ids import canonical_json
 from trainer.merging.merge_methods import Cut, Tally, TensorReport, Trim, cut_for, linear_piece, ties_piece
-from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, write_like
+from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, layer_of, write_like
 
 if TYPE_CHECKING:
     import torch
@@ -63,12 +62,6 @@ class MergeReport:
                 layer.name: {"kept": list(layer.kept), "sign_conflicts": layer.conflicts} for layer in self.layers
             },
         }
-
-
-def layer_of(name: str) -> str:
-    """The layer a tensor belongs to: its name up to the first number ("visual.blocks.3"), else but the last part."""
-    match = re.match(r".*?\.\d+(?=\.|$)", name)
-    return match.group() if match else name.rpartition(".")[0] or name
 
 
 def pool(reports: Sequence[TensorReport], name: str) -> TensorReport:

@@ -12,7 +12,8 @@ from typing import Any
 
 from trainer.merging.merge import MergeReport, merge
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
-from trainer.offline.held_out import DOMAINS, RlTask, choose, measure, tasks_of
+from trainer.offline.held_out import measure
+from trainer.offline.tasks import DOMAINS, RlTask, choose, tasks_of
 from trainer.rl.rewards import RewardConfig
 from trainer.runtime.tracking import OnEvent
 

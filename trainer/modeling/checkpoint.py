@@ -22,8 +22,8 @@ import torch
 
 from schemas.actions import ACTION_SPACE
 from schemas.ids import canonical_json
-from trainer.data.batches import Processor
 from trainer.modeling.model import load_model
+from trainer.modeling.processor import Processor
 from trainer.presets import Preset, Shape, image_processor
 
 CODE_VERSION = "1"

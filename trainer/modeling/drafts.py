@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainer.data.batches import Processor
+    from trainer.modeling.processor import Processor
 
 LONGEST = 10
 """Tokens of a draft."""

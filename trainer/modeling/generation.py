@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from trainer.data.batches import Batch, Processor, Row
+from trainer.modeling.batches import Batch, Row
 from trainer.modeling.decoding import Decoder
 from trainer.modeling.model import image_outputs, reply_log_softmax
+from trainer.modeling.processor import Processor
 from trainer.modeling.sampling_memory import prompts_at_once
 from trainer.modeling.tokenizer import LAST_NUMBER
 

@@ -19,15 +19,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from trainer.data.packing import accept_packed, attention_arguments
 from trainer.modeling.attention import attention
+from trainer.modeling.packing import accept_packed, attention_arguments
 from trainer.modeling.seen_pictures import SeenPictures
 from trainer.modeling.tokenizer import IMAGE, LAST_NUMBER, VIDEO, VISION_END, VISION_START, NumberIds, number_ids
 from trainer.presets import Preset
 from trainer.runtime.parallel import hollow
 
 if TYPE_CHECKING:
-    from trainer.data.batches import Batch
+    from trainer.modeling.batches import Batch
 
 NEVER = -1e9
 """Logit of a token that must not be sampled."""

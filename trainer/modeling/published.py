@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from trainer.data.batches import Processor
 from trainer.modeling.model import load_model, reduce_layers, speed_up
+from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import IMAGE, SPECIAL, VIDEO, VISION_END, VISION_START
 from trainer.presets import PUBLISHED, Preset, image_processor, preset
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from trainer.data.batches import Batch
+    from trainer.modeling.batches import Batch
 
 MOST_BYTES = 512 * 2**20
 """Of features that are kept; those not asked for the longest go first."""

@@ -11,12 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.whole_files import whole_file
+
+if TYPE_CHECKING:
+    import torch
 
 if TYPE_CHECKING:
     import torch
@@ -244,3 +248,9 @@ def _write_file(
                     f"found {written}; wrong shape or dtype?"
                 )
         return stream.tell()
+
+
+def layer_of(name: str) -> str:
+    """The layer a tensor belongs to: its name up to the first number ("visual.blocks.3"), else but the last part."""
+    match = re.match(r".*?\.\d+(?=\.|$)", name)
+    return match.group() if match else name.rpartition(".")[0] or name

@@ -24,7 +24,7 @@ from pipelines.prompts import history_entry, prompt_text, shown_thought
 from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id
-from trainer.data.batches import Row
+from trainer.modeling.batches import Row
 from trainer.rl.rewards import RewardConfig, Truth, step_success
 
 DERIVER, VERSION = "history_alignment", 1

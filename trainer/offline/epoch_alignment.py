@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.prompts import asks_to_think, prompt_text
-from trainer.data.batches import BadSample, Processor
+from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import reply_limit
+from trainer.modeling.processor import Processor
 from trainer.offline.alignment import AlignmentConfig, align, model_rollouts
-from trainer.offline.held_out import DOMAINS, REPLIES, RlTask
+from trainer.offline.tasks import DOMAINS, REPLIES, RlTask
 from trainer.presets import Preset
 
 CHANGED = ("sample_id", "messages", "parents", "provenance", "tokens", "synthetic")

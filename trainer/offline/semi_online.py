@@ -23,10 +23,11 @@ import torch
 
 from pipelines.prompts import HISTORY_STEPS, asks_to_think, prompt_text, shown_thought
 from schemas.actions import parse_reply
-from trainer.data.batches import Processor, Row
+from trainer.modeling.batches import Row
 from trainer.modeling.generation import Completion, generate, reply_limit
+from trainer.modeling.processor import Processor
 from trainer.offline.alignment import history_line, with_history
-from trainer.offline.held_out import REPLIES, RlTask, complete_episodes, succeeds
+from trainer.offline.tasks import REPLIES, RlTask, complete_episodes, succeeds
 from trainer.rl.grpo import Advantages, GrpoConfig, group_advantages, shrunk_negatives
 from trainer.rl.reward_figures import Scores
 from trainer.rl.rewards import RewardConfig, score

@@ -19,8 +19,9 @@ import torch
 
 from generators.execution.journal import ClaimLost
 from schemas.ids import digest
-from trainer.data.batches import BadSample, Processor
+from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import Completion, generate
+from trainer.modeling.processor import Processor
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import POLICY, Job, Recorder, RolloutClaim, Sample
 from trainer.serving.checkpoint_policy import CheckpointPolicy

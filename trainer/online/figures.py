@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.evaluation.statistics import paired
 from trainer.online.collect import Group
 from trainer.online.config import OnlineConfig
 from trainer.online.state import Progress
 from trainer.rl.grpo import Advantages
 from trainer.rl.reward_figures import Scores, reward_figures
+from trainer.statistics import paired
 
 Event = dict[str, Any]
 

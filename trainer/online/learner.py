@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.data.batches import Processor
+from trainer.modeling.processor import Processor
 from trainer.online.config import OnlineConfig
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages

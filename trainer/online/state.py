@@ -1,18 +1,15 @@
-"""All that changes during a run, kept in one file that is replaced whole: a killed run goes on exactly where it was
-last saved, or from the beginning."""
+"""What changes during a run of online RL, beside the learner, and how both are kept."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from pipelines.whole_files import sync, whole_file
 from trainer.rl.learner import Learner
+from trainer.rl.state_file import StateFile
 
 FILE = "online_rl.pt"
 
@@ -37,42 +34,15 @@ class Progress:
     elapsed_s: float = 0.0
 
 
-class StateFile:
-    """`identity`: what a saved state must have been made with to be gone on from; one of another run is passed over.
-    Without a folder nothing is kept."""
+def save_run(file: StateFile, learner: Learner, progress: Progress) -> None:
+    """Learner, RNG and progress, on the disk when this returns."""
+    file.save(learner, rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
 
-    def __init__(self, folder: Path | None, identity: str) -> None:
-        self.path = folder / FILE if folder else None
-        self.identity = identity
 
-    def save(self, learner: Learner, progress: Progress) -> None:
-        """On the disk when this returns."""
-        if self.path is None:
-            return
-        with whole_file(self.path, lasting=True, alone=True) as part, part.open("wb") as stream:
-            torch.save(
-                {
-                    "identity": self.identity,
-                    "learner": learner.state(),
-                    "rng": torch.get_rng_state(),
-                    "progress": json.dumps(asdict(progress)),
-                },
-                stream,
-            )
-        sync(self.path.parent)
-
-    def load(self, learner: Learner) -> Progress | None:
-        """The saved state, put into the learner; None if there is none of this run."""
-        if self.path is None or not self.path.is_file():
-            return None
-        saved: Mapping[str, Any] = torch.load(self.path, weights_only=True, map_location="cpu")
-        if saved["identity"] != self.identity:
-            return None
-        learner.load(saved["learner"])
-        torch.set_rng_state(saved["rng"])
-        return Progress(**json.loads(saved["progress"]))
-
-    def forget(self) -> None:
-        """The run is over."""
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
+def load_run(file: StateFile, learner: Learner) -> Progress | None:
+    """The saved progress, after learner and RNG have their states; None if there is none of this run."""
+    saved = file.load(learner)
+    if saved is None:
+        return None
+    torch.set_rng_state(saved["rng"])
+    return Progress(**json.loads(saved["progress"]))

@@ -20,8 +20,8 @@ from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation
 from generators.worlds.evaluators import holds
 from quality.items.drawing import draw_action, to_png
-from quality.judges.judge import JudgeError
 from quality.model_client.client import ModelClient, Picture, Request, data_block
+from quality.model_client.errors import ModelError
 
 ENDPOINT = "VESPER_JUDGE_BASE_URL"
 TEMPLATE_VERSION = "final-keyframe-1"
@@ -68,7 +68,7 @@ class FinalFrameJudge:
         failure."""
         try:
             answer = self.client.ask(request(done.contract.instruction, done.answer, screen))
-        except JudgeError as error:
+        except ModelError as error:
             return Decided(None, True, f"judge: {error}"[:300])
         return Decided(answer.fields["success"] == "yes", True, answer.fields["reason"][:300])
 

@@ -5,7 +5,7 @@ the proximal one (the weights that the update starts from), the recorded log-pro
 term is multiplied by min(π_prox/π_behaviour, C). Minimised is `L_GRPO + β·KL − c_k·H`, c_k = c_0·σ^k
 (`trainer.rl.grpo`).
 
-Under torchrun the policy that learns, the reference and the moments lie in parts (`trainer.runtime.parallel.sharded`).
+Under torchrun the policy that learns, the reference and the moments lie in parts (`trainer.modeling.sharding.sharded`).
 The first rank has a whole policy besides, which samples, is published and saved, and every call of its `Learner` is
 made by the others too (`follow`): each does its share of the micro-batches, and an update ends with the new weights in
 the whole policy. Losses are those of all samples, so the number of ranks changes no gradient.
@@ -23,11 +23,13 @@ from typing import Any
 
 import torch
 
-from trainer.data.batches import Batch, Processor, Row
-from trainer.data.packing import packed, takes_packed
+from trainer.modeling.batches import Batch, Row
 from trainer.modeling.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs, train_only
+from trainer.modeling.packing import packed, takes_packed
+from trainer.modeling.processor import Processor
+from trainer.modeling.sharding import gather_into, norm_of, sharded
 from trainer.rl.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
-from trainer.runtime.parallel import following, gather_into, norm_of, ranks, sharded
+from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
 
 log = logging.getLogger(__name__)

@@ -61,7 +61,7 @@ class CheckpointPolicy:
 
     def decide(self, view: View) -> Decision:
         """See `Policy.decide`. Raises `PolicyError` for a view that can't be put to the model."""
-        from trainer.data.batches import BadSample
+        from trainer.modeling.batches import BadSample
 
         try:
             completion, prompt_tokens = self._complete(self.row(view), reply_seed(self._seed, view))

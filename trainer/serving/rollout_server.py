@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from trainer.data.batches import Batch, Prompt
+    from trainer.modeling.batches import Batch, Prompt
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
     from trainer.modeling.seen_pictures import SeenPictures
@@ -199,7 +199,7 @@ class RolloutServer(ChatServer):
 
     def _prompt(self, body: Mapping[str, Any]) -> Prompt:
         """Token ids with as many image tokens for each picture as it takes."""
-        from trainer.data.batches import BadSample, Prompt
+        from trainer.modeling.batches import BadSample, Prompt
 
         processor, most = self._checkpoint.processor, self.limits.text_chars
         ids, parts = body.get("token_ids"), body.get("content_parts") or []

@@ -285,7 +285,7 @@ class ChatServer:
         """The reply as the protocol has it. Raises `Refused` for what can't be put to the model."""
         import torch
 
-        from trainer.data.batches import BadSample
+        from trainer.modeling.batches import BadSample
         from trainer.modeling.generation import generate
 
         model, processor = self._checkpoint.model, self._checkpoint.processor

@@ -93,7 +93,7 @@ class ServedWeights:
         """Join the learner's group. Raises `Refused`."""
         import torch.distributed as dist
 
-        from trainer.online.vllm.weight_transfer import JOIN_S, gloo_group
+        from trainer.runtime.gloo import JOIN_S, gloo_group
 
         info = body.get("init_info")
         if not self._transfers or not isinstance(info, dict) or "nccl_unique_id_b64" in info:

@@ -32,7 +32,7 @@ from schemas.action_types import (
     Wait,
 )
 from schemas.actions import Action, Point, format
-from trainer.evaluation.statistics import interval
+from trainer.statistics import interval
 
 MISSING = (
     "AndroidWorld isn't installed: expected the package android_world, found none; install it from "

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from generators.policies.policy import View
     from generators.policies.policy_maker import PolicyMaker
     from pipelines.prompts import HistoryForm
-    from trainer.data.batches import Row
+    from trainer.modeling.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
 
 Words = Literal["trained", "told"]
@@ -45,7 +45,7 @@ class Answer:
 
 
 class Answerer(Protocol):
-    """Rows (see `trainer.data.batches.Row`) → one answer each, greedy, in their order."""
+    """Rows (see `trainer.modeling.batches.Row`) → one answer each, greedy, in their order."""
 
     name: str
 
@@ -81,7 +81,7 @@ class CheckpointAnswers:
         self._checkpoint = checkpoint
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
-        from trainer.data.batches import BadSample
+        from trainer.modeling.batches import BadSample
         from trainer.modeling.generation import generate
 
         answers = [Answer("", "unreadable")] * len(rows)
@@ -159,7 +159,7 @@ class EndpointAnswers:
 
     def _messages(self, row: Row) -> list[dict[str, Any]]:
         from generators.policies.chat_endpoint import picture
-        from trainer.data.batches import row_images
+        from trainer.modeling.batches import row_images
 
         if self._agent is not None and row["objective"] == "navigation":
             return self._agent(row)

@@ -26,10 +26,10 @@ from schemas.action_types import REFUSED
 from schemas.actions import parse_reply
 from schemas.coordinates import centre, contains
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
-from trainer.evaluation.statistics import difference, interval, macro_interval, over
 from trainer.modeling.generation import GROUNDING_TOKENS
 from trainer.rl.rewards import Truth, r_format
 from trainer.runtime.tracking import OnEvent
+from trainer.statistics import difference, interval, macro_interval, over
 from trainer.suites.answering import Answer, Answerer
 from trainer.suites.reading import Benchmark, Question, Read, questions
 

@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from pipelines.prompts import APP_QUESTION, messages
 from schemas.ids import digest
-from trainer.evaluation.statistics import interval, paired
 from trainer.runtime.tracking import OnEvent
+from trainer.statistics import interval, paired
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -235,7 +235,7 @@ def evaluate_latent(
     where no label has two classes.
     """
     from pipelines.store import StoreError
-    from trainer.data.batches import BadSample
+    from trainer.modeling.batches import BadSample
 
     config = config or LatentConfig()
     screens: list[Screen] = []

@@ -139,9 +139,8 @@ def _store(options: SuiteOptions, name: str) -> Store:
 
 def blind_table(store: Store | None) -> BlindTable | None:
     """The blind table of a store's training shards; None without any."""
-    from trainer.data.rows import light_rows
+    from trainer.data.rows import SHARDS, light_rows
     from trainer.evaluation.controls import BlindTable
-    from trainer.stages import SHARDS
 
     shards = store.current(SHARDS) if store is not None else None
     return BlindTable(light_rows(shards, ("train",))) if shards is not None else None
@@ -201,11 +200,10 @@ def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
 def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
     from dataclasses import replace
 
-    from trainer.data.rows import light_rows, screen_elements, with_pictures
-    from trainer.evaluation.controls import picture_key
+    from trainer.data.clusters import picture_key
+    from trainer.data.rows import HELDOUT, light_rows, screen_elements, with_pictures
     from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
     from trainer.modeling.checkpoint import load_checkpoint
-    from trainer.stages import HELDOUT
     from trainer.suites.answering import checkpoint_name
 
     store = _store(options, known.name)

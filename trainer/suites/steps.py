@@ -29,9 +29,9 @@ from schemas.action_types import POINTED, Finished
 from schemas.actions import parse, parse_reply
 from schemas.ids import digest
 from trainer.evaluation.controls import BlindTable
-from trainer.evaluation.statistics import difference, interval, over
 from trainer.rl.rewards import RewardConfig, Truth, r_format, step_success, type_match
 from trainer.runtime.tracking import OnEvent
+from trainer.statistics import difference, interval, over
 from trainer.suites.answering import Answer, Answerer
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dic
     think first."""
     from generators.policies.agent_prompt import AgentPrompt
     from generators.policies.policy import Said, View
-    from trainer.data.batches import row_images
+    from trainer.modeling.batches import row_images
 
     past = tuple(Said(parse(action) if action else None) for action in row["past"])
     return AgentPrompt(thinking=thinking).messages(View(row["goal"], row_images(row)[0], (1, 1), row["platform"], past))

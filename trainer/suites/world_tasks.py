@@ -18,7 +18,8 @@ from generators.worlds.registry import open_world
 from schemas.ids import digest
 
 FIRST_SEED = 20_000_000
-"""Training, its validation and the measurement of tasks take their seeds below this (`trainer.staircase.tasks`)."""
+"""Training, its validation and the measurement of tasks take their seeds below this
+(`trainer.proving.staircase.tasks`)."""
 STYLES: dict[str, dict[str, dict[str, Any]]] = {
     "full": {"miniwob": {}, "phone": {}, "fsm": {}},
     "nano": {"miniwob": {"nano": True}, "phone": {"nano": True}, "fsm": {"nano": True}},

@@ -26,8 +26,8 @@ from generators.tasks.task_spec import Contract
 from generators.tasks.trajectory import Trajectory
 from generators.worlds.evaluators import holds
 from schemas.ids import digest
-from trainer.evaluation.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.runtime.tracking import OnEvent
+from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
 

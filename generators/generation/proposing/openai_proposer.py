@@ -40,7 +40,7 @@ _NOTHING: Counter[str] = Counter()
 
 
 class OpenAIProposer:
-    """A `Proposer`. Raises `JudgeError` as the client does; a question that the model can't answer though it answers
+    """A `Proposer`. Raises `ModelError` as the client does; a question that the model can't answer though it answers
     others gives no proposal."""
 
     arm = "openai"

@@ -213,7 +213,7 @@ def _clause(page: str, facts: Sequence[Mapping[str, Any]], rng: Random) -> str:
 
 
 class ModelWriter:
-    """Asks an OpenAI-protocol model through the project's client. Raises `JudgeError` as the client does; what the
+    """Asks an OpenAI-protocol model through the project's client. Raises `ModelError` as the client does; what the
     model can't answer though it answers others gives no text."""
 
     def __init__(self, client: ModelClient) -> None:

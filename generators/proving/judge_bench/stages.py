@@ -12,8 +12,9 @@ from typing import Any
 from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
+from quality.code_version import code_digest
 from quality.evidence.reading import reader_beside
-from quality.judges.judge import Judge, code_digest, identity
+from quality.judges.judge import Judge, identity
 from quality.judges.nano.judge import model_version
 from quality.judges.nano.training import TRAINING_VERSION, NanoConfig, train_nano
 from schemas.ids import digest
@@ -111,7 +112,15 @@ def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
     if name == "nano":
         inputs[NANO] = store.require(NANO).version
     code = code_digest(
-        ("proving/judge_bench", "proving/figures", "proving/figure_rows", "proving/bench_report", "proving/calibration")
+        (
+            "proving/judge_bench",
+            "proving/figures",
+            "proving/figure_rows",
+            "proving/bench_report",
+            "proving/calibration",
+            "statistics",
+            "items/bench_folder",
+        )
     )
     spec = PartSpec("figures", digest([code, identity(judge), bench.data_version]))
 

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from quality.code_version import code_digest
 from quality.evidence.embedding import Embedder
 from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
 from quality.items.item import Episode, Item, Sample
-from quality.judges.judge import Verdict, code_digest
+from quality.judges.judge import Verdict
 from quality.judges.nano.head import Head, load_heads
 from quality.judges.nano.look import Cosines, look_at, risks_of, sample_look, sample_texts, texts_of
 from quality.judges.nano.orders import QuietBank, heard

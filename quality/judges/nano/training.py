@@ -16,7 +16,8 @@ import numpy as np
 
 from quality.evidence.episode import Habits
 from quality.evidence.reading import ReadBank, Reader
-from quality.items.item import Part
+from quality.items.bench_folder import judged_part, read_truth
+from quality.items.part import Part
 from quality.items.truth import INTENT
 from quality.judges.nano.augment import damaged_copies
 from quality.judges.nano.episode import EPISODE
@@ -35,8 +36,7 @@ from quality.judges.nano.look import (
 from quality.judges.nano.sample import SAMPLE
 from quality.judges.nano.step import STEP
 from quality.judges.nano.transition import TRANSITION, Features, settled, transition_features
-from quality.proving.calibration import cut_at
-from quality.proving.judge_bench import judged_part, read_truth
+from quality.statistics import cut_at
 from schemas.ids import digest
 
 Row = Mapping[str, Any]

@@ -26,8 +26,7 @@ from generators.worlds.fsm.evaluate import holds, passes
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
-from quality.judges.judge import Cost
-from quality.model_client.questions import NoAnswer
+from quality.model_client.questions import Cost, NoAnswer
 from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Click, Type
 from schemas.actions import format

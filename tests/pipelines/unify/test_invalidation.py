@@ -164,7 +164,7 @@ def test_a_known_picture_is_not_decoded_again(two: Path, tmp_path: Path, monkeyp
 def test_large_parts_are_written_in_chunks_that_split_no_episode(
     raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quality.items.item import load_part, part_keys
+    from quality.items.part import load_part, part_keys
 
     picture(raw / "shots/1.png", 1)
     episodes = [(f"e{number:02d}", ["shots/1.png", "none.png", "none.png"]) for number in range(20, 0, -1)]

@@ -14,7 +14,7 @@ from pipelines.takedown.withdrawn import Entry, Taken
 from quality.commands.takedown import forget
 from quality.evidence.embedding import VectorCache
 from quality.model_client.questions import Usage
-from quality.model_client.spending import Ceiling, JudgeBook, today
+from quality.model_client.spending import AnswerBook, Ceiling, today
 from quality.review.verdict_store import VerdictStore
 from schemas.ids import text_key
 
@@ -29,7 +29,7 @@ def test_a_text_has_one_key_however_its_blanks_are() -> None:
 
 
 def test_answers_go_whether_or_not_a_table_tells_of_them_and_leave_no_byte(tmp_path: Path) -> None:
-    book = JudgeBook(tmp_path / "cache" / "judge")
+    book = AnswerBook(tmp_path / "cache" / "judge")
     call = book.open(Ceiling(), "m", 10)
     assert call is not None
     book.book(call, "answers", Usage(5, 2), entry=("k" * 64, json.dumps({"answer": "SECRET-LETTER"})))

@@ -23,6 +23,7 @@ from pipelines.suites import SuiteItem
 from pipelines.training_data.removed import removed_items
 from pipelines.training_data.shards import build_shards
 from pipelines.unify.unify import unify_source
+from quality.contamination import contamination
 from quality.contamination.contamination import find_contamination
 from quality.contamination.fingerprints import build_fingerprints, build_split_fingerprints
 from quality.contamination.suite_index import Asked, SuiteIndex
@@ -223,8 +224,6 @@ def test_the_test_split_of_one_source_is_held_against_all(tmp_path: Path) -> Non
 
 
 def test_pairs_are_drawn_side_by_side_up_to_the_limit(ready: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from quality.contamination import contamination
-
     rows = [sample(ready, n, encode(page(1)), f"thing {n}") for n in range(1, 8)]
     rows += [clean(ready, 9, LONG), clean(ready, 10, MIDDLE, seed=71)]
     train_on(ready, rows)
@@ -243,8 +242,6 @@ def test_pairs_are_drawn_side_by_side_up_to_the_limit(ready: Store, monkeypatch:
 def test_a_rerun_does_nothing_and_a_changed_part_is_searched_alone(
     ready: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quality.contamination import contamination
-
     seen: list[str] = []
     plain = contamination.Scan.part
     monkeypatch.setattr(

@@ -14,6 +14,7 @@ from pipelines.store import PartSpec, Store, StoreError
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import SHARD, build_shards
+from quality.contamination import shard_scan
 from quality.contamination.contamination import find_contamination
 from quality.contamination.shard_scan import scan_shards
 
@@ -124,8 +125,6 @@ def test_a_truncated_picture_fails_the_scan_rather_than_hiding(store: Store) -> 
 
 
 def test_only_new_shards_are_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from quality.contamination import shard_scan
-
     pack(store)
     read: list[str] = []
     plain = shard_scan._scan

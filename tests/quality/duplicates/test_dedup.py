@@ -15,6 +15,7 @@ from goldmaker import commit_gold, episodes, gold, screen_row, step_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.derivers.derive import derive_samples
 from pipelines.store import Store, StoreError
 from quality.commands.dedup_texts import dedup_file
 from quality.duplicates.dedup import Item, coarse, decide, find_duplicates, keep, literals
@@ -164,8 +165,6 @@ def paraphrased(store: Store, source: str, instructions: list[str]) -> None:
         for n, text in enumerate(instructions)
         for row in base
     ]
-    from pipelines.derivers.derive import derive_samples
-    from schemas.tables import Steps
 
     table = Steps.table(same)
     commit_gold(store, source, table, derive_samples(table, screens, licence="CC0-1.0"), screens=screens)
@@ -194,7 +193,6 @@ def test_actions_at_other_places_are_other_episodes() -> None:
 def test_the_same_words_on_other_screens_are_no_duplicates(tmp_path: Path) -> None:
     store = Store(tmp_path)
     steps, screens = episodes(store, "toy", 4, instructions=["Open the cart"] * 4)
-    from schemas.tables import Samples
 
     commit_gold(store, "toy", steps, Samples.table([]), screens=screens)
     assert find_duplicates(store, ["toy"]).counts["displaced"] == 0
@@ -255,7 +253,6 @@ def test_growing_gives_the_same_bytes_as_a_fresh_build_and_embeds_only_new_texts
         for number, source in enumerate(("one", "two", "three")):
             texts = [f"{verb} the {noun}" for verb in ("open", "please open") for noun in ("cart", "help page", source)]
             steps, screens = episodes(store, source, len(texts), seed=number, instructions=texts)
-            from schemas.tables import Samples
 
             commit_gold(store, source, steps, Samples.table([]), screens=screens)
     for sources in (["one"], ["one", "three"], ["one", "two", "three"]):

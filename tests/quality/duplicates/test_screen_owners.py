@@ -10,7 +10,7 @@ from PIL import Image
 from suitemaker import encode, episode, page, sample, train_on
 
 from pipelines.store import Manifest, Store, StoreError
-from quality.duplicates import screen_owners
+from quality.duplicates import looks, screen_owners
 from quality.duplicates.dedup import find_duplicates
 from quality.duplicates.screen_owners import OwnerConfig, canonical_screens, find_screen_owners, recording_pairs
 from schemas.actions import Click, Type
@@ -132,8 +132,6 @@ def test_near_copies_count_as_one_picture_for_samples(store: Store) -> None:
 def test_growth_gives_the_same_bytes_and_decodes_only_what_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quality.duplicates import looks
-
     opened: list[int] = []
     plain = looks.look
     monkeypatch.setattr(looks, "look", lambda image: (opened.append(image.width), plain(image))[1])

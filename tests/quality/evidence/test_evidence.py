@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from quality.evidence import steps as ev
-from quality.evidence.episode import Habits
+from quality.evidence.episode import Habits, finish_in_place
 from quality.evidence.order import in_order, late_screens
+from quality.items.item import make_episode
 from quality.items.pixels import grey_small, measure_shift
 from quality.judges.rules import RulesJudge
-from schemas.actions import Click, Scroll, Type, Wait
+from schemas.actions import Click, Finished, Scroll, Type, Wait
 
 ON_SETTINGS, ON_SEARCH, BLANK = Click((250, 195)), Click((750, 195)), Click((500, 700))
 
@@ -214,9 +215,6 @@ def test_an_action_that_fits_the_next_screen_is_off_by_one(world, buttons):
 
 
 def test_actions_after_finished_and_a_missing_finish_are_found(world, buttons):
-    from quality.evidence.episode import Habits, finish_in_place
-    from schemas.actions import Finished
-
     page, after = world.page(buttons), world.page(buttons, note="x")
     late = world.episode((Finished(), page), (ON_SEARCH, page), (ON_SETTINGS, after))
     assert finish_in_place(late, Habits()).repair == {"cut_after": 0}
@@ -227,8 +225,6 @@ def test_actions_after_finished_and_a_missing_finish_are_found(world, buttons):
 
 def test_neighbours_across_a_gap_prove_nothing(world, buttons):
     import json
-
-    from quality.items.item import make_episode
 
     page = world.page(buttons)
     rows = [world.row(0, ON_SEARCH, page), world.row(1, Wait(), page)]
@@ -352,6 +348,4 @@ def test_another_choice_than_the_goal_s_and_an_early_end_are_found(world):
 
 
 def ev_finished():
-    from schemas.actions import Finished
-
     return Finished()

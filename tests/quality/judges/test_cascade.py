@@ -11,9 +11,10 @@ from quality.evidence import samples as evidence_samples
 from quality.evidence import steps as evidence
 from quality.evidence.steps import Finding
 from quality.judges.cascade import JOINT_VETOES, VETOES, CascadeConfig, CascadeJudge, veto
-from quality.judges.judge import JudgeError, identity
+from quality.judges.judge import identity
 from quality.judges.rules import RulesJudge
 from quality.model_client.client import ModelClient, Retry
+from quality.model_client.errors import ModelError
 from schemas.actions import Click, Finished, Scroll, Wait
 from tests.support.scripted_judge import ScriptedJudge
 
@@ -186,7 +187,7 @@ def test_a_rerun_asks_nothing_and_says_the_same(sound, flipped, tmp_path):
 
 
 def test_a_failing_model_is_an_error_never_a_score(sound):
-    with ScriptedJudge(lambda q: 500) as server, pytest.raises(JudgeError):
+    with ScriptedJudge(lambda q: 500) as server, pytest.raises(ModelError):
         cascade(server).judge([sound])
 
 

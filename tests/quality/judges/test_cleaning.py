@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw
 
-from quality.items.item import Part
+from quality.items.part import Part
 from quality.judges import cleaning
 from quality.judges.cleaning import JUDGE, clean
 from quality.judges.rules import RulesJudge

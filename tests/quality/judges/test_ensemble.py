@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from quality.judges.asking import item_ids
 from quality.judges.ensemble import EnsembleJudge, VotingRule, calibrated_weights, weighted_median
-from quality.judges.judge import Cost, JudgeError, Verdict, identity
+from quality.judges.judge import Verdict, identity
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.rules import RulesJudge
+from quality.model_client.errors import ModelError
+from quality.model_client.questions import Cost
 from schemas.actions import Click, Wait
 from tests.support.scripted_judge import ScriptedJudge
 
@@ -138,7 +140,7 @@ def test_a_member_that_answers_about_other_items_is_an_error(episode):
         def judge(self, items, round_number=0, habits=None):
             return super().judge(items, round_number)[::-1]
 
-    with pytest.raises(JudgeError, match="member lost answered about other items"):
+    with pytest.raises(ModelError, match="member lost answered about other items"):
         EnsembleJudge([Lost("lost", {"episode": (None, 8), "step": (8, 8)})]).judge([episode])
 
 

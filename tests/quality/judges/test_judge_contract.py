@@ -17,17 +17,10 @@ from quality.evidence.episode import Habits
 from quality.items.item import Episode
 from quality.judges.asking import item_ids
 from quality.judges.judge import identity
-from quality.judges.registry import (
-    JUDGES,
-    OFFLINE,
-    JudgeConfig,
-    asks_a_model,
-    build_judge,
-    build_rewriter,
-    requests_sent,
-)
+from quality.judges.registry import JUDGES, OFFLINE, JudgeConfig, asks_a_model, build_judge, requests_sent
 from quality.model_client.client import Ceiling
 from quality.model_client.questions import GUARD
+from quality.refinement.rewriters import build_rewriter
 from schemas.actions import Click, Finished, Type, Wait
 from schemas.tables import Screens, Steps
 from tests.support.nanomaker import random_judge

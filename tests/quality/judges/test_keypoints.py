@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quality.judges import step_labels
-from quality.judges.judge import JudgeError, identity, route
+from quality.judges.judge import identity, route
 from quality.judges.keypoint_judge import KeypointJudge
 from quality.judges.keypoints import (
     OUTCOMES,
@@ -23,6 +23,7 @@ from quality.judges.keypoints import (
     windows_of,
 )
 from quality.model_client.client import ModelClient, Retry
+from quality.model_client.errors import ModelError
 from schemas.actions import CallUser, Click, Finished, Wait
 from tests.support.scripted_judge import ScriptedJudge
 
@@ -274,7 +275,7 @@ def test_an_answer_left_for_another_night_makes_its_item_pending(world, buttons,
 
 
 def test_a_failing_model_is_an_error_never_a_score(world, buttons):
-    with ScriptedJudge(lambda q: 500 if q.kind == "window" else None) as server, pytest.raises(JudgeError):
+    with ScriptedJudge(lambda q: 500 if q.kind == "window" else None) as server, pytest.raises(ModelError):
         judge_of(server).judge([trace(world, buttons)])
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from model_asking import answers_kept
 from openai_server import OpenAIServer
 
-from quality.judges.judge import JudgeError
 from quality.judges.openai_judge import (
     EPISODE_RUBRIC,
     RUBRIC_VERSION,
@@ -28,6 +27,7 @@ from quality.judges.openai_judge import (
     step_request,
 )
 from quality.model_client.client import Garbage, ModelClient, Request, Retry, data_block, read_answer
+from quality.model_client.errors import ModelError
 from schemas.actions import Click, Type, Wait
 
 QUICK = Retry(attempts=5, base_s=0.01, cap_s=0.05, timeout_s=10, deadline_s=60, breaker_limit=6)
@@ -94,7 +94,7 @@ def test_after_trouble_the_answer_is_the_right_one_and_nothing_else_is_cached(fa
 @pytest.mark.parametrize("trouble", ["429", "prose", "500"])
 def test_lasting_trouble_is_an_error_never_a_score_and_what_was_answered_stays(fake, tmp_path, world, buttons, trouble):
     fake.script = ["right", "right"] + [trouble] * 50
-    with pytest.raises(JudgeError, match="no valid answer|is dead"):
+    with pytest.raises(ModelError, match="no valid answer|is dead"):
         OpenAIJudge(fake.url, "m", tmp_path, retry=QUICK, concurrency=1).judge([episode(world, buttons)])
     assert answers_kept(tmp_path) == 2
     fake.script = []
@@ -111,7 +111,7 @@ def test_a_dead_endpoint_stops_everything_soon(tmp_path, world, buttons):
     judge = OpenAIJudge("http://127.0.0.1:9/v1", "m", tmp_path, retry=QUICK)
     items = [episode(world, buttons, instruction=f"goal {k}") for k in range(40)]
     start = time.monotonic()
-    with pytest.raises(JudgeError, match="is dead"):
+    with pytest.raises(ModelError, match="is dead"):
         judge.judge(items)
     assert judge.client.requests_sent < 60 and time.monotonic() - start < 20
     assert answers_kept(tmp_path) == 0
@@ -120,7 +120,7 @@ def test_a_dead_endpoint_stops_everything_soon(tmp_path, world, buttons):
 @pytest.mark.parametrize("status", ["401", "404"])
 def test_a_wrong_key_or_url_isn_t_retried(fake, tmp_path, world, buttons, status):
     fake.script = [status] * 50
-    with pytest.raises(JudgeError, match="check URL, model and key"):
+    with pytest.raises(ModelError, match="check URL, model and key"):
         OpenAIJudge(fake.url, "m", tmp_path, retry=QUICK, concurrency=1).judge([episode(world, buttons)])
     assert len(fake.bodies) == 1
 

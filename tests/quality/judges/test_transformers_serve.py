@@ -24,9 +24,9 @@ import pytest
 from model_asking import answers_kept
 from ports import free_port
 
-from quality.judges.judge import JudgeError
 from quality.judges.openai_judge import OpenAIJudge
 from quality.model_client.client import Ceiling, Garbage, Retry, read_answer
+from quality.model_client.errors import ModelError
 from schemas.actions import Click, Wait
 
 # fastapi: the server itself. torchvision: AutoProcessor of every Qwen-VL loads a video processor, which needs it.
@@ -40,8 +40,8 @@ def tiny() -> tuple[Any, Any]:
     """(model, processor) of the true Qwen3-VL architecture, random weights."""
     import torch
 
-    from trainer.data.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset
 
@@ -145,7 +145,7 @@ def episode(world: Any, buttons: Any, **more: Any) -> Any:
 
 def test_random_tokens_are_an_error_never_a_score(served, tmp_path, world, buttons):
     judge = OpenAIJudge(served.url, "tiny", tmp_path, retry=ONCE, concurrency=2)
-    with pytest.raises(JudgeError, match="invalid answer|no valid answers") as error:
+    with pytest.raises(ModelError, match="invalid answer|no valid answers") as error:
         judge.judge([episode(world, buttons, instruction=f"goal {k}") for k in range(4)])
     assert "\n" not in str(error.value)
     assert served.said and {finish for _, finish in served.said} <= {"stop", "length"}
@@ -159,7 +159,7 @@ def test_random_tokens_are_an_error_never_a_score(served, tmp_path, world, butto
 
 def test_the_model_really_saw_text_and_pictures(served, tiny, world, buttons):
     judge = OpenAIJudge(served.url, "tiny", None, retry=replace(ONCE, attempts=1), concurrency=1)
-    with pytest.raises(JudgeError):
+    with pytest.raises(ModelError):
         judge.judge([episode(world, buttons)])
     # the last prompt is the control question, which shows nothing
     places = [ids.count(tiny[1].image_id) for ids in served.prompts]
@@ -203,7 +203,7 @@ def test_transformers_serve_speaks_the_protocol_and_its_garbage_is_no_score(tiny
         judge = OpenAIJudge(
             f"http://127.0.0.1:{port}/v1", str(folder), tmp_path / "cache", retry=ONCE, concurrency=1, max_tokens=16
         )
-        with pytest.raises(JudgeError, match="invalid answer|no valid answers"):
+        with pytest.raises(ModelError, match="invalid answer|no valid answers"):
             judge.judge([episode(world, buttons)])
         spent = judge.client.spent()
         assert spent.answers == 0 and spent.garbage > 0 and spent.usage.completion_tokens > 0

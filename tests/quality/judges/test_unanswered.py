@@ -12,12 +12,12 @@ from model_asking import answers_kept
 
 from dagster_project.cli import main
 from pipelines.store import PartSpec, Store
-from quality.judges.judge import Cost, JudgeError
 from quality.judges.openai_judge import OpenAIJudge
 from quality.judges.verdicts import judge_source
 from quality.model_client.client import Ceiling, Retry
-from quality.model_client.questions import NoAnswer
-from quality.model_client.spending import JudgeBook
+from quality.model_client.errors import ModelError
+from quality.model_client.questions import Cost, NoAnswer
+from quality.model_client.spending import AnswerBook
 from quality.model_client.unanswered import Unanswerable, Waiting
 from quality.refinement.gold import build_gold
 from quality.refinement.repairs import Rewriter
@@ -139,7 +139,7 @@ def test_an_endpoint_that_answers_nobody_is_never_an_abstention(server: Scripted
     server.script = lambda question: 400
     retry = Retry(attempts=2, base_s=0.001, cap_s=0.002, timeout_s=5, deadline_s=30, breaker_limit=99)
     judge = OpenAIJudge(server.url, "m", store.home / "cache" / "judge", retry=retry)
-    with pytest.raises(JudgeError, match=f"{QUESTIONS} of {QUESTIONS} requests failed; .*the request was refused"):
+    with pytest.raises(ModelError, match=f"{QUESTIONS} of {QUESTIONS} requests failed; .*the request was refused"):
         judge_source(store, "made", judge)
     assert [CONTROL in question.text for question in server.questions].count(True) == 1
     assert answers_kept(store.home / "cache" / "judge") == 0
@@ -152,7 +152,7 @@ def test_an_ill_endpoint_that_recovers_too_late_is_no_proof(server: ScriptedJudg
     item = world.samples(world.grounding("Search", world.page({}), (200, 100, 340, 150)))[0]
     server.script = lambda question: GARBAGE
     judge = OpenAIJudge(server.url, "m", tmp_path, retry=QUICK)
-    with pytest.raises(JudgeError, match="no valid answer in 3 attempts; invalid answer"):
+    with pytest.raises(ModelError, match="no valid answer in 3 attempts; invalid answer"):
         judge.judge([item])
     server.script = None
     [verdict] = judge.judge([item])
@@ -187,8 +187,8 @@ def test_where_the_ceiling_leaves_no_room_for_the_control_question_it_waits(
 
 def test_a_question_that_another_part_gave_up_isn_t_taken_for_proved(tmp_path: Path) -> None:
     """Parts judged side by side may ask the same: each has to see the proof, whoever asked for it first."""
-    book, left = JudgeBook(tmp_path), NoAnswer("refused", Cost())
-    waiting, found = Waiting(book, 0), {"k": Unanswerable("refused", left), "other": JudgeError("a timeout")}
+    book, left = AnswerBook(tmp_path), NoAnswer("refused", Cost())
+    waiting, found = Waiting(book, 0), {"k": Unanswerable("refused", left), "other": ModelError("a timeout")}
     waiting.hold("k", left)
     assert waiting.doubtful(found) == {"k": left}
     waiting.drop(["k"])

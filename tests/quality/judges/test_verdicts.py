@@ -10,14 +10,15 @@ from openai_server import OpenAIServer
 
 from pipelines.store import PartSpec, Store
 from pipelines.store.manifest import Manifest
-from quality.items.item import load_part, part_keys
-from quality.judges.judge import JudgeError, Verdict
+from quality.items.part import load_part, part_keys
+from quality.judges.judge import Verdict
 from quality.judges.nightly import ceiling_of, clients_of, prices_of
 from quality.judges.openai_judge import OpenAIJudge
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.rules import RulesJudge
 from quality.judges.verdicts import judge_source, read_pending, split_items, split_pending
 from quality.model_client.client import Ceiling, ModelClient, Prices, Request, Retry
+from quality.model_client.errors import ModelError
 from schemas.actions import Click, Wait
 from schemas.tables import Samples, Steps
 
@@ -167,7 +168,7 @@ def test_an_interrupt_stops_all_clients_of_a_judge(server, store):
     with pytest.raises(KeyboardInterrupt):
         judge_source(store, "made", Interrupted())
     for client in (Interrupted.first, Interrupted.second):
-        with pytest.raises(JudgeError, match="interrupted"):
+        with pytest.raises(ModelError, match="interrupted"):
             client.ask(replace(question, text="another"))
         client.close()
 
@@ -181,7 +182,7 @@ def test_parts_are_judged_side_by_side(server, store):
 
 def test_a_dead_endpoint_stops_the_asset_and_what_was_answered_stays(server, store):
     server.script = ["right"] * 10 + ["500"] * 1000
-    with pytest.raises(JudgeError, match="is dead"):
+    with pytest.raises(ModelError, match="is dead"):
         judge_source(store, "made", judge_of(server, store))
     assert store.current("verdicts/made") is None
     answered = server.delivered.total()

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from model_asking import PER_ANSWER, questions
 
-from quality.judges.judge import JudgeError
 from quality.model_client.client import Ceiling, CeilingReached, ModelClient, Prices, Retry
+from quality.model_client.errors import ModelError
 from quality.model_client.questions import estimate_tokens
-from quality.model_client.spending import JudgeBook
+from quality.model_client.spending import AnswerBook
 
 
 def test_prices_of_known_and_unknown_tokens(server, client_of):
@@ -86,7 +86,7 @@ def test_a_call_that_cannot_be_booked_flies_no_more(server, client_of, tmp_path)
     client.spent()  # makes the book
     with contextlib.closing(sqlite3.connect(tmp_path / "judge.sqlite")) as base:
         base.execute("CREATE TRIGGER full BEFORE DELETE ON open_calls BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-    with pytest.raises(JudgeError, match="disk full"):
+    with pytest.raises(ModelError, match="disk full"):
         client.ask(questions(1)[0])
     with ThreadPoolExecutor(1) as pool:
         try:
@@ -111,7 +111,7 @@ def test_processes_share_the_ceiling(server, tmp_path):
     for process in running:
         process.join(60)
         assert process.exitcode == 0
-    assert server.asked.total() == 20 == JudgeBook(tmp_path).spent("2026-01-01").requests
+    assert server.asked.total() == 20 == AnswerBook(tmp_path).spent("2026-01-01").requests
 
 
 @pytest.mark.parametrize(

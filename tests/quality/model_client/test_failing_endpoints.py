@@ -8,8 +8,8 @@ import pytest
 from model_asking import questions
 from openai_server import PROMPT_TOKENS
 
-from quality.judges.judge import JudgeError
 from quality.model_client.client import Retry
+from quality.model_client.errors import ModelError
 from quality.model_client.questions import Usage
 
 
@@ -20,7 +20,7 @@ def test_no_server_outlives_the_deadline(server, client_of, mode):
     client.ask(questions(1)[0])  # loads the SDK
     server.script = [mode] * 50
     began = time.monotonic()
-    with pytest.raises(JudgeError, match="no complete answer in time"):
+    with pytest.raises(ModelError, match="no complete answer in time"):
         client.ask(questions(1, first=1)[0])
     assert time.monotonic() - began < 12  # the server would go on for minutes
     assert server.modes[mode] == 2
@@ -32,7 +32,7 @@ def test_retry_after_is_kept_within_the_deadline(server, client_of):
     client.ask_all(questions(3))
     assert server.times[1] - server.times[0] >= 0.5  # the others keep quiet, too
     server.script = ["429:3600"]
-    with pytest.raises(JudgeError, match="asks to wait 3600 s, longer than the deadline of 20 s") as error:
+    with pytest.raises(ModelError, match="asks to wait 3600 s, longer than the deadline of 20 s") as error:
         client.ask_all(questions(40, first=10))
     assert "\n" not in str(error.value)
 
@@ -52,7 +52,7 @@ def test_a_dead_endpoint_stops_everything_with_one_line(server, client_of, tmp_p
         server.stop()
     server.script = [dead] * 1000
     client = client_of(url, tmp_path, concurrency=8)
-    with pytest.raises(JudgeError, match=r"is dead: 6 failures in a row, the last: .*rerun: all answers") as error:
+    with pytest.raises(ModelError, match=r"is dead: 6 failures in a row, the last: .*rerun: all answers") as error:
         client.ask_all(questions(500))
     assert "\n" not in str(error.value) and client.requests_sent < 30
     spent = client.spent()
@@ -71,7 +71,7 @@ def test_a_model_that_only_talks_garbage_is_stopped_too(server, client_of):
     server.script = ["prose"] * 10_000
     retry = Retry(attempts=2, base_s=0.001, cap_s=0.002, timeout_s=2, deadline_s=20, breaker_limit=4)
     client = client_of(server, retry=retry, concurrency=2)
-    with pytest.raises(JudgeError, match="gives no valid answers"):
+    with pytest.raises(ModelError, match="gives no valid answers"):
         client.ask_all(questions(200))
     assert client.requests_sent < 40
     spent = client.spent()

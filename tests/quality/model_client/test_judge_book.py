@@ -13,10 +13,10 @@ import pytest
 from model_asking import answers_kept, questions
 from openai_server import COMPLETION_TOKENS, PROMPT_TOKENS
 
-from quality.judges.judge import JudgeError
 from quality.model_client.client import Answer, Ceiling
+from quality.model_client.errors import ModelError
 from quality.model_client.questions import Usage, read_usage
-from quality.model_client.spending import JudgeBook, Spent
+from quality.model_client.spending import AnswerBook, Spent
 
 ROOT = Path(__file__).parents[3]
 
@@ -72,7 +72,7 @@ def test_at_whatever_moment_it_is_killed_answers_and_bills_agree(server, client_
             time.sleep(0.001)
         child.kill()
         child.wait(10)
-        spent = JudgeBook(tmp_path).spent("2026-01-01")
+        spent = AnswerBook(tmp_path).spent("2026-01-01")
         assert answers_kept(tmp_path) == spent.answers >= kill_at - 8 * kills
         assert spent.usage == Usage(PROMPT_TOKENS * spent.answers, COMPLETION_TOKENS * spent.answers)
     client = client_of(server, tmp_path, ceiling=Ceiling(night="2026-01-01"))
@@ -84,20 +84,20 @@ def test_at_whatever_moment_it_is_killed_answers_and_bills_agree(server, client_
 
 def test_a_call_is_booked_and_its_answer_kept_once(tmp_path):
     night = "2026-01-01"
-    book = JudgeBook(tmp_path)
+    book = AnswerBook(tmp_path)
     call, lost = (book.open(Ceiling(night=night), "m", 500) for _ in range(2))
     assert book.book(call, "answers", Usage(100, 10), entry=("k", "first"))
     assert not book.book(call, "answers", Usage(100, 10), entry=("k", "second"))
-    spent = JudgeBook(tmp_path).spent(night)
+    spent = AnswerBook(tmp_path).spent(night)
     assert (spent.usage, spent.answers, spent.open_calls, spent.open_tokens) == (Usage(100, 10), 1, 1, 500)
-    assert JudgeBook(tmp_path).answer("k") == "first"
+    assert AnswerBook(tmp_path).answer("k") == "first"
     assert book.book(lost, "failed", None) and book.spent(night).unbilled_tokens == 500
     assert book.spent(night, "other") == Spent() and book.spent("2026-01-02") == Spent()
 
 
 def test_a_damaged_book_is_one_clear_line(server, client_of, tmp_path):
     (tmp_path / "judge.sqlite").write_bytes(b"no database at all" * 100)
-    with pytest.raises(JudgeError, match=r"judge.sqlite: expected the judge's book .* put it aside and rerun"):
+    with pytest.raises(ModelError, match=r"judge.sqlite: expected the judge's book .* put it aside and rerun"):
         client_of(server, tmp_path).ask_all(questions(1))
 
 

@@ -8,7 +8,7 @@ from model_asking import PER_ANSWER, questions
 
 from quality.model_client.client import RateLimits
 from quality.model_client.rate_limit import Level, RateLimiter, take
-from quality.model_client.spending import JudgeBook
+from quality.model_client.spending import AnswerBook
 
 
 def test_requests_and_tokens_per_minute_hold(server, client_of, tmp_path):
@@ -46,7 +46,7 @@ def test_no_span_of_time_starts_more_than_its_share(per_minute, burst, calls):
 def test_limits_are_shared_by_processes_that_share_the_folder(tmp_path):
     now = [1000.0]
     limits = RateLimits(requests_per_minute=60, burst_s=1)
-    one, two = (RateLimiter(limits, JudgeBook(tmp_path), "e", lambda: now[0]) for _ in range(2))
+    one, two = (RateLimiter(limits, AnswerBook(tmp_path), "e", lambda: now[0]) for _ in range(2))
     assert [one.take(1), two.take(1), one.take(1)] == [0.0, 1.0, 2.0]
     two.correct(0, 0, requests=1)  # not sent after all
     assert two.take(1) == 2.0

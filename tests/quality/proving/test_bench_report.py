@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from benchmaker import Maker, TableJudge, golden
 
+from pipelines.mapping.adapter import Raw
+from pipelines.sources import get
 from quality.proving import bench_report
 from quality.proving.judge_bench import BenchResult, measure
-from quality.proving.native_scores import compare_native
+from quality.proving.native_scores import _RULE, compare_native
 
 
 @pytest.fixture
@@ -114,10 +116,6 @@ def test_no_native_scores_ask_the_judge_nothing(made: Maker, tmp_path: Path) -> 
 
 def test_the_agentnet_adapter_keeps_its_scores(tmp_path: Path) -> None:
     from native import write_lines
-
-    from pipelines.mapping.adapter import Raw
-    from pipelines.sources import get
-    from quality.proving.native_scores import _RULE
 
     step = {"index": 0, "image": None, "value": {"code": "pyautogui.click(x=0.5, y=0.25)"}}
     line = {"task_id": "a", "instruction": "Do it", "traj": [step], "alignment_score": 7, "efficiency_score": 6}

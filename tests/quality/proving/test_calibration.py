@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality.proving import calibration as cal
+from quality.statistics import Z95, confusion, cut_at, weighted_kappa, wilson
 
 RISKS = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 0.9, 1.0]), min_size=1, max_size=14)
 LABELLED = st.lists(st.tuples(st.sampled_from([0.0, 0.2, 0.4, 0.5, 0.8, 1.0]), st.booleans()), min_size=1, max_size=14)
@@ -62,7 +63,7 @@ def test_spearman_of_ties_by_hand() -> None:
 # --- operating points
 @given(RISKS, st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.5, 0.99]))
 def test_cut_is_the_lowest_that_keeps_the_rate(good: list[float], rate: float) -> None:
-    cut = cal.cut_at(good, rate)
+    cut = cut_at(good, rate)
     assert cal.share_above(good, cut) <= rate
     # every lower cut that flags more of them breaks the rate: nothing is left on the table
     lower = [one for one in (-math.inf, *good) if one < cut and cal.share_above(good, one) > cal.share_above(good, cut)]
@@ -72,10 +73,10 @@ def test_cut_is_the_lowest_that_keeps_the_rate(good: list[float], rate: float) -
 def test_cut_neither_splits_ties_nor_interpolates() -> None:
     # 20 sound items: 2 at 0.8, 18 at 0.1. 5 % is one item; flagging the tie would be 10 %, so none is flagged.
     good = [0.8] * 2 + [0.1] * 18
-    assert cal.cut_at(good, 0.05) == 0.8 and cal.share_above(good, 0.8) == 0
-    assert cal.cut_at([0.9, *[0.1] * 19], 0.05) == 0.1  # exactly 5 %: one of 20
-    assert cal.cut_at(good, 1) == -math.inf
-    assert math.isnan(cal.cut_at([], 0.05)) and math.isnan(cal.share_above([0.1], math.nan))
+    assert cut_at(good, 0.05) == 0.8 and cal.share_above(good, 0.8) == 0
+    assert cut_at([0.9, *[0.1] * 19], 0.05) == 0.1  # exactly 5 %: one of 20
+    assert cut_at(good, 1) == -math.inf
+    assert math.isnan(cut_at([], 0.05)) and math.isnan(cal.share_above([0.1], math.nan))
 
 
 @given(LABELLED, st.sampled_from([None, 0.1, 0.303, 0.9]))
@@ -133,20 +134,20 @@ def test_kappa_by_hand() -> None:
     # 10 items, marginals (5, 3, 2) and (5, 3, 2); off by one twice. Linear: observed 0.2, expected
     # (5·3+3·5+3·2+2·3)/100 + 2·(5·2+2·5)/100 = 0.82. Quadratic: 0.42 + 4·0.2 = 1.22.
     table = np.array([[4, 1, 0], [1, 2, 0], [0, 0, 2]], dtype=float)
-    assert cal.weighted_kappa(table, 1) == pytest.approx(1 - 0.2 / 0.82)
-    assert cal.weighted_kappa(table, 2) == pytest.approx(1 - 0.2 / 1.22)
-    assert cal.weighted_kappa(np.diag([3.0, 2.0, 1.0])) == 1
-    assert math.isnan(cal.weighted_kappa(np.zeros((3, 3)))) and math.isnan(cal.weighted_kappa(np.diag([3.0, 0, 0])))
+    assert weighted_kappa(table, 1) == pytest.approx(1 - 0.2 / 0.82)
+    assert weighted_kappa(table, 2) == pytest.approx(1 - 0.2 / 1.22)
+    assert weighted_kappa(np.diag([3.0, 2.0, 1.0])) == 1
+    assert math.isnan(weighted_kappa(np.zeros((3, 3)))) and math.isnan(weighted_kappa(np.diag([3.0, 0, 0])))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.floats(0.1, 5)), min_size=2, max_size=20))
 def test_kappa_agrees_with_scikit_learn(items: list[tuple[int, int, float]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     truth, said, weights = (list(column) for column in zip(*items, strict=True))
-    table = cal.confusion(truth, said, 3, weights)
+    table = confusion(truth, said, 3, weights)
     assert table.sum() == pytest.approx(1)
     for power, name in ((1, "linear"), (2, "quadratic")):
-        ours = cal.weighted_kappa(table, power)
+        ours = weighted_kappa(table, power)
         if not math.isnan(ours):
             oracle = metrics.cohen_kappa_score(truth, said, labels=[0, 1, 2], weights=name, sample_weight=weights)
             assert ours == pytest.approx(oracle)
@@ -185,21 +186,21 @@ def test_a_decimal_edge_opens_its_bin() -> None:
 # --- uncertainty
 def test_wilson_by_hand() -> None:
     # 8 of 10 at 95 %: Brown, Cai and DasGupta's formula gives 0.490 … 0.943
-    assert cal.wilson(8, 10) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
-    assert cal.wilson(0, 0) == (0.0, 1.0) and cal.wilson(0, 5)[0] == 0 and cal.wilson(5, 5)[1] == 1
+    assert wilson(8, 10) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
+    assert wilson(0, 0) == (0.0, 1.0) and wilson(0, 5)[0] == 0 and wilson(5, 5)[1] == 1
     with pytest.raises(ValueError, match="hits"):
-        cal.wilson(3, 2)
+        wilson(3, 2)
 
 
 @given(st.integers(0, 60), st.integers(1, 60))
 def test_wilson_solves_its_equation(hits: int, count: int) -> None:
     hits = min(hits, count)
     share = hits / count
-    low, high = cal.wilson(hits, count)
+    low, high = wilson(hits, count)
     assert 0 <= low <= share <= high <= 1
     for end in (low, high):
         if 0 < end < 1:
-            assert abs(share - end) == pytest.approx(cal.Z95 * math.sqrt(end * (1 - end) / count))
+            assert abs(share - end) == pytest.approx(Z95 * math.sqrt(end * (1 - end) / count))
 
 
 def test_bootstrap_draws_families_not_items() -> None:

@@ -18,11 +18,14 @@ from quality.evidence.episode import Habits
 from quality.items.item import Item, Sample
 from quality.items.screens import Screen
 from quality.items.truth import Truth
-from quality.judges.judge import Cost, JudgeError, Verdict
+from quality.judges.judge import Verdict
 from quality.judges.rules import RulesJudge
+from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
+from quality.model_client.questions import Cost
 from quality.proving import bench_report
-from quality.proving.figure_rows import PREVALENCE, Row
+from quality.proving.figure_rows import PREVALENCE, Row, Scored
+from quality.proving.figures import figures
 from quality.proving.judge_bench import BenchResult, measure, risk_of
 from schemas.actions import Click
 from schemas.tables import Screens
@@ -196,7 +199,7 @@ def test_what_is_pending_is_in_no_figure(made: Maker, bench: Path) -> None:
     assert row(result, "wrong_element", "step").n == 3 and result.figures.abstained == 1
     assert "3 labelled items are pending" in bench_report.text([result])
     judge.names = ("step:", "episode:", "sample:")
-    with pytest.raises(JudgeError, match="all 62 labelled items are pending"):
+    with pytest.raises(ModelError, match="all 62 labelled items are pending"):
         measure(bench, judge, rounds=5)
 
 
@@ -330,9 +333,6 @@ def test_a_judge_that_leaves_out_or_repeats_an_item(made: Maker, bench: Path) ->
 def test_a_judge_that_learned_the_seen_items_gets_its_cuts_from_other_held_out_families() -> None:
     """It knows the seen ones by heart (risk 0 and 1): a cut from there would flag every held-out item."""
     import numpy as np
-
-    from quality.proving.figure_rows import Scored
-    from quality.proving.figures import figures
 
     rng = np.random.default_rng(0)
     scored = []

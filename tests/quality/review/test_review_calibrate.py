@@ -14,10 +14,10 @@ from reviewing import judged_store
 from pipelines.store import Check, PartSpec, Store
 from pipelines.store.files import StoreError
 from quality.items.item import Episode
-from quality.judges.judge import JudgeError, Verdict
+from quality.judges.judge import Verdict
 from quality.judges.rules import RulesJudge
+from quality.model_client.errors import ModelError
 from quality.model_client.spending import CeilingReached
-from quality.proving.calibration import score_interval, wilson
 from quality.refinement.gold import Rejects
 from quality.refinement.repairs import marked
 from quality.review import promote as feedback
@@ -27,6 +27,7 @@ from quality.review.queue import build_queue, open_queue
 from quality.review.refusals import decisions_of
 from quality.review.sampling import QueueConfig
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
+from quality.statistics import score_interval, wilson
 from schemas.tables import Samples, Steps, Verdicts
 
 
@@ -323,7 +324,7 @@ def test_a_judge_that_people_contradict_isn_t_let_to_work(store: Store, monkeypa
     for _ in range(2):
         check = admit(store, right)  # type: ignore[arg-type]
         assert check is not None and check.passed
-        with pytest.raises(JudgeError, match="judge wrong: the judge agrees with people fails: kappa -"):
+        with pytest.raises(ModelError, match="judge wrong: the judge agrees with people fails: kappa -"):
             admit(store, wrong)  # type: ignore[arg-type]
     assert asked == ["right", "wrong"]
 

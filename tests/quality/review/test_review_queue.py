@@ -15,9 +15,10 @@ from reviewing import judged_store
 
 from pipelines.store import Store
 from pipelines.store.files import StoreError
+from quality.judges.verdicts import last_verdicts
 from quality.review import queue as queues
 from quality.review.queue import Queue, build_queue, open_folder, open_queue
-from quality.review.sampling import QUEUE_BANDS, Candidate, QueueConfig, band, cell, draw, first_of_cells, last_verdicts
+from quality.review.sampling import QUEUE_BANDS, Candidate, QueueConfig, band, cell, draw, first_of_cells
 from schemas.actions import Click, Type
 from schemas.tables import Samples, Screens, Steps
 

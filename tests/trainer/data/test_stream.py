@@ -12,9 +12,12 @@ from goldmaker import gold
 from pipelines.store import Store
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
+from trainer.data.clusters import cluster_of, set_aside
+from trainer.data.row_sources import ListSource
 from trainer.data.rows import light_rows, pick, with_pictures
-from trainer.data.stream import MixtureSource, ScheduledSource, cluster_of, scheduled, set_aside
-from trainer.midtrain import ListSource, config_from
+from trainer.data.stream import MixtureSource, ScheduledSource
+from trainer.midtrain.config import config_from
+from trainer.midtrain.schedule import scheduled
 
 
 @pytest.fixture(scope="module")

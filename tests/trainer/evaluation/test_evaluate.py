@@ -9,12 +9,13 @@ import pytest
 from drawn import draw
 
 from pipelines.prompts import grounding_text, messages, navigation_text, reply_text
-from quality.proving.calibration import score_interval, wilson
+from quality.statistics import score_interval, wilson
 from schemas.actions import Click, Scroll, Type
-from trainer.evaluation.controls import BlindTable, picture_key, random_element, swap_screens
-from trainer.evaluation.evaluate import EvalConfig, choose, cluster, compare, evaluate, judge, summarise
+from trainer.data.clusters import cluster, picture_key
+from trainer.evaluation.controls import BlindTable, random_element, swap_screens
+from trainer.evaluation.evaluate import EvalConfig, choose, compare, evaluate, judge, summarise
 from trainer.evaluation.records import Records
-from trainer.evaluation.statistics import difference, fell, interval, mean_or_none, over, paired
+from trainer.statistics import difference, fell, interval, mean_or_none, over, paired
 
 RED, BLUE = draw({"red": (10, 10, 60, 60)}), draw({"blue": (100, 80, 150, 120)})
 

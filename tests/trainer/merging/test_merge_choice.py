@@ -11,9 +11,11 @@ from drawn import draw
 
 from pipelines.prompts import messages, navigation_text, reply_text
 from schemas.actions import Scroll
+from trainer.data.row_sources import ListSource
 from trainer.merging.merge import REPORT
 from trainer.merging.merge_choice import candidates, choose_ties, merged_domains, validation_tasks
-from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.midtrain.config import MidtrainConfig
+from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, read_lineage, save_checkpoint
 from trainer.modeling.model import build_model
 from trainer.modeling.tensors import WeightFiles

@@ -11,7 +11,9 @@ from drawn import make_rows
 from PIL import Image
 from tiny_published import KINDS, published_tokenizer, write_tiny
 
-from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.config import MidtrainConfig
+from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import label_logits, parameter_count, reply_logprobs

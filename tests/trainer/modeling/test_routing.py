@@ -12,13 +12,17 @@ from drawn import make_rows
 from tiny_published import write_tiny
 from two_ranks import on_two_ranks
 
-from trainer.data.global_batch import GlobalBatches, Place
-from trainer.midtrain import ListSource, MidtrainConfig, _Run, train
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.config import MidtrainConfig
+from trainer.midtrain.global_batch import GlobalBatches, StreamPosition
+from trainer.midtrain.step import OptimiserSteps
+from trainer.midtrain.train import train
 from trainer.modeling.model import label_logits, recompute
 from trainer.modeling.published import load_base
 from trainer.modeling.routing import Balance, routed, routers
+from trainer.modeling.sharding import sharded
 from trainer.presets import preset
-from trainer.runtime.parallel import Ranks, launched, sharded
+from trainer.runtime.parallel import Ranks, launched
 
 CONFIG = MidtrainConfig(
     max_steps=12,
@@ -132,9 +136,9 @@ def gradients(folder: Path, group: Ranks) -> tuple[dict[str, torch.Tensor], dict
     """Whole gradients of the first step, and what it tells."""
     model, processor = mixture(folder)
     model = sharded(model, group) if group.world > 1 else model
-    given = GlobalBatches(ListSource(make_rows(12)), processor, CONFIG, group, Place()).next()
+    given = GlobalBatches(ListSource(make_rows(12)), processor, CONFIG, group, StreamPosition()).next()
     optimiser = torch.optim.SGD(model.parameters(), 0.0)
-    told = _Run(model.train(), processor, optimiser, CONFIG, group, bad_before=0).step(given, 0)
+    told = OptimiserSteps(model.train(), processor, optimiser, CONFIG, group, bad_before=0).step(given, 0)
     found = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
     return {n: g.full_tensor() if hasattr(g, "full_tensor") else g.clone() for n, g in found.items()}, told
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from trainer.data.packing import packed
 from trainer.modeling.model import freeze_vision, hidden_states
+from trainer.modeling.packing import packed
 from trainer.modeling.seen_pictures import SeenPictures
 
 

@@ -150,7 +150,9 @@ def test_rows_without_episode_or_action_are_counted_and_missing_replies_refused(
 
 
 def test_a_model_that_learned_the_steps_aligns_its_own_histories_and_trains_on_them(model: Any, processor: Any) -> None:
-    from trainer.midtrain import ListSource, MidtrainConfig, train
+    from trainer.data.row_sources import ListSource
+    from trainer.midtrain.config import MidtrainConfig
+    from trainer.midtrain.train import train
 
     thinking = [
         {**row, "answer": reply_text(action, "mobile", f"step {index}")}

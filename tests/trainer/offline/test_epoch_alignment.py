@@ -12,13 +12,15 @@ from drawn import draw
 
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from schemas.actions import Finished, Scroll, render
-from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.config import MidtrainConfig
+from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, read_preset, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.alignment import AlignmentConfig
 from trainer.offline.config import OfflineConfig, config_from
 from trainer.offline.epoch_alignment import aligned_rows, as_trained, wanted, with_aligned
-from trainer.offline.held_out import tasks_of
+from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
 from trainer.presets import preset
 from trainer.rl.grpo import GrpoConfig

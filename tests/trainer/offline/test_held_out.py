@@ -8,7 +8,7 @@ import pytest
 from drawn import make_rows, scroll_rows
 
 from pipelines.prompts import prompt_text
-from trainer.offline.held_out import RlTask, choose, complete_episodes, tasks_of
+from trainer.offline.tasks import RlTask, choose, complete_episodes, tasks_of
 from trainer.rl.rewards import RewardConfig, Truth
 
 

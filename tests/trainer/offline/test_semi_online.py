@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from schemas.actions import Action, Click, Finished, render
-from trainer.data.batches import Row
+from trainer.modeling.batches import Row
 from trainer.modeling.generation import Completion
 from trainer.offline.config import OfflineConfig, config_from
-from trainer.offline.held_out import RlTask, sop
+from trainer.offline.held_out import sop
 from trainer.offline.semi_online import (
     Answer,
     Played,
@@ -36,6 +36,7 @@ from trainer.offline.semi_online import (
     update_of,
     whole_episodes,
 )
+from trainer.offline.tasks import RlTask
 from trainer.rl.grpo import Advantages, GrpoConfig, group_advantages, grpo_loss
 from trainer.rl.rewards import RewardConfig, Truth, reward
 

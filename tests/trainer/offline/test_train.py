@@ -15,14 +15,17 @@ import torch
 from drawn import make_rows, scroll_rows
 from forked import kill_myself, run_until_killed
 
-from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.config import MidtrainConfig
+from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.config import OfflineConfig
-from trainer.offline.held_out import measure, tasks_of
+from trainer.offline.held_out import measure
 from trainer.offline.semi_online import SemiOnlineConfig
+from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
 from trainer.rl.grpo import GrpoConfig
 from trainer.rl.rewards import RewardConfig

@@ -36,7 +36,7 @@ def small() -> Any:
 @pytest.fixture(scope="session")
 def words(small: Any) -> Any:
     from pipelines.prompts import prompt_text
-    from trainer.data.batches import Processor
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
 

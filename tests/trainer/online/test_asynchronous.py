@@ -17,8 +17,8 @@ from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Group
 from trainer.online.config import config_from
 from trainer.online.rollouts import Job, Rollout, Sample, lost
+from trainer.online.run import _counting
 from trainer.online.strata import StratifiedBatches
-from trainer.online.train import _counting
 
 CONFIG = {
     "mode": "async",

@@ -18,7 +18,7 @@ from trainer.online.collect import in_device_order
 from trainer.online.config import OnlineConfig, VllmConfig, config_from
 from trainer.online.strata import StratifiedBatches
 from trainer.online.vllm.client import VllmClient
-from trainer.online.vllm.engine import endpoints, weight_update
+from trainer.online.vllm.servers import endpoints, weight_update
 
 
 def test_a_config_comes_back_from_its_json() -> None:

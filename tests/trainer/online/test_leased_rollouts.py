@@ -18,7 +18,7 @@ from generators.tasks.task_pool import build_shards
 from generators.worlds.registry import WORLDS, WorldKind
 from generators.worlds.serve_sites import serve_sites
 from pipelines.store import PartSpec, Store
-from trainer.stages import run_stage
+from trainer.stages.run import run_stage
 
 CONFIG: dict[str, Any] = {
     "online": {

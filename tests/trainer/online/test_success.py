@@ -22,13 +22,13 @@ from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation
 from quality.model_client.client import ModelClient
 from quality.model_client.retry import Retry
-from quality.model_client.spending import Ceiling, JudgeBook
+from quality.model_client.spending import AnswerBook, Ceiling
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.online.engine import ReplyEngine
 from trainer.online.rollouts import Job
-from trainer.online.stage import runnable_tasks
 from trainer.online.success import ENDPOINT, FinalFrameJudge, decide, judge_of, request
 from trainer.online.workers import RolloutWorkers
+from trainer.stages.online import runnable_tasks
 
 GREEN = (0, 160, 0)
 QUICK = Retry(attempts=2, base_s=0.01, cap_s=0.02, timeout_s=5.0, deadline_s=10.0)
@@ -153,7 +153,7 @@ def test_a_success_judge_asks_under_the_nights_ceiling(
         assert found.success is (True if told else None) and found.judged
         assert told or "ceiling" in found.why, found.why
     assert len(server.bodies) == 1
-    book = JudgeBook(tmp_path)
+    book = AnswerBook(tmp_path)
     assert book.spent("2026-01-01").requests == 1
     book.close()
 

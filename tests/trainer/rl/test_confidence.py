@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from quality.proving.calibration import calibration_error, reliability
 from schemas.actions import parse_reply
-from trainer.offline.held_out import succeeds
+from trainer.offline.tasks import succeeds
 from trainer.rl.confidence import confidence_reward, target_confidence, without_confidence
 from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency

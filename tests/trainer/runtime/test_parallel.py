@@ -12,8 +12,11 @@ import torch
 from drawn import make_rows
 from two_ranks import on_two_ranks
 
-from trainer.data.global_batch import GlobalBatches, Place
-from trainer.midtrain import ListSource, MidtrainConfig, _Run, train
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.config import MidtrainConfig
+from trainer.midtrain.global_batch import GlobalBatches, StreamPosition
+from trainer.midtrain.step import OptimiserSteps
+from trainer.midtrain.train import train
 from trainer.modeling.model import recompute, speed_up
 from trainer.runtime.parallel import Ranks, launched, ranks
 
@@ -37,13 +40,13 @@ FORMS: dict[str, dict[str, Any]] = {
 
 def gradients(model: Any, processor: Any, config: MidtrainConfig, group: Ranks) -> tuple[dict[str, Any], list[int]]:
     """Whole gradients of the first step, and the tokens of this rank's batches."""
-    from trainer.runtime.parallel import sharded
+    from trainer.modeling.sharding import sharded
 
     model = sharded(model, group) if group.world > 1 else model
     recompute(model, config.gradient_checkpointing)
     optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate)
-    given = GlobalBatches(ListSource(mixed_rows()), processor, config, group, Place()).next()
-    _Run(model.train(), processor, optimiser, config, group, bad_before=0).step(given, 0)
+    given = GlobalBatches(ListSource(mixed_rows()), processor, config, group, StreamPosition()).next()
+    OptimiserSteps(model.train(), processor, optimiser, config, group, bad_before=0).step(given, 0)
     found = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
     whole = {n: g.full_tensor() if hasattr(g, "full_tensor") else g.clone() for n, g in found.items()}
     return whole, [batch.tokens for batch in given.batches if batch.samples]
@@ -58,8 +61,8 @@ def mixed_rows() -> list[dict[str, Any]]:
 
 
 def tiny_setup() -> tuple[Any, Any]:
-    from trainer.data.batches import Processor
     from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import Shape, image_processor, preset
 

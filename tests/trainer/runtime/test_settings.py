@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from trainer import midtrain
-from trainer.nano_base.curriculum import NanoBaseConfig, Phase
-from trainer.nano_base.vision import VisionConfig
+from trainer.midtrain import config as midtrain
 from trainer.offline import config as offline
 from trainer.offline.config import OfflineConfig
 from trainer.online import config as online
 from trainer.online.config import OnlineConfig
+from trainer.proving.nano_base.curriculum import NanoBaseConfig, Phase
+from trainer.proving.nano_base.vision import VisionConfig
 from trainer.rl.learner import LearnerConfig
 
 READERS: dict[str, Callable[[Mapping[str, Any]], object]] = {

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from event_files import scalars_of
 
-from trainer.midtrain import ListSource, MidtrainConfig, train
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.config import MidtrainConfig
+from trainer.midtrain.train import train
 from trainer.runtime.tracking import Watch, kept
 
 CONFIG = MidtrainConfig(max_steps=6, batch_size=3, warmup_steps=1, save_steps=2, eval_steps=3, threads=1)

@@ -19,8 +19,8 @@ from pipelines.derivers.navigation import navigation
 from pipelines.prompts import prompt_text
 from schemas.action_types import Click, Scroll, Type
 from schemas.actions import format, parse_reply
-from trainer.data.batches import Processor
 from trainer.modeling.checkpoint import Checkpoint, lineage, save_checkpoint
+from trainer.modeling.processor import Processor
 from trainer.serving.checkpoint_policy import CheckpointPolicy, checkpoint_policies
 
 PAST = (Said(Click((1, 2))), Said(None), Said(Scroll(direction="down")), Said(Type("a'b")), Said(Click((3, 4))))
@@ -91,7 +91,9 @@ def test_samples_are_drawn_by_seed_goal_and_turn_with_their_log_probabilities(ch
 
 
 def test_what_was_trained_is_done(checkpoint: Checkpoint, rows: list[dict[str, Any]]) -> None:
-    from trainer.midtrain import ListSource, MidtrainConfig, train
+    from trainer.data.row_sources import ListSource
+    from trainer.midtrain.config import MidtrainConfig
+    from trainer.midtrain.train import train
 
     [row, *_] = [r for r in rows if r["objective"] == "navigation" and "Click" in r["answer"]]
     config = MidtrainConfig(

@@ -16,8 +16,8 @@ from pipelines.derivers.navigation import navigation
 from pipelines.prompts import MOST_THOUGHT, messages, prompt_text, reply_text
 from schemas.action_types import Action, Click, Finished, Scroll, Type
 from schemas.actions import format, parse_reply
-from trainer.data.batches import Processor
 from trainer.modeling.checkpoint import Checkpoint, lineage
+from trainer.modeling.processor import Processor
 from trainer.offline.alignment import AlignmentConfig, align
 from trainer.online.engine import RolloutPolicy
 from trainer.online.rollouts import Recorder, RolloutClaim

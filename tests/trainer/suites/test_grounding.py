@@ -15,7 +15,7 @@ from native_benchmarks import Scripted, by_words, png, write
 
 from pipelines.mapping.adapter import Raw
 from trainer.evaluation.controls import BlindTable
-from trainer.evaluation.statistics import interval, macro_interval
+from trainer.statistics import interval, macro_interval
 from trainer.suites.answering import Answer
 from trainer.suites.grounding import GroundingConfig, evaluate_grounding, in_polygon, right
 from trainer.suites.reading import Question, Read, questions

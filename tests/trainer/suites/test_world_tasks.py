@@ -9,7 +9,7 @@ from generators.policies.policy import Decision, View
 from generators.policies.policy_maker import PolicyMaker
 from schemas.action_types import Finished, Wait
 from schemas.actions import format
-from trainer.staircase.tasks import MOST_EPISODES, SPLIT_SEEDS
+from trainer.proving.staircase.tasks import MOST_EPISODES, SPLIT_SEEDS
 from trainer.suites.world_tasks import FIRST_SEED, contracts, pool
 from trainer.suites.worlds import task_cluster, world_success
 

@@ -19,7 +19,7 @@ from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from schemas.action_types import Finished
 from schemas.actions import format
-from trainer.evaluation.statistics import crossed_interval, interval, pass_at_k
+from trainer.statistics import crossed_interval, interval, pass_at_k
 from trainer.suites.answering import parameters_digest
 from trainer.suites.batched_worlds import why_lost
 from trainer.suites.worlds import summarise, task_cluster, world_success

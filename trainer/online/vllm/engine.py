@@ -18,27 +18,26 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import secrets
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from generators.policies.policy import PolicyError
 from pipelines.prompts import messages, navigation_text
-from trainer.data.batches import Processor
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
+from trainer.modeling.processor import Processor
 from trainer.online.config import VllmConfig
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.rollouts import POLICY, Job
 from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
+from trainer.online.vllm.servers import endpoints, weight_update
 from trainer.online.vllm.token_protocol import (
     BadReply,
     TokenReply,
@@ -48,10 +47,9 @@ from trainer.online.vllm.token_protocol import (
     sampling_params,
     scoring_body,
 )
-from trainer.online.vllm.weight_update import ReloadWeights, WeightUpdate, acknowledged
+from trainer.online.vllm.weight_update import acknowledged
 
 log = logging.getLogger(__name__)
-ENDPOINTS_VARIABLE, WEIGHTS_VARIABLE = "VESPER_VLLM_ENDPOINTS", "VESPER_VLLM_WEIGHTS_DIR"
 RETRY_S, LONGEST_RETRY_S = 0.5, 30.0
 """Pauses between two tries to bring a server back, doubled each time."""
 BAD_REPLIES = 3
@@ -382,30 +380,3 @@ class VllmEngine:
             if self._current() is made:
                 server.label, server.misses, server.why = made.label, 0, ""
             self.cond.notify_all()
-
-
-def endpoints(settings: VllmConfig) -> list[str]:
-    """The servers' URLs, of the settings or the environment. Raises `ValueError` if there are none."""
-    found = settings.endpoints or tuple(os.environ.get(ENDPOINTS_VARIABLE, "").split(","))
-    named = [one.strip() for one in found if one.strip()]
-    if not named:
-        raise ValueError(
-            "rollout engine vllm: expected the URL of a server or more, found none; set vllm.endpoints or "
-            f"{ENDPOINTS_VARIABLE}=http://HOST:8000,…"
-        )
-    return named
-
-
-def weight_update(settings: VllmConfig, run: str) -> WeightUpdate:
-    """By the settings, for a run of this name. Raises `ValueError` if the folder isn't named."""
-    if settings.weight_update == "weight_transfer":
-        from trainer.online.vllm.weight_transfer import WeightTransfer
-
-        return WeightTransfer(settings.master_address)
-    folder = settings.weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
-    if not folder:
-        raise ValueError(
-            "rollout engine vllm: expected a folder that learner and servers share, found none; set "
-            f"vllm.weights_dir or {WEIGHTS_VARIABLE}"
-        )
-    return ReloadWeights(Path(folder) / run)

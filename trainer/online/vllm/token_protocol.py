@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.policies.chat_endpoint import picture
-from trainer.data.batches import Processor, Row, row_images
+from trainer.modeling.batches import Row, row_images
+from trainer.modeling.processor import Processor
 
 UNKNOWN = -9999.0
 """What vLLM tells for a log-probability that it hasn't, or that is no number."""

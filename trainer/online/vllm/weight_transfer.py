@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
 from trainer.online.vllm.weight_update import acknowledged
+from trainer.runtime.gloo import JOIN_S, LOOPBACK, gloo_group
 
 if TYPE_CHECKING:
     import torch
 
-LOOPBACK = "127.0.0.1"
 UNIQUE_ID_KEY = "0"
 """Where torch's `ProcessGroupNCCL` leaves the id of its first communicator, in the store that it was given."""
-JOIN_S = 120.0
 
 
 class WeightTransfer:
@@ -129,18 +128,6 @@ def _gloo(client: VllmClient, size: int, address: str, device: torch.device, tim
             raise ServerError(f"{client.endpoint}: no group with it: {str(error)[:200]}") from error
         joining.result()
     return group, store
-
-
-def gloo_group(store: Any, rank: int, size: int, address: str, timeout_s: float) -> Any:
-    """A member of a Gloo group, over the loopback if the group is of one machine. Raises `RuntimeError` where others
-    don't come."""
-    import torch.distributed as dist
-
-    kind: Any = dist.ProcessGroupGloo
-    options = kind._Options()
-    options._devices = [kind.create_device(hostname=LOOPBACK) if address == LOOPBACK else kind.create_default_device()]
-    options._timeout = timedelta(seconds=timeout_s)
-    return kind(store, rank, size, options)
 
 
 def _nccl(client: VllmClient, size: int, address: str, device: torch.device, timeout_s: float) -> tuple[Any, Any]:

@@ -22,7 +22,7 @@ from generators.proving.judge_bench.trace import Trace, perform, reached
 from generators.proving.judge_bench.verify import verify
 from generators.proving.judge_bench.worlds import recorders
 from generators.worlds.pages.pages_world import PagesWorld
-from quality.commands.judge import read_directory
+from quality.items.folder import read_directory
 from quality.items.truth import BAND_OF, EPISODE_DEFECTS, LABELS
 from schemas.actions import parse
 

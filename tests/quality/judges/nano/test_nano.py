@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quality.judges.nano.augment import damaged_copies
+from quality.judges.nano.forest import FEATURES_TRIED, LEAST_IN_LEAF, TREES, fit_forest, from_tensors
 from quality.judges.nano.head import load_heads, save_heads
 from quality.judges.nano.judge import NanoJudge
 from quality.judges.nano.orders import without_orders
-from quality.judges.nano.training import Example, NanoConfig, fit_head, weights_of
+from quality.judges.nano.training import Example, NanoConfig, calibrated_head, fit_head, weights_of
 from quality.proving.calibration import auroc
 from schemas.actions import Click, Finished, Scroll, Type, Wait
 from tests.support.nanomaker import random_head, random_judge
@@ -130,8 +132,6 @@ def test_tasks_are_heard_in_full(text):
 def test_a_forest_says_what_scikit_learn_says_and_comes_back_from_disk(tmp_path):
     from sklearn.ensemble import ExtraTreesClassifier
 
-    from quality.judges.nano.forest import FEATURES_TRIED, LEAST_IN_LEAF, TREES, fit_forest, from_tensors
-
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(200, 5)).astype(np.float32)
     low = rows[:, 0] + rows[:, 1] ** 2 > 1
@@ -148,7 +148,6 @@ def test_a_forest_says_what_scikit_learn_says_and_comes_back_from_disk(tmp_path)
 
 def test_risks_are_those_of_families_that_a_head_didn_t_see():
     """Labels that no feature tells: a head that learned them by heart must not stay sure of itself."""
-    from quality.judges.nano.training import calibrated_head
 
     rng = np.random.default_rng(0)
     noise = [
@@ -166,8 +165,6 @@ def test_risks_are_those_of_families_that_a_head_didn_t_see():
 
 
 def test_damaged_copies_are_of_sound_traces_and_the_same_by_seed(world, buttons):
-    from quality.judges.nano.augment import damaged_copies
-
     pages = [world.page(buttons, note=str(number)) for number in range(6)]
     moves = [(Click((100 + 10 * n, 195)), pages[n], f"Tap {n}") for n in range(5)]
     episode = world.episode(*moves, (Finished(), pages[5]))

@@ -1,0 +1,76 @@
+"""`vesper refine` on the output folder of `vesper unify`, without a store.
+
+Reads what `vesper judge` reads; writes the gold tables, `rejects.parquet`, the screens they show, all verdicts and
+risks, and `report.json`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.commands import write_report
+from quality.commands.judge import with_cache, write_verdict_tables
+from quality.items.folder import read_directory
+from quality.items.part import Part
+from quality.items.screens import ScreenFolder
+from quality.judges.judge import identity
+from quality.judges.registry import JudgeConfig, build_judge
+from quality.judges.verdicts import judge_part
+from quality.model_client.errors import ModelError
+from quality.refinement.claims import load_claim, risks_of, write_risks
+from quality.refinement.gold import Rejects, count, first_keep, gold_tables, licence_of, summary
+from quality.refinement.refine import refine_part
+from quality.refinement.rewriters import build_rewriter
+
+
+def refine_directory(
+    in_dir: Path, out_dir: Path, config: JudgeConfig | None = None, max_rounds: int = 3
+) -> dict[str, Any]:
+    """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,
+    `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts and risks, `report.json`."""
+    part = read_directory(in_dir)
+    config = with_cache(config, out_dir)
+    chosen, rewriter = build_judge(config), build_rewriter(config)
+    first = judge_part(part, chosen)
+    if waiting := sum(verdict.pending for verdict in first):
+        raise ModelError(f"{waiting} of {len(first)} items aren't judged: a ceiling was reached; run again later")
+    refined = refine_part(part, first, chosen, rewriter, max_rounds)
+    names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
+    steps, samples = gold_tables(part, refined, licence_of(names[0]) if len(names) == 1 else "unknown")
+    out_dir.mkdir(parents=True, exist_ok=True)
+    pq.write_table(steps, out_dir / "steps.parquet")
+    pq.write_table(samples, out_dir / "samples.parquet")
+    pq.write_table(Rejects.table(reject.as_row() for reject in refined.rejects), out_dir / "rejects.parquet")
+    _write_screens(part, steps, samples, out_dir)
+    write_verdict_tables(out_dir, [*first, *refined.verdicts])
+    totals: Counter[str] = Counter({**count(part, refined), "samples": samples.num_rows})
+    totals["first_keep"] = first_keep(first)
+    report = {**identity(chosen), "rewriter": rewriter.name, "rounds": refined.rounds, **summary(totals)}
+    claim = load_claim(config.nano) if config.name == "nano" and config.nano is not None else None
+    risks = risks_of([*first, *refined.verdicts])
+    write_risks(out_dir, risks)
+    report["share_claimed"] = None if claim is None else claim.share(risks, [*refined.steps, *refined.samples])
+    return write_report(out_dir, report)
+
+
+def _write_screens(part: Part, steps: pa.Table, samples: pa.Table, out_dir: Path) -> None:
+    shown = {sha for sha in steps.column("screenshot_sha256").to_pylist() if sha}
+    shown |= {sha for images in samples.column("images").to_pylist() for sha in images}
+    known = part.screens.column("screenshot_sha256").to_pylist()
+    kept = part.screens.filter(pa.array([sha in shown for sha in known], pa.bool_()))
+    pq.write_table(kept, out_dir / "screens.parquet")
+    folder = part.bank.source
+    assert isinstance(folder, ScreenFolder)
+    for sha in sorted(shown):
+        source = folder.path(sha)
+        target = out_dir / "screens" / sha[:2] / source.name
+        if target.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)

@@ -1,0 +1,18 @@
+"""The rewriter that goes with a judge."""
+
+from __future__ import annotations
+
+from pipelines.extensions import find_part
+from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model, endpoint_of, made_of
+from quality.refinement.repairs import Rewriter
+from quality.refinement.rewrite import OpenAIRewriter, ProofRewriter
+
+
+def build_rewriter(config: JudgeConfig) -> Rewriter:
+    """The rewriter that goes with a judge: embedded for those that ask no model, else the same model. Raises as
+    `build_judge` does."""
+    find_part("judge", config.name, JUDGES)
+    if not asks_a_model(config):
+        return ProofRewriter()
+    base_url, model = endpoint_of(config)
+    return made_of(config, "client", lambda: OpenAIRewriter(base_url, model, config.cache, **config.client))

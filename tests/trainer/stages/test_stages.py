@@ -1,0 +1,324 @@
+"""The stages on a small store: every checkpoint and its evaluation, committed once, with inputs recorded.
+
+Online RL needs worlds: its stages have tests of their own (`test_online.py`), and here the offline specialists
+are merged.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from event_files import scalars_of
+from goldmaker import gold
+
+from pipelines.store import Store, StoreError
+from pipelines.training_data import shards
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.shards import build_shards
+from trainer.__main__ import main
+from trainer.evaluation.records import Records
+from trainer.stages import checkpoints as stage_checkpoints
+from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
+from trainer.stages.run import opened, run_stage
+from trainer.stages.settings import DEFAULTS, OF_PRESET, ONLINE, SPECIALISTS, preset_from, stage_config
+
+CONFIG: dict[str, Any] = {
+    "shape": {
+        "hidden": 64,
+        "layers": 2,
+        "heads": 2,
+        "kv_heads": 2,
+        "intermediate": 128,
+        "vision_hidden": 64,
+        "vision_depth": 2,
+        "vision_heads": 2,
+        "vision_intermediate": 96,
+        "deepstack": [0],
+        "vocab_size": 1536,
+        "pixels": 12288,
+    },
+    "midtrain": {"max_steps": 8, "batch_size": 8, "warmup_steps": 2, "save_steps": 4, "eval_steps": 0, "threads": 1},
+    "validation_share": 0.15,
+    "offline": {
+        "threads": 1,
+        "updates": 1,
+        "prompts": 3,
+        "num_generations": 4,
+        "held_out_limit": 8,
+        "held_out_samples": 1,
+        "validation_limit": 4,
+        "validation_samples": 1,
+    },
+    "merge": {"specialists": list(SPECIALISTS)},
+    "evaluate": {"threads": 1, "grounding": 6, "navigation": 4, "max_new_tokens": 8},
+}
+MADE = [name for name in CHECKPOINTS if name not in ONLINE]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = gold(tmp_path_factory.mktemp("stages"), count=20, parts=2)
+    build_shards(store, ["toy"])
+    build_shards(store, ["toy"], "evaluations/heldout", splits=("test",))
+    build_mixture(store)
+    return store
+
+
+@pytest.fixture(scope="module")
+def made(store: Store) -> dict[str, Any]:
+    """All stages but those of online RL, in order."""
+    stages = [stage for stage in STAGES if stage.rpartition("/")[2] in MADE]
+    return {stage: run_stage(stage, store.home, CONFIG, progress=False) for stage in stages}
+
+
+def test_every_stage_is_committed_with_checks_passed_and_inputs_recorded(store: Store, made: dict[str, Any]) -> None:
+    for stage, manifest in made.items():
+        assert manifest.checks_passed, (stage, [c for c in manifest.checks if not c.passed])
+        assert manifest.checks and store.require(manifest.asset).version == manifest.version
+        for asset, version in manifest.inputs.items():
+            assert store.require(asset).version == version
+    assert set(made["unified"].inputs) == {
+        "checkpoints/mid_trained",
+        "checkpoints/offline_grounding",
+        "checkpoints/offline_mobile",
+        "checkpoints/offline_web",
+        "mid_training/shards",
+    }
+    merged = made["unified"].counts
+    choice = json.loads((checkpoint_folder(made["unified"]).parent / "merge_choice.json").read_text())
+    assert merged["tried"] == len(choice) == 6 and merged["validation_success"] == max(one["mean"] for one in choice)
+    assert {"density": merged["density"][0], "lambda": merged["lambda"]} in [
+        {"density": one["density"], "lambda": one["lambda"]} for one in choice
+    ]
+
+
+def test_checkpoints_load_plainly_and_lineage_leads_back_to_the_shards(store: Store, made: dict[str, Any]) -> None:
+    from transformers import AutoTokenizer, Qwen3VLForConditionalGeneration
+
+    for name in MADE:
+        folder = checkpoint_folder(made[name])
+        model = Qwen3VLForConditionalGeneration.from_pretrained(folder)
+        assert len(AutoTokenizer.from_pretrained(str(folder))) == model.config.text_config.vocab_size == 1536
+        found = json.loads((folder / "lineage.json").read_text())
+        assert found["stage"] == name and found["action_space"] == "v1.5" and found["prompt_version"]
+        assert found["parents"] == made[name].inputs
+    seen, ahead = set(), ["checkpoints/unified"]
+    while ahead:
+        asset = ahead.pop()
+        seen.add(asset)
+        ahead += [parent for parent in store.require(asset).inputs if parent not in seen]
+    assert {"checkpoints/base", "mid_training/shards", "mid_training/mixture", "gold/toy"} <= seen
+
+
+def test_a_second_run_does_nothing_and_says_so(store: Store, made: dict[str, Any]) -> None:
+    for stage, manifest in made.items():
+        events: list[dict[str, Any]] = []
+        again = run_stage(stage, store.home, CONFIG, events.append, progress=False)
+        assert again.version == manifest.version and again.data_version == manifest.data_version
+        assert [event["kind"] for event in events] == ["stage", "committed"] and events[-1]["skipped"]
+    assert not list((store.home / "cache/training").glob("*"))  # no state of finished runs is left
+
+
+def test_the_events_of_a_finished_run_lie_beside_its_checkpoint(made: dict[str, Any]) -> None:
+    for stage, tag in (("mid_trained", "train/loss"), ("offline_grounding", "train/reward")):
+        asset = made[stage]
+        [entry] = [entry for entry in asset.side_files if "/runs/" in entry.path]
+        assert entry not in asset.files and "runs" not in str([e.path for e in asset.files])
+        assert scalars_of((asset.root / entry.path).parent)[tag]
+
+
+def test_the_same_inputs_give_the_same_bytes_elsewhere(made: dict[str, Any], tmp_path: Path) -> None:
+    other = gold(tmp_path, count=20, parts=2)
+    build_shards(other, ["toy"])
+    build_mixture(other)
+    for stage in ("base", "mid_trained"):
+        assert run_stage(stage, tmp_path, CONFIG, progress=False).data_version == made[stage].data_version
+
+
+def test_training_begins_from_a_checkpoint_by_its_folder(
+    store: Store, made: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same tensors, its own tokenizer, its digest in the lineage; other weights there are another version."""
+    import shutil
+
+    from trainer.modeling.tensors import WeightFiles
+
+    kept = tmp_path / "kept"
+    shutil.copytree(checkpoint_folder(made["mid_trained"]), kept)
+    config = {"weights": str(kept), "preset": "nano"}
+    base = run_stage("base", store.home, config, progress=False)
+    folder = checkpoint_folder(base)
+    assert WeightFiles(folder).digest() == WeightFiles(kept).digest()
+    assert (folder / "tokenizer.json").read_bytes() == (kept / "tokenizer.json").read_bytes()
+    parents = json.loads((folder / "lineage.json").read_text())["parents"]
+    assert parents == {**base.inputs, "weights": WeightFiles(kept).digest()}
+    assert run_stage("base", store.home, config, progress=False).version == base.version
+    moved = {**config, "weights": str(kept.rename(tmp_path / "moved"))}
+    assert run_stage("base", store.home, moved, progress=False).version == base.version
+    shutil.copytree(checkpoint_folder(made["base"]), kept)
+    assert run_stage("base", store.home, config, progress=False).version != base.version
+    wrongs: dict[str, dict[str, Any]] = {
+        "expected the folder of a checkpoint": {"weights": str(tmp_path)},
+        "no other shape": {**config, "shape": {"layers": 1}},
+        "preset 2b": {**config, "preset": "2b"},
+    }
+    for says, wrong in wrongs.items():
+        assert main(["base", "--home", str(store.home), "--config", json.dumps(wrong)]) == 2
+        assert says in capsys.readouterr().err
+    run_stage("base", store.home, CONFIG, progress=False)  # what the other tests read
+
+
+def test_data_that_is_made_anew_alike_trains_nothing(
+    store: Store, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "CODE_VERSION", "another")
+    build_shards(store, ["toy"])
+    build_mixture(store)
+    events: list[dict[str, Any]] = []
+    again = run_stage("base", store.home, CONFIG, events.append, progress=False)
+    assert events[-1]["skipped"] and again.data_version == made["base"].data_version
+    assert again.inputs == {asset: store.require(asset).version for asset in made["base"].inputs} != made["base"].inputs
+
+
+def test_evaluations_have_controls_and_records_of_the_same_samples(made: dict[str, Any]) -> None:
+    from trainer.evaluation.evaluate import compare
+
+    records = {name: made[f"evaluations/{name}"].read("records").to_pylist() for name in MADE}
+    ids = {name: [record["sample_id"] for record in listed] for name, listed in records.items()}
+    assert all(listed == ids["base"] for listed in ids.values()) and len(ids["base"]) > 4
+    report = json.loads(made["evaluations/unified"].file("evaluation.json").read_text())
+    controls = report["summary"]["grounding"]["controls"]
+    assert controls["blind"]["n"] == controls["swapped"]["n"] == controls["random_element"]["n"] > 0
+    assert report["summary"]["grounding"]["elements_known"] in (0.0, 1.0)  # the toy gold has no unified screens: 0
+    assert compare(records["mid_trained"], records["base"], "format")["n"] == len(ids["base"])
+    written = made["evaluations/unified"].read("records").schema
+    assert {c.name: c.type for c in written} == {n: Records.schema.field(n).type for n in written.names}
+
+
+def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
+    changed = {**CONFIG, "evaluate": {"grounding": 9}}
+    same = {s for s in STAGES if stage_config(s, changed) == stage_config(s, CONFIG)}
+    assert same == set(CHECKPOINTS)
+    own = stage_config("offline_web", {"offline": {"updates": 3, "offline_web": {"updates": 5}, "offline_mobile": {}}})
+    common = {name: value for name, value in DEFAULTS["offline"].items() if name not in SPECIALISTS}
+    pointing = {**common, **DEFAULTS["offline"]["offline_grounding"]}
+    assert own["offline"] == {**common, "updates": 5}
+    assert stage_config("offline_grounding", {"offline": {"updates": 3}})["offline"] == {**pointing, "updates": 3}
+    assert stage_config("offline_grounding", {})["offline"] == pointing != common
+    assert stage_config("base", {})["preset"] == DEFAULTS["preset"]
+
+
+@pytest.mark.parametrize("name", OF_PRESET)
+def test_a_published_presets_settings_lie_between_the_defaults_and_what_is_given(name: str) -> None:
+    """And each trainer takes them."""
+    from trainer.midtrain.config import config_from as midtrain
+    from trainer.offline.config import config_from as offline
+    from trainer.online.config import config_from as online
+    from trainer.stages.online import OF_THE_STAGE
+
+    given = {"midtrain": {"max_steps": 700}, "offline": {"offline_web": {"updates": 9}}}
+    mid = midtrain(stage_config("mid_trained", given, name)["midtrain"])
+    assert (mid.max_steps, mid.learning_rate, mid.packing, mid.gradient_checkpointing) == (700, 1e-5, True, True)
+    web = offline("web", stage_config("offline_web", given, name)["offline"])
+    assert (web.updates, web.learning_rate, web.gradient_checkpointing) == (9, 1e-6, True)
+    pointing = offline("grounding", stage_config("offline_grounding", given, name)["offline"])
+    assert pointing.updates == OF_PRESET[name]["offline"]["updates"]
+    live = stage_config("online_web", given, name)["online"]
+    live = online({word: value for word, value in live.items() if word not in OF_THE_STAGE})
+    assert (live.mode, live.workers, live.learning_rate, live.reference.episodes) == ("async", 64, 1e-6, 200)
+    nano = midtrain(stage_config("mid_trained", {}, "nano")["midtrain"])
+    assert nano == midtrain(stage_config("mid_trained", {})["midtrain"]) != mid
+
+
+def test_a_part_that_is_given_in_part_keeps_the_rest_of_it() -> None:
+    for stage in ("online_web", "offline_web"):
+        kind = stage.partition("_")[0]
+        for given in (
+            {kind: {"grpo": {"beta": 0.5}}},
+            {kind: {stage: {"grpo": {"beta": 0.5}}}},
+            {kind: {"grpo": {"beta": 9.0, "epsilon": 0.3}, stage: {"grpo": {"beta": 0.5}}}},
+        ):
+            found = stage_config(stage, given, "8b")[kind]
+            assert found["grpo"].items() >= {"max_completion_length": 512, "beta": 0.5}.items(), given
+            assert ("epsilon" in found["grpo"]) == ("epsilon" in str(given))
+    nano = stage_config("online_web", {"online": {"limits": {"retries": 3}, "reference": {"alpha": 0.3}}})["online"]
+    assert nano["limits"] == {**DEFAULTS["online"]["limits"], "retries": 3}
+    assert nano["reference"] == {"episodes": 8, "alpha": 0.3}
+    assert stage_config("online_web", {}, "8b")["online"]["limits"] == {}  # the classes' own, not nano's
+    with pytest.raises(ValueError, match="trainer config: online: expected settings by name, found 5"):
+        stage_config("online_web", {"online": 5})
+    for bad in ("fast", None):  # of one specialist: what the graph catches too, so that it loads
+        with pytest.raises(ValueError, match="trainer config: online.online_web: expected settings by name, found"):
+            stage_config("online_web", {"online": {"online_web": bad}})
+
+
+def test_another_preset_than_the_checkpoints_is_refused(store: Store, made: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="preset: expected nano, that of checkpoints/base, found '8b'; make base anew"):
+        run_stage("mid_trained", store.home, {**CONFIG, "preset": "8b"}, progress=False)
+    _, chosen = opened(store, "mid_trained", {**CONFIG, "preset": "nano"})
+    assert chosen == stage_config("mid_trained", CONFIG)
+
+
+def test_a_published_presets_pictures_are_those_that_are_asked_for() -> None:
+    asked = preset_from({"preset": "8b", "shape": {}, "pixels": [900_000, 1_000_000]})
+    assert (asked.min_pixels, asked.max_pixels) == (900_000, 1_000_000)
+    for config, told in (
+        ({"preset": "8b", "shape": {}, "pixels": [2, 1]}, r"expected \[least, largest\]"),
+        ({"preset": "nano", "shape": {}, "pixels": [1, 2]}, "say shape.pixels"),
+        ({"preset": "8b", "shape": {"hidden": 64}}, "shape can't be changed"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            preset_from(config)
+
+
+def test_a_device_that_is_not_here_is_named(
+    store: Store, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for stage in ("mid_trained", "offline_grounding", "evaluations/unified"):
+        with pytest.raises(ValueError, match="cuda:1 was asked for, and torch .* finds no GPU here"):
+            run_stage(stage, store.home, {**CONFIG, "device": "cuda:1"}, progress=False)
+    with pytest.raises(ValueError, match="expected cpu, cuda or cuda:<number>, found 'tape'"):
+        run_stage("mid_trained", store.home, {**CONFIG, "device": "tape"}, progress=False)
+
+
+def test_bad_input_is_one_line_and_exit_code_2(
+    tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, message in (
+        (["base", "--home", str(tmp_path)], "mid_training/shards: nothing committed yet"),
+        (["nonsense", "--home", str(tmp_path)], "stage: expected one of base"),
+        (["base", "--home", str(store.home), "--config", '{"presets": "nano"}'], "unknown ['presets']"),
+        (["base", "--home", str(store.home), "--config", '{"preset": "9b"}'], "expected one of nano, 2b, 8b, 30b-a3b"),
+        (["base", "--home", str(store.home), "--config", "{"], "trainer:"),
+    ):
+        code, told = main(words), capsys.readouterr().err
+        assert code == 2 and message in told and told.count("\n") == 1, told
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(__file__).parents[3],
+    )
+    assert (done.returncode, done.stderr) == (2, told)  # as a process of its own, too
+    with pytest.raises(StoreError, match="nothing committed"):
+        run_stage("unified", tmp_path)
+
+
+def test_replay_gets_as_many_episodes_as_it_has_prompts() -> None:
+    rows = [
+        {"sample_id": f"{episode}-{step}", "parents": [f"step:toy/{episode}/{step}"]}
+        for episode in range(40)
+        for step in range(8)
+    ]
+    chosen = stage_checkpoints._by_cluster(rows, 1000, 0, 12)
+    assert len(chosen) == 12 * 8 and len({row["sample_id"].partition("-")[0] for row in chosen}) == 12
+    assert stage_checkpoints._by_cluster(rows, 50, 0, 12) == chosen[:48]  # and no more rows than it may have
+    assert len(stage_checkpoints._by_cluster(rows, 1000, 0)) == len(rows)

@@ -1,0 +1,1 @@
+"""Mid-training: supervised next-token loss on the answers of the mixture."""

@@ -1,0 +1,223 @@
+"""Mid-training: supervised next-token loss on the answers of the mixture.
+
+Loss of a step = Σ w_t · ℓ_t / Σ w_t over the answer tokens of all micro-batches and all ranks, w from `SpanWeights`, ℓ
+from `trainer.midtrain.loss`: the gradient is the same however a batch is split. The width of coordinate targets shrinks
+during training from `sigma[0]` to `sigma[1]` units.
+
+Deterministic on CPU for a fixed thread count: rows are a pure function of (source, position), weights of (rows,
+config, start). Exactly resumable: model, optimiser, position and RNG are saved every `save_steps` steps, whole or not
+at all. Wall time reaches `on_event` and the tracker only, never a file that is hashed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer.data.image_labels import LabelledImages
+from trainer.data.row_sources import RowSource
+from trainer.midtrain.config import NEUTRAL, MidtrainConfig
+from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
+from trainer.midtrain.loss import validate
+from trainer.midtrain.step import OptimiserSteps
+from trainer.modeling.batches import Row
+from trainer.modeling.model import freeze_vision, recompute
+from trainer.modeling.processor import Processor
+from trainer.modeling.sharding import gather_into, sharded
+from trainer.runtime.deterministic import deterministic
+from trainer.runtime.parallel import Ranks, following, ranks
+from trainer.runtime.precision import in_bf16
+from trainer.runtime.tracking import OnEvent, Tracker
+from trainer.runtime.training_state import TrainingState
+
+
+@dataclass
+class Curve:
+    """What training left to look at: a row per step, a row per validation, rows that could not be used."""
+
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    validation: list[dict[str, Any]] = field(default_factory=list)
+    bad_rows: int = 0
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-able, without wall time."""
+        return {"steps": self.steps, "validation": self.validation, "bad_rows": self.bad_rows}
+
+
+def train(
+    model: Any,
+    processor: Processor,
+    source: RowSource,
+    config: MidtrainConfig,
+    *,
+    state_dir: Path | None = None,
+    validation: Sequence[Row] = (),
+    on_event: OnEvent | None = None,
+    progress: bool = True,
+) -> Curve:
+    """Train in place for `config.max_steps` steps; returns the curve.
+
+    With `state_dir` training resumes from what lies there, if it is of the same model, config and data, and gives
+    the same weights as an uninterrupted run; TensorBoard events go into its folder `runs`. Rows that can't become a
+    sequence are counted and passed over; raises `BadSample` if a whole batch' worth in a row is bad. In a process
+    group (`trainer.runtime.parallel`) every rank calls this with the same arguments; the first one's model gets the
+    weights, and only it writes, reports and returns a whole curve.
+    """
+    from tqdm import tqdm
+
+    group = ranks()
+    digest = _run_digest(model, source, config) if group.first and state_dir is not None else ""
+    digest, state_dir = following(group, (digest, state_dir))
+    answers = processor  # validation is of answers alone, whatever image tokens are asked for
+    processor = _labelled(model, processor, config)
+    plain, model = model, _readied(model, source, config, group)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), config.learning_rate, config.betas, weight_decay=config.weight_decay
+    )
+    state = TrainingState(state_dir, digest, group)
+    saved = state.load(model, optimiser) or {}
+    step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
+    num_tokens = sum(row["tokens"] for row in curve.steps)
+    run = OptimiserSteps(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
+    place = StreamPosition(saved.get("position", 0), saved.get("taken", 0))
+    stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
+    with (
+        deterministic(run.device, config.threads),
+        tqdm(
+            total=config.max_steps,
+            initial=step,
+            desc="mid-training",
+            unit="step",
+            mininterval=2,
+            disable=not (progress and group.first),
+        ) as bar,
+        Tracker(state_dir if group.first else None, step) as tracker,
+    ):
+        model.train()
+        steps = _steps(stream, config.max_steps - step, run.device)
+        while step < config.max_steps:
+            began = time.perf_counter()
+            given = next(steps)
+            made = run.step(given, step)
+            seconds = time.perf_counter() - began
+            step += 1
+            curve.steps.append(made)
+            curve.bad_rows = run.bad_rows(given)
+            num_tokens += made["tokens"]
+            fill = {"fill": stream.fill} if config.packing else {}
+            event = {
+                "kind": "step",
+                **made,
+                **_speed(made, seconds),
+                "steps": config.max_steps,
+                "num_tokens": num_tokens,
+                "bad_rows": curve.bad_rows,
+                **fill,
+            }
+            _tell(event, group, tracker, on_event)
+            bar.update()
+            bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
+            last = step == config.max_steps
+            if validation and (last or (config.eval_steps and step % config.eval_steps == 0)):
+                scores = validate(model, answers, validation, config.spans, group=group)
+                curve.validation.append({"step": step, **scores})
+                _tell({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
+            if last or step % config.save_steps == 0:
+                state.save(
+                    model,
+                    optimiser,
+                    {
+                        "step": step,
+                        "position": given.after.position,
+                        "taken": given.after.taken,
+                        "curve": curve.plain(),
+                    },
+                )
+    _put_back(plain, model, group)
+    if on_event is not None:  # on every rank
+        on_event({"kind": "trained", "step": step})
+    return curve
+
+
+def _readied(model: Any, source: RowSource, config: MidtrainConfig, group: Ranks) -> Any:
+    """The model as it trains: its tower frozen if it is to be, in parts on several ranks."""
+    again = getattr(source, "pictures_come_again", True)
+    device = next(model.parameters()).device.type
+    freeze_vision(model, config.freeze_vision, keep=again and group.world == 1, bf16=in_bf16(config.bf16, device))
+    trained = sharded(model, group, config.bf16) if group.world > 1 else model
+    recompute(trained, config.gradient_checkpointing)
+    return trained
+
+
+def _put_back(plain: Any, trained: Any, group: Ranks) -> None:
+    """The trained weights in the plain model of the first rank, which is as it was otherwise, and in eval mode."""
+    recompute(trained, False)
+    freeze_vision(plain, False)
+    if group.world > 1:
+        gather_into(plain, trained, group)
+    plain.eval()
+
+
+def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Processor:
+    """The processor of training rows: with labels of image tokens, if they are asked for. Raises `ValueError` where
+    model or preset can't do what the config asks."""
+    if not 0 <= config.image_blocks <= len(model.model.language_model.layers):
+        raise ValueError(
+            f"mid-training: image_blocks: expected 0 to {len(model.model.language_model.layers)}, the "
+            f"decoder's blocks, found {config.image_blocks}"
+        )
+    if not config.image_labels:
+        return processor
+    if not processor.preset.instruction_first:
+        raise ValueError(
+            "mid-training: image_labels: expected a preset that puts the instruction before the "
+            f"picture, found {processor.preset.name}: its image tokens can't know it"
+        )
+    return LabelledImages.of(processor, targets=True)
+
+
+def _speed(made: Mapping[str, Any], seconds: float) -> dict[str, float]:
+    """Of a step that took so long."""
+    return {"seconds": seconds, "tokens_per_s": made["tokens"] / seconds, "samples_per_s": made["samples"] / seconds}
+
+
+def _tell(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
+    if group.first:
+        tracker.event(event)
+        if on_event is not None:
+            on_event(event)
+
+
+def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[StepBatches]:
+    """A GPU's batches are made by a thread while it computes; a CPU has no core to spare for one."""
+    if device.type != "cpu":
+        yield from ahead(stream, count)
+        return
+    for _ in range(count):
+        yield stream.next()
+
+
+def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
+    """Of the starting weights, the data order and the config: what a saved state must agree with."""
+    import hashlib
+    from dataclasses import asdict
+
+    from schemas.ids import canonical_json
+
+    weights = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        weights.update(name.encode())
+        weights.update(tensor.detach().float().cpu().numpy().tobytes())
+    fields = MidtrainConfig.__dataclass_fields__
+    rest = {
+        key: value
+        for key, value in asdict(config).items()
+        if key != "save_steps" and not (key in NEUTRAL and value == fields[key].default)
+    }
+    weights.update(canonical_json([source.digest(), rest]).encode())
+    return weights.hexdigest()

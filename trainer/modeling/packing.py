@@ -1,0 +1,146 @@
+"""Sequence packing: several samples in one sequence, none of which sees another.
+
+`bins` decides which samples share a sequence, `packed` turns a padded batch into that sequence [1, T], and
+`packed_attention` keeps attention within each sample. Positions restart with every sample, and each keeps its own
+pictures, so a sample's logits are those it has alone; what is saved is the padding. Transformers' own packing goes by
+positions that restart, which the picture positions of Qwen3-VL hide from it: the bounds travel as `cu_seq_lens_q`,
+the arguments of its flash attention kernels, which take them as they are where they are installed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+from trainer.modeling.attention import attention, slow_when_fused
+
+if TYPE_CHECKING:
+    from trainer.modeling.batches import Batch
+
+ATTENTION = "sdpa_packed"
+"""Name of `packed_attention` among the attention functions of transformers."""
+
+
+def bins(lengths: Sequence[int], max_length: int) -> list[list[int]]:
+    """Lengths in tokens → indices of the samples that share a sequence of at most `max_length` tokens.
+
+    Best-fit decreasing: the longest sample first, each into the fullest sequence it still fits in (Johnson et al.,
+    1974; TRL's `packing_strategy="bfd"`). A sample longer than `max_length` has a sequence of its own, so none is
+    lost. Equal lengths keep their order: a pure function of the lengths. Sequences are in the order they were opened,
+    samples within one in their own order.
+    """
+    if max_length < 1:
+        raise ValueError(f"bins: expected max_length >= 1, found {max_length}")
+    made: list[list[int]] = []
+    room: list[tuple[int, int]] = []  # (tokens left, sequence), sorted
+    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        place = bisect_left(room, (lengths[index], -1))
+        if place < len(room):
+            left, chosen = room.pop(place)
+        else:
+            left, chosen = max(max_length, lengths[index]), len(made)
+            made.append([])
+        made[chosen].append(index)
+        if left > lengths[index]:
+            insort(room, (left - lengths[index], chosen))
+    return [sorted(chosen) for chosen in made]
+
+
+def fill(lengths: Sequence[int], made: Sequence[Sequence[int]], max_length: int) -> float:
+    """Share of the places of the sequences that hold a token."""
+    return sum(lengths) / (len(made) * max_length) if made else 0.0
+
+
+def packed(batch: Batch) -> Batch:
+    """A padded batch [B, S] → its real tokens in one row [1, T], samples one after another."""
+    real = batch.attention_mask.bool()
+
+    def flat(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor[real][None]
+
+    from trainer.modeling.batches import Batch
+
+    return Batch(
+        flat(batch.input_ids),
+        flat(batch.attention_mask),
+        batch.position_ids[:, real][:, None],
+        flat(batch.mm_token_type_ids),
+        flat(batch.labels),
+        flat(batch.weights),
+        flat(batch.coordinate),
+        batch.image_use,
+        batch.pixel_values,
+        batch.image_grid_thw,
+        lengths=real.sum(1).tolist(),
+        picture_keys=batch.picture_keys,
+        features=batch.features,
+    )
+
+
+def takes_packed(model: Any) -> bool:
+    """Whether the attention of a model keeps samples that share a row apart."""
+    kernel = str(model.model.language_model.config._attn_implementation)
+    return kernel == ATTENTION or "flash" in kernel
+
+
+def attention_arguments(model: Any, lengths: Sequence[int], device: torch.device) -> dict[str, Any]:
+    """What attention functions of transformers take for samples of these lengths in one row.
+
+    Raises `ValueError` for a model whose attention would not heed it and let samples see one another.
+    """
+    if not takes_packed(model):
+        kernel = str(model.model.language_model.config._attn_implementation)
+        raise ValueError(
+            f"packing: expected attention by {ATTENTION} or flash attention, found {kernel!r}; load the "
+            "model with sdpa, or set packing and padding_free to false"
+        )
+    bounds = functional.pad(torch.tensor(lengths, dtype=torch.int32).cumsum(0, dtype=torch.int32), (1, 0)).to(device)
+    longest = max(lengths)
+    return {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest}
+
+
+def packed_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    cu_seq_lens_q: torch.Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """Causal attention within each sample, [1, H, T, D] → [1, T, H, D]; without bounds it is that of a padded batch.
+
+    One call a sample costs the sum of the squared lengths, where a block mask would cost the square of their sum.
+    """
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    if cu_seq_lens_q is None or attention_mask is not None:
+        if not slow_when_fused(query, key):
+            return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **kwargs)
+        causal = attention_mask is None and query.shape[2] > 1
+        out = attention(query, key, value, attention_mask, causal=causal, scale=scaling, dropout=dropout)
+        return out.transpose(1, 2).contiguous(), None
+    lengths = (cu_seq_lens_q[1:] - cu_seq_lens_q[:-1]).tolist()
+    parts = [
+        attention(q, k, v, causal=True, scale=scaling, dropout=dropout)
+        for q, k, v in zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
+    ]
+    return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
+
+
+def accept_packed(model: Any) -> None:
+    """Let the text part of a model that uses SDPA take packed sequences (flash attention does by itself)."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    AttentionInterface.register(ATTENTION, packed_attention)
+    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    config = model.model.language_model.config
+    if config._attn_implementation == "sdpa":
+        config._attn_implementation = ATTENTION

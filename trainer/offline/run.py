@@ -1,0 +1,275 @@
+"""The loop over updates of offline RL, with its state.
+
+Update u draws its prompts and replies from (seed, u) and what is saved alone, so a run that was killed goes on exactly
+where its last state was saved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from schemas.ids import digest
+from trainer.modeling.checkpoint import Checkpoint
+from trainer.modeling.generation import generate, reply_limit
+from trainer.modeling.tensors import WeightFiles
+from trainer.offline.config import OfflineConfig, learner_config
+from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
+from trainer.offline.held_out import measure
+from trainer.offline.rl_metrics import Trained
+from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
+from trainer.offline.tasks import REPLIES, RlTask, complete_episodes, succeeds
+from trainer.rl.box_reward import difficulty_weights
+from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
+from trainer.rl.learner import STATE_VERSION, Learner, Reply
+from trainer.rl.reward_figures import reward_figures, totals
+from trainer.rl.rewards import group_scores
+from trainer.rl.state_file import StateFile
+from trainer.rl.weight_change import in_memory
+from trainer.runtime.memory import give_back
+from trainer.runtime.tracking import OnEvent
+
+Event = dict[str, Any]
+FILE = "offline_rl.pt"
+
+
+@dataclass
+class OfflineState:
+    """All that changes during a run; what is saved and restored."""
+
+    update: int = 0
+    curve: list[Event] = field(default_factory=list)
+    looks: list[Event] = field(default_factory=list)
+    peak: tuple[float, ...] = ()
+    peak_update: int = 0
+    peak_weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    below: int = 0
+    groups: int = 0
+    zero_variance: int = 0
+    epoch: int = 0
+    offset: int = 0
+    """Prompts of this epoch that were used."""
+    aligned: list[dict[str, Any]] = field(default_factory=list)
+    """New rows of this epoch, without their pictures."""
+    alignments: list[Event] = field(default_factory=list)
+    shown: list[tuple[int, int, int]] = field(default_factory=list)
+    """Where thoughts stood in histories, see `as_trained`."""
+
+
+def traces_decide(validation: Sequence[RlTask], config: OfflineConfig) -> bool:
+    """Whether the peak is that of trace success: these tasks hold enough whole episodes."""
+    return len(complete_episodes(validation)) >= max(1, config.min_traces)
+
+
+def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]) -> str:
+    """What a saved state must have been made with to be gone on from."""
+    ids = [[str(task.row["sample_id"]) for task in some] for some in tasks]
+    return digest([STATE_VERSION, WeightFiles(start).digest(), json.loads(json.dumps(asdict(config))), ids])
+
+
+class OfflineRun:
+    """The training loop with its state."""
+
+    def __init__(
+        self,
+        loaded: Checkpoint,
+        config: OfflineConfig,
+        train: list[RlTask],
+        validation: list[RlTask],
+        emit: OnEvent,
+        folder: Path | None,
+        start: str | Path,
+    ) -> None:
+        self.model, self.processor, self.config = loaded.model, loaded.processor, config
+        self.train, self.validation = train, validation
+        self.emit = emit
+        self.file = StateFile(folder / FILE if folder else None, _identity(start, config, train, validation))
+        self.start = in_memory(self.model.named_parameters())
+        self.learner = Learner(loaded.model, loaded.processor, learner_config(config))
+        self.state = OfflineState()
+        self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
+        self.episodes = whole_episodes(train) if config.semi_online else {}
+        self.epoch_tasks = [steps[0] for steps in self.episodes.values()] or train  # which stand for their episodes
+        self.criterion = "trace_success" if traces_decide(validation, config) else "reward"
+
+    def go(self) -> None:
+        """Train to the bound or past the peak, then put the weights of the peak in place."""
+        if not self._restore():
+            self._look()
+        while self.state.update < self.config.updates and self.state.below < self.config.patience:
+            self._update()
+            if self.state.update % self.config.eval_steps == 0 or self.state.update == self.config.updates:
+                self._look()
+            if self.state.update % self.config.save_steps == 0:
+                self._save()
+        self.model.load_state_dict(self.state.peak_weights)
+        self.model.eval()
+
+    def _prompts(self) -> list[RlTask]:
+        """Prompts of this update: the training tasks in an order drawn anew each epoch."""
+        state, chosen = self.state, []
+        for _ in range(self.config.prompts):
+            if state.offset == len(self.epoch_tasks):
+                state.epoch, state.offset = state.epoch + 1, 0
+                if self.align:
+                    self._align()
+            generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + state.epoch)
+            order = torch.randperm(len(self.epoch_tasks), generator=generator)
+            chosen.append(self.epoch_tasks[int(order[state.offset])])
+            state.offset += 1
+        return chosen
+
+    def _align(self) -> None:
+        """The tasks of the epoch that begins: histories in the words of the policy as it is now."""
+        state, config = self.state, self.config
+        settings = replace(config.alignment, rewards=config.rewards, seed=config.alignment.seed + state.epoch)
+        made, found = aligned_rows(self.model, self.processor, self.train, settings)
+        state.aligned = made
+        self.epoch_tasks, used = with_aligned(self.train, made, self.processor)
+        event = {
+            "kind": "aligned",
+            "epoch": state.epoch,
+            "update": state.update,
+            **found,
+            **used,
+            "rows": digest(made)[:16],
+        }
+        state.alignments.append(event)
+        state.shown.append((state.update, used["changed"], used["thinking"]))
+        self.emit(event)
+
+    def _update(self) -> None:
+        config = self.config
+        made = self._replayed() if config.semi_online else self._single_steps()
+        replies, advantages = made.replies, made.advantages
+        compared = [
+            Reply(made.tasks[one.row].row, one.token_ids, one.logprobs, place)
+            for place, one in enumerate(replies)
+            if advantages.weights[place] > 0
+        ]
+        rate = self.learner.learning_rate(self.state.update)
+        figures = self.learner.step(compared, advantages, [len(one.token_ids) for one in replies], self.state.update)
+        self.state.groups += advantages.groups
+        self.state.zero_variance += advantages.zero_variance
+        self.state.update += 1
+        event = {
+            "kind": "update",
+            "update": self.state.update,
+            **reward_figures(made.scores),
+            "zero_variance": advantages.zero_variance,
+            "groups": advantages.groups,
+            "learning_rate": rate,
+            "reply_tokens": sum(len(reply.token_ids) for reply in replies) / len(replies),
+            "unfinished": sum(not reply.finished for reply in replies) / len(replies),
+            **figures,
+        }
+        self.state.curve.append(event)
+        self.emit(event)
+
+    def _generator(self) -> torch.Generator:
+        """What this update's replies are drawn with."""
+        device = next(self.model.parameters()).device
+        return torch.Generator(device=device).manual_seed(self.config.seed * 7_368_787 + self.state.update + 1)
+
+    def _replayed(self) -> Update:
+        """Rollouts through stored episodes, see `semi_online`."""
+        config = self.config
+        assert config.semi_online is not None
+        episodes = [self.episodes[str(task.episode)] for task in self._prompts()]
+        answer = answering(self.model, self.processor, self._generator())
+        rollouts = roll(
+            episodes, answer, group=config.num_generations, rewards=config.rewards, config=config.semi_online
+        )
+        self.state.shown.append((self.state.update, *prompts_with_thoughts(rollouts, config.semi_online)))
+        return update_of(rollouts, config.grpo, config.semi_online)
+
+    def _single_steps(self) -> Update:
+        """Groups of replies to one step each."""
+        config = self.config
+        tasks = self._prompts()
+        limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective, config.rewards.wide)
+        replies = generate(
+            self.model,
+            self.processor,
+            [task.row for task in tasks],
+            group=config.num_generations,
+            temperature=1.0,
+            max_new_tokens=limit,
+            generator=self._generator(),
+            batch_size=REPLIES,
+        )
+        groups = [[reply.text for reply in replies if reply.row == row] for row in range(len(tasks))]
+        asked = list(zip(groups, tasks, strict=True))
+        grouped = [group_scores(texts, task.truth, config.rewards) for texts, task in asked]
+        done = [[succeeds(text, task.truth, config.rewards) for text in texts] for texts, task in asked]
+        advantages = group_advantages(totals(grouped), config.grpo)
+        advantages = shrunk_negatives(advantages, done, config.grpo.negative_floor)
+        harder = difficulty_weights([task.truth.boxes for task in tasks], config.difficulty)
+        advantages = scaled_groups(advantages, [len(group) for group in groups], harder)
+        return Update(tasks, replies, advantages, [one for group in grouped for one in group])
+
+    def _look(self) -> None:
+        """Measure on validation, and keep the weights if this is the peak so far."""
+        found = measure(
+            self.model,
+            self.processor,
+            self.validation,
+            samples=self.config.validation_samples,
+            seed=self.config.seed + 29,
+            config=self.config.rewards,
+        )
+        summary = found.summary()
+        # traces rule where there are enough of them; the expected reward, which is far less noisy, decides the rest
+        traces = summary["trace_success"] if self.criterion == "trace_success" else None
+        score = (float(traces or 0.0), float(summary["reward"] or 0.0))
+        state = self.state
+        if not state.peak or score > state.peak or self.config.keep == "last":
+            state.peak, state.peak_update, state.below = score, state.update, 0
+            state.peak_weights = in_memory(self.model.state_dict().items())
+        else:
+            state.below += 1
+        event = {
+            "kind": "look",
+            "update": state.update,
+            "peak_update": state.peak_update,
+            "criterion": self.criterion,
+            **summary,
+        }
+        state.looks.append(event)
+        give_back()
+        self.emit(event)
+
+    def _save(self) -> None:
+        if self.file.path is None:
+            return
+        self.file.save(self.learner, state=vars(self.state))
+        self.emit({"kind": "saved", "update": self.state.update})
+
+    def _restore(self) -> bool:
+        """Go on from a saved state of this very run."""
+        saved = self.file.load(self.learner)
+        if saved is None:
+            return False
+        self.state = OfflineState(**saved["state"])
+        if self.state.aligned:
+            self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)
+        self.emit({"kind": "resumed", "update": self.state.update})
+        return True
+
+    def course(self) -> Trained:
+        """What happened, for the metrics."""
+        state = self.state
+        return Trained(
+            state.update,
+            self.config.updates,
+            state.peak_update,
+            state.groups,
+            state.zero_variance,
+            state.curve,
+            state.looks,
+        )

@@ -1,0 +1,139 @@
+"""Tasks of offline RL: a prompt of a sample row with its checkable truth, by domain.
+
+What isn't independent (the steps of an episode, the rows of a picture) goes together as one cluster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.prompts import with_asked_form
+from schemas.actions import Finished, parse_reply
+from trainer.data.clusters import cluster, cluster_of
+from trainer.modeling.batches import BadSample, Row
+from trainer.modeling.processor import Processor
+from trainer.rl.rewards import DEFAULT, RewardConfig, Truth, point_hit, step_success
+
+DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "grounding": ("grounding", ("mobile", "web", "desktop")),
+    "mobile": ("navigation", ("mobile",)),
+    "web": ("navigation", ("web", "desktop")),
+}
+"""The three specialists: objective and platforms of the rows that train them.
+
+Desktop has none of its own: that of web, where screens and actions are most alike, trains on desktop rows too.
+"""
+REPLIES = 128
+"""Replies of a model in flight."""
+
+
+@dataclass(frozen=True)
+class RlTask:
+    """A prompt with its checkable truth. `cluster` groups what isn't independent; `episode` may be None (unknown)."""
+
+    row: Row
+    truth: Truth
+    cluster: str
+    episode: str | None = None
+    step: int = -1
+
+
+def rows_of(rows: Sequence[Row], domain: str) -> list[Row]:
+    """The rows of a domain. Raises `ValueError` for an unknown one."""
+    if domain not in DOMAINS:
+        raise ValueError(f"offline RL: expected a domain of {', '.join(DOMAINS)}, found {domain!r}")
+    objective, platforms = DOMAINS[domain]
+    return [row for row in rows if row["objective"] == objective and row["platform"] in platforms]
+
+
+def tasks_of(
+    rows: Sequence[Row], domain: str, processor: Processor | None, rewards: RewardConfig = DEFAULT
+) -> tuple[list[RlTask], dict[str, int]]:
+    """Rows of a domain → tasks in the order of their sample ids, and why others couldn't be used (counted by reason).
+
+    Rows of other domains are passed over. Without a processor rows need no pictures: no prompt is laid out, and screens
+    are told apart by their parents. Grounding asks for what `rewards` reward, be it a box or a confidence. Raises
+    `ValueError` for an unknown domain.
+    """
+    unusable: Counter[str] = Counter()
+    tasks = []
+    for row in rows_of(rows, domain):
+        try:
+            truth = Truth.of_sample(row)
+        except ValueError:
+            unusable["no_checkable_truth"] += 1
+            continue
+        if row["objective"] == "grounding" and rewards.wide:
+            asked = with_asked_form(row["messages"], box=rewards.boxes, confidence=rewards.w_confidence > 0)
+            row = {**row, "messages": asked}
+        try:
+            if processor is not None:
+                processor.prompt(row)
+        except BadSample:
+            unusable["bad_prompt"] += 1
+            continue
+        episode, step = _place(row) if row["objective"] == "navigation" else (None, -1)
+        tasks.append(RlTask(row, truth, cluster(row) if processor is not None else cluster_of(row), episode, step))
+    return sorted(tasks, key=lambda task: str(task.row["sample_id"])), dict(unusable)
+
+
+def _place(row: Row) -> tuple[str | None, int]:
+    """Episode and step of a derived navigation sample, from its provenance."""
+    try:
+        provenance = json.loads(row.get("provenance") or "{}")
+        return f"{row['source']}/{provenance['episode']}", int(provenance["step"])
+    except (ValueError, KeyError, TypeError):
+        return None, -1
+
+
+def choose(tasks: Sequence[RlTask], limit: int, seed: int, *, traces: int = 0) -> list[RlTask]:
+    """At most `limit` tasks, whole clusters at a time in the order of a hash, so that traces stay whole.
+
+    A cluster that doesn't fit any more is passed over for a smaller one; with none that fits, the first is cut. With
+    `traces`, whole episodes (`complete_episodes`) come first, and so many of them are taken whatever the limit says.
+    """
+    clusters: dict[str, list[RlTask]] = defaultdict(list)
+    for task in tasks:
+        clusters[task.cluster].append(task)
+    order = sorted(clusters, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).hexdigest())
+    whole: set[str] = set()
+    if traces:
+        episodes = ({tasks[i].cluster for i in steps} for steps in complete_episodes(tasks))
+        whole = {name for names in episodes if len(names) == 1 for name in names}
+        order.sort(key=lambda name: name not in whole)
+    taken: list[RlTask] = []
+    for place, name in enumerate(order):
+        if place < min(traces, len(whole)) or len(taken) + len(clusters[name]) <= limit:
+            taken += clusters[name]
+    if not taken and order:
+        taken = clusters[order[0]][:limit]
+    return taken
+
+
+def complete_episodes(tasks: Sequence[RlTask]) -> list[list[int]]:
+    """Indices of the tasks of each episode that is there from step 0 to its end without a gap.
+
+    The end is known from a true `Finished`; other episodes may have lost their tail and aren't counted.
+    """
+    episodes: dict[str, dict[int, int]] = defaultdict(dict)
+    for index, task in enumerate(tasks):
+        if task.episode is not None:
+            episodes[task.episode][task.step] = index
+    found = []
+    for _, steps in sorted(episodes.items()):
+        ended = isinstance(tasks[steps[max(steps)]].truth.action, Finished)
+        if ended and sorted(steps) == list(range(len(steps))):
+            found.append([steps[i] for i in sorted(steps)])
+    return found
+
+
+def succeeds(text: str, truth: Truth, config: RewardConfig) -> bool:
+    """Whether a reply does the step: point in box (or right refusal) for grounding, `step_success` for navigation."""
+    reply = parse_reply(text)
+    if truth.action is None:
+        return point_hit(reply.point, truth.boxes, truth.refusal)
+    return any(step_success(reply.action, truth.action, box, config) for box in truth.boxes or (None,))

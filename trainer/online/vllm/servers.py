@@ -1,0 +1,37 @@
+"""Which servers there are and how they get weights: by the settings, or by the environment where those are silent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trainer.online.config import VllmConfig
+from trainer.online.vllm.weight_transfer import WeightTransfer
+from trainer.online.vllm.weight_update import ReloadWeights, WeightUpdate
+
+ENDPOINTS_VARIABLE, WEIGHTS_VARIABLE = "VESPER_VLLM_ENDPOINTS", "VESPER_VLLM_WEIGHTS_DIR"
+
+
+def endpoints(settings: VllmConfig) -> list[str]:
+    """The servers' URLs, of the settings or the environment. Raises `ValueError` if there are none."""
+    found = settings.endpoints or tuple(os.environ.get(ENDPOINTS_VARIABLE, "").split(","))
+    named = [one.strip() for one in found if one.strip()]
+    if not named:
+        raise ValueError(
+            "rollout engine vllm: expected the URL of a server or more, found none; set vllm.endpoints or "
+            f"{ENDPOINTS_VARIABLE}=http://HOST:8000,…"
+        )
+    return named
+
+
+def weight_update(settings: VllmConfig, run: str) -> WeightUpdate:
+    """By the settings, for a run of this name. Raises `ValueError` if the folder isn't named."""
+    if settings.weight_update == "weight_transfer":
+        return WeightTransfer(settings.master_address)
+    folder = settings.weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
+    if not folder:
+        raise ValueError(
+            "rollout engine vllm: expected a folder that learner and servers share, found none; set "
+            f"vllm.weights_dir or {WEIGHTS_VARIABLE}"
+        )
+    return ReloadWeights(Path(folder) / run)

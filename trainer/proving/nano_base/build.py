@@ -1,0 +1,243 @@
+"""Building nano-base: a nano model that can see, as Qwen3-VL's published weights are for the larger presets.
+
+One command, resumable: sheets of elements are drawn once, a tokenizer is learned on the words of the curriculum, the
+vision tower learns names, the model trains on pasted screens lesson after lesson, and the gate measures what it sees on
+sheets that training never saw, beside the blind table, the random element and the swapped screen. Everything but the
+measure's wall time is a function of the config. The instruction stands before the image, one question a sequence.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.ids import digest
+from trainer.proving.nano_base.curriculum import NanoBaseConfig, Phase
+from trainer.proving.nano_base.gate import gate
+from trainer.proving.nano_base.source import Drawings, PerceptionSource
+from trainer.proving.nano_base.vision import FilledScreens, VisionConfig, train_vision
+from trainer.runtime.tracking import OnEvent
+
+if TYPE_CHECKING:
+    from trainer.modeling.checkpoint import Lineage
+    from trainer.modeling.processor import Processor
+
+GATE = "gate.json"
+
+
+def build_nano_base(
+    out: Path,
+    work: Path,
+    config: NanoBaseConfig | None = None,
+    *,
+    texts: Iterable[str] = (),
+    on_event: OnEvent | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Build (or go on building) in `work`, write the checkpoint and its `gate.json` to `out`; → the gate's figures.
+
+    Each phase lies in `work/<number>-<name>` once it is done, and isn't done again while what it depends on is the
+    same; within one, mid-training resumes. `texts` join the curriculum's words for the tokenizer. Needs Chromium
+    for sheets that aren't drawn yet.
+    """
+    from generators.proving.perception.questions import WORLDS
+    from trainer.modeling.checkpoint import load_checkpoint, save_checkpoint
+
+    config = config or NanoBaseConfig()
+    seen = Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages)
+    seen.draw([], progress)
+    start = folder = _start(work, seen, config, texts)
+    vision = replace(config.vision, threads=config.threads)
+    folder = _vision(work, folder, "1-vision", seen, vision, config.seed, on_event, progress)
+    for number, phase in enumerate(config.curriculum, 2):
+        seen.draw([*phase.lessons, *([WORLDS] if phase.look and phase.look.worlds else [])], progress)
+        if phase.look:
+            look = replace(phase.look, threads=config.threads)
+            folder = _vision(work, folder, f"{number}-look", seen, look, config.seed, on_event, progress, start)
+        folder = _phase(work, folder, number, phase, seen, config, on_event, progress)
+    made = load_checkpoint(folder)
+    save_checkpoint(out, made.model.bfloat16(), made.processor, made.lineage)
+    unseen = Drawings.of_split(work, "test", config.held_out_sheets, config.held_out_layouts, config.held_out_pages)
+    found = gate(out, seen, unseen, config)
+    (out / GATE).write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    return found
+
+
+def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterable[str]) -> Path:
+    """Random weights, and a tokenizer of the curriculum's words and `texts`; kept in `work/0-random`."""
+    from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS
+    from pipelines.prompts import prompt_text
+    from trainer.modeling.checkpoint import lineage
+    from trainer.modeling.model import build_model
+    from trainer.modeling.processor import Processor
+    from trainer.modeling.tokenizer import train_tokenizer
+    from trainer.presets import image_processor
+    from trainer.stages.settings import preset_from
+
+    folder, used, texts = work / "0-random", preset_from({"preset": "nano", "shape": config.shape}), sorted(texts)
+    every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS)}, "tokenizer")
+    plain = {
+        "seed": config.seed,
+        "preset": used.plain(),
+        "tokenizer_rows": config.tokenizer_rows,
+        "data": every.digest(),
+        "texts": digest(texts),
+    }
+    if _done(folder, plain):
+        return folder
+    assert used.shape is not None
+    rows = [every.question(place)[0] for place in range(config.tokenizer_rows)]
+    words = [text for row in rows for text in (prompt_text(row["messages"]), row["answer"])]
+    processor = Processor(train_tokenizer([*words, *texts], used.shape.vocab_size), image_processor(used), used)
+    model = build_model(used, processor.tokenizer, config.seed)
+    _keep(folder, model, processor, lineage("random", used, config=plain, seeds={"weights": config.seed}))
+    return folder
+
+
+def _vision(
+    work: Path,
+    start: Path,
+    name: str,
+    drawings: Drawings,
+    config: VisionConfig,
+    seed: int,
+    on_event: OnEvent | None,
+    progress: bool,
+    anchor: Path | None = None,
+) -> Path:
+    """The tower alone; `anchor` is the checkpoint whose embeddings it was taught before (those of its own, if None)."""
+    from trainer.data.image_labels import LabelledImages
+    from trainer.modeling.checkpoint import lineage, load_checkpoint
+    from trainer.modeling.tensors import WeightFiles
+
+    folder, before, known = work / name, WeightFiles(start).digest(), WeightFiles(anchor).digest() if anchor else ""
+    made = load_checkpoint(start)
+    screens = FilledScreens(
+        drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size, config.worlds
+    )
+    plain = {"vision": asdict(config), "data": screens.digest(), "start": before, "anchor": known}
+    if _done(folder, plain):
+        return folder
+    state = work / "state" / folder.name
+    taught = load_checkpoint(anchor).model.get_input_embeddings().weight.detach() if anchor else None
+    curve = train_vision(
+        made.model,
+        screens,
+        config,
+        start=before + known,
+        anchor=taught,
+        state_dir=state,
+        on_event=on_event,
+        progress=progress,
+    )
+    tail = curve[-min(50, len(curve)) :]
+    metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}
+    told = made.lineage.get("metrics", {})
+    _keep(
+        folder,
+        made.model,
+        made.processor,
+        lineage(
+            "nano_base",
+            made.processor.preset,
+            config=plain,
+            seeds={"order": seed},
+            parents={f"nano_base/{start.name}": before},
+            metrics={**told, name.partition("-")[2]: metrics},
+        ),
+    )
+    return folder
+
+
+def _phase(
+    work: Path,
+    start: Path,
+    number: int,
+    phase: Phase,
+    drawings: Drawings,
+    config: NanoBaseConfig,
+    on_event: OnEvent | None,
+    progress: bool,
+) -> Path:
+    from trainer.data.image_labels import LabelledImages
+    from trainer.midtrain.train import train
+    from trainer.modeling.checkpoint import lineage, load_checkpoint
+    from trainer.modeling.tensors import WeightFiles
+
+    folder = work / f"{number}-{phase.name}"
+    source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
+    settings = config.midtrain(phase)
+    before = WeightFiles(start).digest()
+    plain = json.loads(json.dumps({"midtrain": asdict(settings), "data": source.digest(), "start": before}))
+    if _done(folder, plain):
+        return folder
+    made = load_checkpoint(start)
+    if progress:
+        print(f"phase {number} of {len(config.curriculum) + 1}: {phase.name}", file=sys.stderr, flush=True)
+    state = work / "state" / folder.name
+    seeing = LabelledImages.of(made.processor)
+    curve = train(made.model, seeing, source, settings, state_dir=state, on_event=on_event, progress=progress)
+    losses = [step["loss"] for step in curve.steps]
+    tail = losses[-min(50, len(losses)) :]
+    parents = {f"nano_base/{start.name}": before}
+    told = made.lineage.get("metrics", {})
+    _keep(
+        folder,
+        made.model,
+        made.processor,
+        lineage(
+            "nano_base",
+            made.processor.preset,
+            config=plain,
+            seeds={"order": config.seed},
+            parents=parents,
+            metrics={**told, "loss": {**told.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)}},
+        ),
+    )
+    return folder
+
+
+def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
+    """Whether a folder holds the checkpoint of just this config (its lineage is written last), in either precision."""
+    from trainer.modeling.checkpoint import LINEAGE, read_lineage
+
+    def asked(config: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: {key: value for key, value in part.items() if key != "bf16"} if isinstance(part, dict) else part
+            for name, part in config.items()
+        }
+
+    return (folder / LINEAGE).exists() and asked(read_lineage(folder)["config"]) == asked(json.loads(json.dumps(plain)))
+
+
+def _keep(folder: Path, model: Any, processor: Processor, made: Lineage) -> None:
+    from trainer.modeling.checkpoint import LINEAGE, save_checkpoint
+
+    (folder / LINEAGE).unlink(missing_ok=True)
+    save_checkpoint(folder, model, processor, made)
+
+
+def goal_texts(targets: int = 12) -> list[str]:
+    """Goals of the worlds' tasks, as material for the tokenizer: phone, sites, and what MiniWoB++'s pages say."""
+    import re
+    from itertools import islice
+    from random import Random
+
+    from generators.generation.task_worlds.task_world import open_ground
+    from generators.worlds.miniwob.html import html_folder
+
+    found: list[str] = []
+    for name in ("fsm", "phone"):
+        ground = open_ground(name, targets)
+        for target in ground.targets:
+            rng = Random(f"nano-base/{target}")
+            made = (ground.contract([idea], rng) for idea in islice(ground.ideas(target, rng), 40))
+            found += [contract.instruction for contract in made if contract is not None]
+    said = re.compile(r"'([A-Z][^'<>{}\n]{8,120})'")
+    for page in sorted(html_folder().rglob("*.html")):
+        found += said.findall(page.read_text(encoding="utf-8", errors="replace"))
+    return found

@@ -1,0 +1,286 @@
+"""Which tasks the staircase stands on, chosen by measurement: no one can guess them, and the scripted hand does them.
+
+Measured of a family: the success of its scripted hand on `oracle_episodes` seeds, and that of the blind table made from
+those very episodes on `blind_episodes` others. Chosen are, in the order of `tasks.candidates`, those with an oracle of
+at least `least_oracle` and a blind prior of at most `most_blind`, up to `most` a world; then episodes are drawn for
+every split. Each family's measurement is a file, so a run that was killed goes on; `tasks.json` is the whole, under a
+digest of what was measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from generators.policies.episode import Episode, run_episode
+from generators.policies.policy import Policy
+from generators.policies.scripted_agent import ScriptedAgent
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World, WorldError
+from generators.worlds.evaluators import holds
+from pipelines.whole_files import put_json
+from schemas.ids import digest
+from trainer.proving.staircase.blind import BlindPolicy, BlindTable
+from trainer.proving.staircase.tasks import GROUNDS, Family, candidates, episodes, ground, guide_of, open_nano
+from trainer.runtime.tracking import OnEvent
+
+TASKS = "tasks.json"
+CODE_VERSION = "1"
+"""Of what decides the measurement; raise it when the same config must be measured anew."""
+MOST_STEPS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceConfig:
+    """See the module. `families` names those to look at (all, if empty); `episodes` how many contracts of each split
+    are drawn of a chosen family."""
+
+    worlds: tuple[str, ...] = ("miniwob", "fsm")
+    families: tuple[str, ...] = ()
+    oracle_episodes: int = 40
+    blind_episodes: int = 30
+    least_oracle: float = 0.95
+    most_blind: float = 0.3
+    most: Mapping[str, int] = field(default_factory=lambda: {"miniwob": 16, "phone": 8, "fsm": 6})
+    episodes: Mapping[str, int] = field(default_factory=lambda: {"train": 40, "validation": 8, "test": 8})
+
+    def __post_init__(self) -> None:
+        if min(self.oracle_episodes, self.blind_episodes, *self.episodes.values()) < 1:
+            raise ValueError(f"ChoiceConfig: expected counts of at least 1, found {self}")
+        if unknown := sorted({*self.worlds, *self.most} - set(GROUNDS)):
+            raise ValueError(f"ChoiceConfig: unknown worlds {unknown}; known are {', '.join(GROUNDS)}")
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What was chosen: `contracts` by split, `measured` a row a family (chosen or not), `digest` of it all."""
+
+    measured: tuple[Mapping[str, Any], ...]
+    contracts: Mapping[str, tuple[tuple[str, Contract], ...]]
+    digest: str
+
+    def families(self, *worlds: str) -> list[str]:
+        """Names of the chosen families, those of some worlds alone where any are named."""
+        return [row["family"] for row in self.measured if row["chosen"] and (not worlds or row["world"] in worlds)]
+
+    def of(self, split: str, *worlds: str, each: int | None = None) -> list[tuple[str, Contract]]:
+        """(family, contract) of a split, the first `each` of every family."""
+        taken: dict[str, int] = {}
+        found = []
+        for family, contract in self.contracts[split]:
+            if worlds and contract.world not in worlds:
+                continue
+            taken[family] = taken.get(family, 0) + 1
+            if each is None or taken[family] <= each:
+                found.append((family, contract))
+        return found
+
+    def held_out(self, *worlds: str) -> list[Family]:
+        """Families whose pages no training row shows."""
+        named = [Family(row["family"], True) for row in self.measured if row["held_out"]]
+        return [family for family in named if not worlds or family.world in worlds]
+
+
+class OpenWorlds:
+    """Worlds in nano's style, opened when first asked for and closed together at the end of a `with`."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._open: dict[str, World] = {}
+
+    def __enter__(self) -> OpenWorlds:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.clear()
+        self._stack.close()
+
+    def __call__(self, name: str) -> World:
+        if name not in self._open:
+            self._open[name] = self._stack.enter_context(open_nano(name))
+        return self._open[name]
+
+
+def attempt(world: World, policy: Policy, contract: Contract) -> tuple[bool, Episode | None]:
+    """(whether the task is done at the end, the episode); an episode that the world can't go through isn't done."""
+    try:
+        found = run_episode(world, policy, contract.instruction, contract.initial_state, 0, MOST_STEPS)
+    except WorldError:
+        return False, None
+    return holds(contract.evaluator, found.end_state, found.answer) and found.ended != "unreadable", found
+
+
+def scripted_hand(contract: Contract, world: World) -> ScriptedAgent:
+    """The oracle: its guide's advice, without errors and without looking around."""
+    return ScriptedAgent(guide_of(contract, world), contract, world.state, explore_turns=0)
+
+
+def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[str, Any]:
+    """A row of the measurement: success of the oracle and of the blind table, and how long the episodes are.
+
+    Of a family that is held out nothing is measured: it can't be chosen."""
+    untried = _untried(family)
+    if family.held_out:
+        return untried
+    table, done, lengths = BlindTable(), 0, []
+    for _, contract in islice(episodes(family, "oracle", world), config.oracle_episodes):
+        good, found = attempt(world, scripted_hand(contract, world), contract)
+        done += good
+        if good and found is not None:
+            table.add(family.name, contract.instruction, found.actions)
+            lengths.append(len(found.actions))
+    guessed = 0
+    for _, contract in islice(episodes(family, "blind", world), config.blind_episodes):
+        guessed += attempt(world, BlindPolicy(table, family.name), contract)[0]
+    return {
+        **untried,
+        "oracle": done / config.oracle_episodes,
+        "oracle_episodes": config.oracle_episodes,
+        "blind": guessed / config.blind_episodes,
+        "blind_episodes": config.blind_episodes,
+        "actions": sum(lengths) / len(lengths) if lengths else None,
+    }
+
+
+def _untried(family: Family) -> dict[str, Any]:
+    """The row of a family of which nothing was measured."""
+    return {
+        "family": family.name,
+        "world": family.world,
+        "platform": ground(family.world).platform,
+        "held_out": family.held_out,
+        "oracle": None,
+        "oracle_episodes": 0,
+        "blind": None,
+        "blind_episodes": 0,
+        "actions": None,
+    }
+
+
+def _enough(rows: Sequence[Mapping[str, Any]], world: str, config: ChoiceConfig) -> bool:
+    """Whether as many families of a world are chosen as may be, so that no more need be measured."""
+    chosen = sum(row["chosen"] for row in choose(rows, config) if row["world"] == world)
+    return chosen >= config.most.get(world, 0)
+
+
+def choose(rows: Sequence[Mapping[str, Any]], config: ChoiceConfig) -> list[dict[str, Any]]:
+    """Rows with `chosen` and, where it isn't, `why`."""
+    taken: dict[str, int] = {}
+    found = []
+    for row in rows:
+        why = ""
+        if row["held_out"]:
+            why = "its pages are held out"
+        elif row["oracle"] is None:
+            why = "enough of its world"
+        elif row["oracle"] < config.least_oracle:
+            why = f"oracle below {config.least_oracle}"
+        elif row["blind"] > config.most_blind:
+            why = f"blind prior above {config.most_blind}"
+        elif taken.get(row["world"], 0) >= config.most.get(row["world"], 0):
+            why = "enough of its world"
+        else:
+            taken[row["world"]] = taken.get(row["world"], 0) + 1
+        found.append({**row, "chosen": not why, "why": why})
+    return found
+
+
+def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | None = None) -> Tasks:
+    """Measure, choose and draw, or go on with what lies in `folder`; a `tasks.json` of this config is read as it is.
+
+    Raises `ValueError` for an unknown family, and where nothing can be chosen.
+    """
+    folder, emit = Path(folder), on_event or (lambda event: None)
+    identity = digest([CODE_VERSION, json.loads(json.dumps(asdict(config)))])
+    if (folder / TASKS).is_file():
+        found = read_tasks(folder)
+        if _identity(folder) == identity:
+            return found
+    known = candidates(config.worlds)
+    if unknown := sorted(set(config.families) - {family.name for family in known}):
+        raise ValueError(f"staircase: no families {unknown}; known are {', '.join(family.name for family in known)}")
+    wanted = [family for family in known if not config.families or family.name in config.families]
+    with OpenWorlds() as worlds:
+        measured: list[dict[str, Any]] = []
+        for family in wanted:
+            if not family.held_out and _enough(measured, family.world, config):
+                measured.append(_untried(family))
+                continue
+            measure = partial(_measured, family, worlds, config)
+            row = _part(folder / "measured", identity, family.name, measure)
+            measured.append(row)
+            emit({"kind": "measured", **row})
+        rows = choose(measured, config)
+        if not any(row["chosen"] for row in rows):
+            raise ValueError(
+                f"staircase: none of {len(rows)} families has an oracle >= {config.least_oracle} and a "
+                f"blind prior <= {config.most_blind}"
+            )
+        drawn: dict[str, list[list[Any]]] = {split: [] for split in config.episodes}
+        for row in rows:
+            if row["chosen"]:
+                family = Family(row["family"])
+                draw = partial(_drawn, family, worlds, config)
+                part = _part(folder / "drawn", identity, family.name, draw)
+                for split, contracts in part.items():
+                    drawn[split] += [[family.name, contract] for contract in contracts]
+                emit({"kind": "drawn", "family": family.name})
+    body = {
+        "measured": rows,
+        "contracts": drawn,
+        "identity": identity,
+        "config": json.loads(json.dumps(asdict(config))),
+    }
+    put_json(folder / TASKS, {**body, "digest": digest(body)})
+    return read_tasks(folder)
+
+
+def _measured(family: Family, worlds: OpenWorlds, config: ChoiceConfig) -> dict[str, Any]:
+    return measure_family(family, worlds(family.world), config)
+
+
+def _drawn(family: Family, worlds: OpenWorlds, config: ChoiceConfig) -> dict[str, Any]:
+    world = worlds(family.world)
+    return {
+        split: [contract.as_row() for _, contract in islice(episodes(family, split, world), count)]
+        for split, count in config.episodes.items()
+    }
+
+
+def read_tasks(folder: str | Path) -> Tasks:
+    """The choice that lies in a folder. Raises `ValueError` for none, or one that isn't under its digest."""
+    path = Path(folder) / TASKS
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+        told = body.pop("digest")
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"staircase: expected a choice of tasks in {TASKS}, found {error}; run `choose`") from error
+    if digest(body) != told:
+        raise ValueError(f"staircase: {TASKS} isn't what its digest {told[:12]} tells; measure anew")
+    contracts = {
+        split: tuple((family, Contract.from_row(row)) for family, row in found)
+        for split, found in body["contracts"].items()
+    }
+    return Tasks(tuple(body["measured"]), contracts, told)
+
+
+def _identity(folder: Path) -> str:
+    found: str = json.loads((folder / TASKS).read_text(encoding="utf-8"))["identity"]
+    return found
+
+
+def _part(folder: Path, identity: str, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a file of this name and identity holds; made and written where there is none."""
+    path = folder / f"{name.replace('/', '.')}-{digest([identity, name])[:12]}.json"
+    if path.is_file():
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    made = make()
+    put_json(path, made)
+    return made

@@ -1,0 +1,101 @@
+"""When mid-training has taught enough: RL needs successes to learn from, and failures to learn to avoid.
+
+Every so many steps validation episodes are tried at temperature 1. Training stops once pass@1 reaches `stop_at`; kept
+are the last weights whose pass@1 lay in the window, if any did, else those it stopped with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from generators.execution.limits import Limits
+from generators.tasks.task_spec import Contract
+from pipelines.whole_files import put_json
+from trainer.proving.staircase.config import StaircaseConfig
+from trainer.proving.staircase.tasks import nano_pool
+from trainer.runtime.tracking import OnEvent
+
+LOOKS, KEPT = "looks.json", "kept.pt"
+LIMITS = Limits(step_factor=1.5, step_extra=2, retries=2, call_s=60.0)
+"""Of every episode that a policy of the staircase is tried on."""
+
+
+class StopTraining(Exception):
+    """Mid-training is to stop here; the message says why."""
+
+
+class Looks:
+    """Looks at a model that is being trained, each once: a run that is killed and goes on doesn't look again."""
+
+    def __init__(
+        self, folder: Path, config: StaircaseConfig, contracts: Sequence[Contract], checkpoint: Any, emit: OnEvent
+    ) -> None:
+        self._folder, self._config, self._contracts = folder, config, list(contracts)
+        self._checkpoint, self._emit = checkpoint, emit
+        self._looks: list[dict[str, Any]] = []
+        if (folder / LOOKS).is_file():
+            self._looks = json.loads((folder / LOOKS).read_text(encoding="utf-8"))
+
+    def after(self, step: int, last: int) -> None:
+        """To be called after each step; `last` is that of the whole training. Raises `StopTraining`."""
+        if step % self._config.look_every and step != last:
+            return
+        known = [look for look in self._looks if look["step"] == step]
+        look = known[0] if known else self._look(step)
+        if look["pass_at_1"] >= self._config.stop_at:
+            raise StopTraining(f"pass@1 of {look['pass_at_1']:.2f} after {step} steps")
+
+    def _look(self, step: int) -> dict[str, Any]:
+        import torch
+
+        from trainer.suites.worlds import world_success
+
+        model, attempts = self._checkpoint.model, self._config.look_attempts
+        model.eval()
+        found = world_success(
+            self._checkpoint,
+            self._contracts,
+            nano_pool(self._config.workers),
+            attempts=attempts,
+            temperature=1.0,
+            limits=LIMITS,
+            workers=self._config.workers,
+            seeds=(self._config.seed,),
+            max_new_tokens=self._config.max_new_tokens,
+        )["summary"]["pass_at_k"]
+        model.train()
+        torch.set_num_threads(self._config.threads)  # the reply engine has its own
+        look = {
+            "step": step,
+            "pass_at_1": found["1"]["mean"] or 0.0,
+            "attempts": attempts,
+            "pass_at_k": found[str(attempts)]["mean"] or 0.0,
+            "contracts": len(self._contracts),
+        }
+        low, high = self._config.window
+        if low <= look["pass_at_1"] <= high:
+            torch.save({"step": step, "model": model.state_dict()}, self._folder / f".{KEPT}")
+            (self._folder / f".{KEPT}").replace(self._folder / KEPT)
+        self._looks.append(look)
+        put_json(self._folder / LOOKS, self._looks)
+        self._emit({"kind": "pass", **look})
+        return look
+
+    def settle(self) -> dict[str, Any]:
+        """Put the kept weights in place if those at hand lie outside the window; → what stands in the lineage."""
+        import torch
+
+        model = self._checkpoint.model.eval()
+        last = self._looks[-1] if self._looks else None
+        low, high = self._config.window
+        kept = last["step"] if last else None
+        if last and not low <= last["pass_at_1"] <= high and (self._folder / KEPT).is_file():
+            saved = torch.load(self._folder / KEPT, weights_only=True, map_location="cpu")
+            model.load_state_dict(saved["model"])
+            kept = saved["step"]
+        chosen = next((look for look in self._looks if look["step"] == kept), None)
+        inside = chosen is not None and low <= chosen["pass_at_1"] <= high
+        return {"kept_step": kept, "in_window": inside, "looks": self._looks}

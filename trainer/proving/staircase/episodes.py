@@ -1,0 +1,180 @@
+"""Scripted episodes with slips and recoveries as training rows, and grounding rows from the same screens.
+
+Slips stand in the history of later rows and are never answers themselves; what undoes them is. Rows have the columns of
+the `samples` table. A part (a family's episodes of a split, so many at a time) is one parquet file under the digest of
+what it was made from; pictures lie beside them by their sha256. A run that was killed goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import World
+from pipelines.prompts import REFUSAL
+from pipelines.store import Store
+from pipelines.whole_files import whole_file
+from schemas.ids import digest
+from schemas.tables import Samples
+from trainer.proving.staircase.choice import OpenWorlds, Tasks
+from trainer.proving.staircase.performing import Moment, perform
+from trainer.proving.staircase.rows import grounding_rows, navigation_rows, visible
+from trainer.proving.staircase.tasks import Family, episodes
+from trainer.runtime.tracking import OnEvent
+
+CODE_VERSION = "3"
+"""Of what decides the rows and the pictures; raise it when the same config must be performed anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeConfig:
+    """`each`: episodes of a family by split; `held_out`: episodes of a family whose pages only the grounding test
+    shows; `elements` grounding rows a screen at most, `refusal_share` of all of them about what isn't there; `part`
+    episodes a file."""
+
+    each: Mapping[str, int]
+    held_out: int = 8
+    error_rate: float = 0.15
+    elements: int = 2
+    refusal_share: float = 0.12
+    part: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.error_rate < 1 or not 0 <= self.refusal_share < 1 or self.part < 1:
+            raise ValueError(
+                f"EpisodeConfig: expected error_rate and refusal_share in 0..1 and part >= 1, found {self}"
+            )
+        if unknown := sorted(set(self.each) - {"train", "validation", "test"}):
+            raise ValueError(f"EpisodeConfig: unknown splits {unknown}")
+
+
+def make_episodes(
+    folder: str | Path, tasks: Tasks, config: EpisodeConfig, *worlds: str, on_event: OnEvent | None = None
+) -> None:
+    """Make every part that isn't there yet: chosen families for their splits, held-out ones for the grounding test;
+    those of some worlds alone where any are named."""
+    folder, emit = Path(folder), on_event or (lambda event: None)
+    store = Store(folder)
+    with OpenWorlds() as opened:
+        for family, split, number, contracts in _parts(tasks, config, opened):
+            path = part_path(folder, tasks, config, family, split, number)
+            if path.is_file() or (worlds and family.world not in worlds):
+                continue
+            rows = _make_part(opened(family.world), family, split, contracts(), config, store)
+            _write(path, rows)
+            emit({"kind": "part", "family": family.name, "split": split, "number": number, "rows": len(rows)})
+
+
+Draw = Callable[[], list[Contract]]
+
+
+def _parts(tasks: Tasks, config: EpisodeConfig, worlds: OpenWorlds) -> Iterator[tuple[Family, str, int, Draw]]:
+    for split, each in config.each.items():
+        for name in tasks.families():
+            mine = [contract for family, contract in tasks.of(split, each=each) if family == name]
+            for number in range(0, len(mine), config.part):
+                some = mine[number : number + config.part]
+                yield Family(name), split, number, lambda some=some: some  # type: ignore[misc]
+    for family in tasks.held_out():
+
+        def draw(family: Family = family) -> list[Contract]:
+            found = episodes(family, "test", worlds(family.world))
+            return [contract for _, (_, contract) in zip(range(config.held_out), found, strict=False)]
+
+        yield family, "test", 0, draw
+
+
+def part_path(folder: Path, tasks: Tasks, config: EpisodeConfig, family: Family, split: str, number: int) -> Path:
+    """Its file; the name tells what it was made from."""
+    counts = {"each": config.held_out} if family.held_out else {"each": config.each[split]}
+    made_of = {**asdict(config), **counts, "held_out": family.held_out}
+    key = digest([CODE_VERSION, tasks.digest, made_of, family.name, split, number])[:16]
+    return folder / "parts" / f"{family.name.replace('/', '.')}-{split}-{number}-{key}.parquet"
+
+
+def _make_part(
+    world: World, family: Family, split: str, contracts: Sequence[Contract], config: EpisodeConfig, store: Store
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    strangers: list[str] = []
+    done: list[tuple[Contract, list[Moment]]] = []
+    for contract in contracts:
+        rng = Random(f"staircase/{config.seed}/{contract.task_id}")
+        moments = perform(world, contract, rng, 0.0 if split == "test" else config.error_rate)
+        if moments is None:
+            continue
+        done.append((contract, moments))
+        strangers += [f"{says}\t{place.name}" for says, place in visible(moments[0].shot, family.world)]
+    strangers = sorted(set(strangers))
+    for contract, moments in done:
+        for moment in moments:
+            store.put_screen(moment.shot.png)
+        rng = Random(f"staircase/grounding/{config.seed}/{contract.task_id}")
+        if not family.held_out:
+            rows += navigation_rows(contract, family.name, split, moments)
+        if family.held_out or split != "test":
+            rows += grounding_rows(
+                contract,
+                family.name,
+                split,
+                moments,
+                strangers,
+                rng,
+                elements=config.elements,
+                refusal_share=config.refusal_share,
+            )
+    return rows
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Whole or not at all."""
+    with whole_file(path, lasting=True) as part:
+        pq.write_table(Samples.table(rows), part, compression="zstd")
+
+
+def read_rows(folder: str | Path, tasks: Tasks, config: EpisodeConfig, *worlds: str) -> list[dict[str, Any]]:
+    """All rows of the parts, each with its pictures' bytes, in the order of their ids; those of some worlds alone where
+    any are named. Raises `ValueError` for a part that is missing."""
+    folder = Path(folder)
+    store = Store(folder)
+
+    @cache
+    def picture(sha256: str) -> bytes:
+        return store.screen_path(sha256).read_bytes()
+
+    rows = []
+    with OpenWorlds() as none_opened:
+        for family, split, number, _ in _parts(tasks, config, none_opened):
+            if worlds and family.world not in worlds:
+                continue
+            path = part_path(folder, tasks, config, family, split, number)
+            if not path.is_file():
+                raise ValueError(
+                    f"staircase: the episodes of {family.name}, {split}, from {number} on are missing; make them"
+                )
+            rows += pq.read_table(path).to_pylist()
+    return [{**row, "images": [picture(sha) for sha in row["images"]]} for row in sorted(rows, key=_order)]
+
+
+def _order(row: Mapping[str, Any]) -> str:
+    found: str = row["sample_id"]
+    return found
+
+
+def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What there is: rows by split and objective, episodes, share of refusals among grounding rows."""
+    found = Counter(f"{row['split']} {row['objective']}" for row in rows)
+    grounding = [row for row in rows if row["objective"] == "grounding"]
+    return {
+        **dict(sorted(found.items())),
+        "refusal_share": sum(row["answer"] == REFUSAL for row in grounding) / max(1, len(grounding)),
+    }

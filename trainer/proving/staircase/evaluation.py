@@ -1,0 +1,152 @@
+"""What each row of the staircase is worth: success in the worlds on held-out episodes, hits on held-out pages.
+
+A row's figures are one file, named after the weights and what they were tried on: made once. Episodes of one family
+are one cluster. Grounding is asked on pages that no training row shows, beside the blind table, the random element and
+the swapped screen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.policies.policy_maker import PolicyMaker
+from generators.tasks.task_spec import Contract
+from pipelines.whole_files import put_json
+from schemas.ids import digest
+from trainer.proving.staircase.choice import Tasks
+from trainer.proving.staircase.config import StaircaseConfig
+from trainer.proving.staircase.early_stop import LIMITS
+from trainer.proving.staircase.finished_stage import FinishedStage
+from trainer.proving.staircase.tasks import family_of, nano_pool
+from trainer.runtime.tracking import OnEvent
+
+if TYPE_CHECKING:
+    from trainer.modeling.checkpoint import Checkpoint
+
+CODE_VERSION = "2"
+KEPT = ("task_id", "cluster", "world", "success", "finished", "steps", "attempt", "why", "ended", "unreadable")
+"""Of a world record, what the report needs."""
+
+
+class Evaluation:
+    """Measures rows into `folder`. `rows` are the platform's sample rows."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: StaircaseConfig,
+        tasks: Tasks,
+        rows: Sequence[Mapping[str, Any]],
+        on_event: OnEvent | None = None,
+    ) -> None:
+        self.folder, self.config, self.tasks = folder, config, tasks
+        self.emit = on_event or (lambda event: None)
+        self._training = [row for row in rows if row["split"] == "train" and row["objective"] == "grounding"]
+        self._asked = [row for row in rows if row["split"] == "test" and row["objective"] == "grounding"]
+        self.test = [contract for _, contract in tasks.of("test", *config.worlds, each=config.test_each)]
+        self.sampled = [contract for _, contract in tasks.of("test", *config.worlds, each=config.sampled_each)]
+
+    def row(self, name: str, tested: FinishedStage | PolicyMaker) -> dict[str, Any]:
+        """Figures of a checkpoint or a policy: {"name", "greedy", "sampled", "grounding"}, records each."""
+        from trainer.modeling.tensors import WeightFiles
+
+        who = tested.name if isinstance(tested, PolicyMaker) else WeightFiles(tested.model).digest()
+        tried = [[contract.task_id for contract in some] for some in (self.test, self.sampled)]
+        key = digest(
+            [
+                CODE_VERSION,
+                who,
+                tried,
+                self.tasks.digest,
+                self.config.key("episodes", "grounding_test", "attempts", "seed", "max_new_tokens"),
+            ]
+        )
+        path = self.folder / f"{name}-{key[:12]}.json"
+        if not path.is_file():
+            self.emit({"kind": "evaluating", "row": name})
+            subject = tested if isinstance(tested, PolicyMaker) else _loaded(tested)
+            sampled = self.worlds(subject, self.sampled, f"{name}-sampled-{key[:12]}", self.config.attempts)
+            made = {
+                "name": name,
+                "key": key,
+                "greedy": self.worlds(subject, self.test, f"{name}-greedy-{key[:12]}"),
+                "sampled": sampled,
+                "grounding": [] if isinstance(subject, PolicyMaker) else self._grounding(subject),
+            }
+            put_json(path, made)
+            self.emit({"kind": "evaluated", "row": name})
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def worlds(
+        self, tested: Any, contracts: Sequence[Contract], journal: str, sampled: int = 0
+    ) -> list[dict[str, Any]]:
+        """Records of attempts: a greedy one (a random policy draws anyway), or `sampled` at temperature 1."""
+        from trainer.suites.worlds import world_success
+
+        found = world_success(
+            tested,
+            list(contracts),
+            nano_pool(self.config.workers),
+            attempts=sampled or 1,
+            limits=LIMITS,
+            temperature=1.0 if sampled else 0.0,
+            workers=self.config.workers,
+            seeds=(self.config.seed,),
+            folder=self.folder / "journals" / journal,
+            cluster=family_of,
+            max_new_tokens=self.config.max_new_tokens,
+        )
+        return [{name: record[name] for name in KEPT} for record in found["records"]]
+
+    def _grounding(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
+        from trainer.data.clusters import picture_key
+        from trainer.evaluation.controls import BlindTable
+        from trainer.evaluation.evaluate import EvalConfig, evaluate
+
+        if not self._asked:
+            return []
+        elements = {picture_key(row): json.loads(row["provenance"])["elements"] for row in self._asked}
+        config = EvalConfig(
+            grounding=self.config.grounding_test,
+            navigation=0,
+            threads=self.config.threads,
+            max_new_tokens=self.config.max_new_tokens,
+        )
+        found = evaluate(
+            checkpoint, self._asked, config, blind=BlindTable(self._training), elements=elements, progress=False
+        )
+        names = ("sample_id", "cluster", "hit", "blind", "random_element", "swapped", "refusal")
+        pages = {row["sample_id"]: json.loads(row["provenance"])["family"] for row in self._asked}
+        return [
+            {**{name: record.get(name) for name in names}, "page": pages[record["sample_id"]]}
+            for record in found["records"]
+        ]
+
+    def score(self, stage: FinishedStage) -> float:
+        """For choosing among merges: greedy success on validation episodes."""
+        each = self.config.validation_each
+        contracts = [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
+        key = digest(
+            [
+                CODE_VERSION,
+                stage.told["weights"],
+                [contract.task_id for contract in contracts],
+                self.config.max_new_tokens,
+            ]
+        )[:12]
+        path = self.folder / f"validation-{stage.name}-{key}.json"
+        if not path.is_file():
+            records = self.worlds(_loaded(stage), contracts, path.stem)
+            counted = [record["success"] for record in records if record["success"] is not None]
+            put_json(path, {"success": sum(counted) / max(1, len(counted)), "episodes": len(counted)})
+        return float(json.loads(path.read_text(encoding="utf-8"))["success"])
+
+
+def _loaded(stage: FinishedStage) -> Checkpoint:
+    from trainer.modeling.checkpoint import load_checkpoint
+
+    return load_checkpoint(stage.model)

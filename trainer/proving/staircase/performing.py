@@ -1,0 +1,159 @@
+"""A scripted hand that slips and recovers: what is done at each turn, and whether it was right.
+
+The hand of a task errs at a set share of its turns: it clicks a neighbour, or types something else. A slip is kept only
+if it can be undone and the task is done in the end: rules and sites find their way from wherever they stand; on the
+phone an undo (the same place again, or back) is tried and must bring the very document back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from generators.policies.oracles.oracle import Advice, click_on
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Observation, Place, World, WorldError
+from generators.worlds.evaluators import holds
+from schemas.action_types import CallUser, Click, Finished, PressBack, Type
+from schemas.actions import Action
+from schemas.coordinates import contains
+from schemas.ids import digest
+from trainer.proving.staircase.choice import MOST_STEPS
+from trainer.proving.staircase.tasks import ground, guide_of
+
+NEAREST = 4
+"""A slip clicks one of so many nearest elements."""
+MOST_SLIPS = 2
+WORDS = ("Anna", "blue", "42", "Rome", "note", "x7")
+"""What a slip types."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A turn: the screen, what was done on it, whether that was right, and the element meant."""
+
+    shot: Observation
+    action: Action
+    right: bool
+    box: tuple[float, ...] | None = None
+
+
+# --- performing -------------------------------------------------------------------------------------------------------
+def perform(world: World, contract: Contract, rng: Random, error_rate: float) -> list[Moment] | None:
+    """An episode that does the task, with slips; None where even the faultless one doesn't.
+
+    Slips that spoil the episode are left out, and it begins anew."""
+    forbidden: set[int] = set()
+    state = rng.getstate()
+    for _ in range(MOST_STEPS):
+        rng.setstate(state)
+        try:
+            moments, slips = _try(world, contract, rng, error_rate, forbidden)
+            if moments is not None and holds(contract.evaluator, world.state(), _answer(moments)):
+                return moments
+        except WorldError:
+            slips = {0}
+        if not slips - forbidden:
+            if error_rate == 0:
+                return None
+            error_rate, forbidden = 0.0, set()
+            continue
+        forbidden.add(max(slips - forbidden))
+    return None
+
+
+def _answer(moments: Sequence[Moment]) -> str:
+    return next((m.action.content for m in reversed(moments) if isinstance(m.action, CallUser)), "")
+
+
+def _try(
+    world: World, contract: Contract, rng: Random, error_rate: float, forbidden: set[int]
+) -> tuple[list[Moment] | None, set[int]]:
+    """(the moments up to the end, or None if the hand gave up; the turns at which it slipped)."""
+    world.reset(contract.initial_state)
+    guide = guide_of(contract, world)
+    guide.begin(contract)
+    undoes = ground(contract.world).undoes
+    moments: list[Moment] = []
+    slips: set[int] = set()
+    last: Action | None = None
+    held: Advice | None = None
+    shot = world.observe()
+    while len(moments) < MOST_STEPS:
+        turn = len(moments)
+        advice = held if held is not None else guide.next(shot.places, world.state(), last)
+        held = None
+        draws = Random(rng.random())
+        if advice.done or advice.gave_up:
+            if advice.gave_up:
+                return None, slips
+            ending = advice.action or Finished()
+            world.act(ending)
+            return [*moments, Moment(shot, ending, True)], slips
+        wrong = None
+        if turn not in forbidden and len(slips) < MOST_SLIPS and draws.random() < error_rate:
+            wrong = _slip(advice, shot.places, undoes, draws)
+        undo = _undone(world, wrong) if wrong is not None and undoes else []
+        if wrong is not None and undo is not None:
+            slips.add(turn)
+            moments.append(Moment(shot, wrong, False))
+            if not undoes:
+                world.act(wrong)
+                last = wrong
+            for action in undo:
+                moments.append(Moment(world.observe(), action, True))
+                world.act(action)
+            held = advice if undoes else None
+            shot = world.observe()
+            continue
+        assert advice.action is not None
+        moments.append(Moment(shot, advice.action, True, _box(advice.action, shot.places)))
+        world.act(advice.action)
+        last = advice.action
+        shot = world.observe()
+    return None, slips
+
+
+def _slip(advice: Advice, places: Sequence[Place], undoes: bool, rng: Random) -> Action | None:
+    """Something wrong in place of what is advised; None where nothing of the kind can be undone."""
+    action = advice.action
+    if isinstance(action, Click):
+        x, y = action.box
+        others = [p for p in places if p.clickable and not contains(p.box, action.box) and not p.key.startswith("sys:")]
+        others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
+        return click_on(rng.choice(others[:NEAREST])) if others else None
+    if isinstance(action, Type) and not undoes:
+        return Type(rng.choice([word for word in WORDS if word != action.content]))
+    return None
+
+
+def _undone(world: World, wrong: Action) -> list[Action] | None:
+    """Do a slip on the phone → what brings the document back as it was; None, with nothing done, where nothing does.
+
+    The world stands after the slip; its undo is still to be done."""
+    from generators.worlds.phone.phone_world import unscrolled
+
+    before = world.state()
+    was = digest(unscrolled(before))
+    world.act(wrong)
+    after = world.state()
+    if digest(unscrolled(after)) == was:
+        return []
+    for undo in ([wrong], [PressBack()]):
+        for action in undo:
+            world.act(action)
+        back = digest(unscrolled(world.state())) == was
+        world.reset({"snapshot": after})
+        if back:
+            return list(undo)
+    world.reset({"snapshot": before})
+    return None
+
+
+def _box(action: Action, places: Sequence[Place]) -> tuple[float, ...] | None:
+    """The smallest clickable element under a click."""
+    if not isinstance(action, Click):
+        return None
+    met = [place.box for place in places if place.clickable and contains(place.box, action.box)]
+    return min(met, key=lambda b: (b[2] - b[0]) * (b[3] - b[1])) if met else None

@@ -1,0 +1,150 @@
+"""Turns of scripted episodes as rows of the `samples` table: navigation, and grounding from the same screens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from generators.policies.policy import Said, View
+from generators.proving.judge_bench.recorders.references import references
+from generators.tasks.task_spec import Contract
+from generators.tasks.world_interface import Observation, Place
+from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
+from pipelines.prompts.tokens import count_tokens
+from schemas.ids import canonical_json, item_step, sample_id
+from trainer.proving.staircase.performing import Moment
+from trainer.serving.checkpoint_policy import played_prompt
+
+SOURCE = "staircase"
+COMMON = ("Cancel", "Settings", "Delete", "Save", "Next", "Back", "Help", "Profile", "Share", "Archive", "Download")
+"""Names asked about where they aren't, on pages whose screens all have the same names."""
+
+
+def navigation_rows(contract: Contract, family: str, split: str, moments: Sequence[Moment]) -> list[dict[str, Any]]:
+    """The right turns as rows of `samples`, each with the true history (slips too); `images` hold sha256."""
+    name, past, rows = episode_name(contract, family), tuple[Said, ...](), []
+    for turn, moment in enumerate(moments):
+        if moment.right:
+            view = View(contract.instruction, moment.shot.png, (0, 0), contract.platform, past)
+            answer = reply_text(moment.action, contract.platform)
+            boxes = [list(moment.box)] if moment.box is not None else []
+            rows.append(
+                _row(
+                    "navigation",
+                    contract.platform,
+                    split,
+                    name,
+                    turn,
+                    0,
+                    played_prompt(view),
+                    answer,
+                    boxes,
+                    moment.shot,
+                    {"family": family, "slips": sum(not m.right for m in moments)},
+                )
+            )
+        past = (*past, Said(moment.action))
+    return rows
+
+
+def grounding_rows(
+    contract: Contract,
+    family: str,
+    split: str,
+    moments: Sequence[Moment],
+    strangers: Sequence[str],
+    rng: Random,
+    *,
+    elements: int,
+    refusal_share: float,
+) -> list[dict[str, Any]]:
+    """Names that show on the screens → their elements; and names of other screens, which aren't there, → refusal."""
+    name, rows, seen = episode_name(contract, family), list[dict[str, Any]](), set[str]()
+    for turn, moment in enumerate(moments):
+        if moment.shot.sha256 in seen:
+            continue
+        seen.add(moment.shot.sha256)
+        shown = visible(moment.shot, contract.world)
+        text = " ".join(f"{place.text} {place.name}" for place in moment.shot.places).casefold()
+        asked = [*strangers, *(f"the {name} button\t{name}" for name in COMMON)]
+        absent = [word for word in asked if word.rpartition("\t")[2].casefold() not in text]
+        for k, (says, place) in enumerate(rng.sample(shown, min(elements, len(shown)))):
+            prompt, answer, boxes = says, point_answer(*place.centre), [list(place.box)]
+            if absent and rng.random() < refusal_share:
+                prompt, answer, boxes = rng.choice(absent).partition("\t")[0], REFUSAL, []
+            rows.append(
+                _row(
+                    "grounding",
+                    contract.platform,
+                    split,
+                    name,
+                    turn,
+                    k + 1,
+                    grounding_text(prompt),
+                    answer,
+                    boxes,
+                    moment.shot,
+                    {"family": family, "elements": elements_of(moment.shot)},
+                )
+            )
+    return rows
+
+
+def elements_of(shot: Observation) -> list[list[int]]:
+    """Boxes of what can be clicked, in whole units: what a random element is drawn from."""
+    return [[round(side) for side in place.box] for place in shot.places if place.clickable]
+
+
+def visible(shot: Observation, world: str) -> list[tuple[str, Place]]:
+    """(expression, element) of what can be clicked and whose name can be read on the screen, and is no other's."""
+    texts = {place.text.strip().casefold() for place in shot.places}
+    found = []
+    for one in references(shot):
+        name = one.place.name.strip()
+        if name and (name.casefold() in one.place.text.casefold() or name.casefold() in texts or world == "fsm"):
+            found.append((one.expression, one.place))
+    return found
+
+
+def _row(
+    objective: str,
+    platform: str,
+    split: str,
+    episode: str,
+    turn: int,
+    k: int,
+    prompt: str,
+    answer: str,
+    boxes: list[list[float]],
+    shot: Observation,
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    chat = messages(objective, prompt)
+    told = {"deriver": f"staircase_{objective}", "version": 1, "k": k, "episode": episode, "step": turn, **extra}
+    return {
+        "sample_id": sample_id(SOURCE, episode, turn, f"staircase_{objective}", 1, k),
+        "source": SOURCE,
+        "split": split,
+        "platform": platform,
+        "objective": objective,
+        "images": [shot.sha256],
+        "messages": chat,
+        "answer": answer,
+        "target_boxes": boxes,
+        "tokens": count_tokens(chat, answer, [_size(shot.png)]),
+        "licence": "own",
+        "parents": [item_step(SOURCE, episode, turn)],
+        "synthetic": True,
+        "provenance": canonical_json(told),
+    }
+
+
+def episode_name(contract: Contract, family: str) -> str:
+    """`<family>/<seed>`, the episode's name among all of the staircase's."""
+    return f"{family}/{contract.initial_state['seed']}"
+
+
+def _size(png: bytes) -> tuple[int, int]:
+    """(width, height) as a PNG's header tells."""
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")

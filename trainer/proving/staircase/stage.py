@@ -1,0 +1,61 @@
+"""The staircase as an asset, `staircase/web`: one seed's rows and report; its stages' checkpoints aren't kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
+from schemas.ids import digest
+from trainer.runtime.settings import require_known
+from trainer.runtime.tracking import OnEvent
+from trainer.stages.settings import DEFAULTS, weights_folder
+
+if TYPE_CHECKING:
+    from trainer.proving.staircase.config import StaircaseConfig
+
+ASSET, CODE_VERSION = "staircase/web", "2"
+
+
+def config_from(plain: Mapping[str, Any]) -> StaircaseConfig:
+    """What `staircase` of the trainer's configuration asks for. Raises `ValueError` naming what is unknown."""
+    from trainer.proving.staircase.config import long_form, short_form
+
+    forms = {"short": short_form, "long": long_form}
+    said = {**DEFAULTS["staircase"], **plain}
+    require_known("staircase", said, DEFAULTS["staircase"])
+    if said["form"] not in forms:
+        raise ValueError(f"staircase: form: expected {' or '.join(forms)}, found {said['form']!r:.40}")
+    return forms[said["form"]]("web", int(said["seed"]), weights_folder(said["base"]))
+
+
+def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | None = None) -> Manifest:
+    """Climb the staircase, or go on where a killed call stopped; equal settings and weights do no work twice."""
+    from trainer.modeling.tensors import WeightFiles
+
+    base = WeightFiles(Path(config.base)).digest() if config.base else ""  # the same folder may hold others tomorrow
+    plain = {**config.plain(), "base": base}
+    spec = PartSpec("staircase", digest([CODE_VERSION, plain]))
+    work = store.home / "cache" / "training" / f"staircase-{spec.inputs_digest[:16]}"
+
+    def climb(out: PartWriter) -> dict[str, Any]:
+        from trainer.proving.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
+        from trainer.proving.staircase.run import run_staircase, seed_folder
+
+        report = run_staircase(work, config, on_event)
+        folder = seed_folder(work, config)
+        for name in (REPORT, RECORDS, MARKDOWN, PICTURE):
+            out.bytes(name, (folder / name).read_bytes(), hashed=name == RECORDS)  # the others tell seconds, too
+        rows = report["rows"]
+        return {f"{row} {part}": rows[row][part]["mean"] for row in rows for part in ("greedy", "pass_at_k")}
+
+    with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs={}, parts=[spec]) as build:
+        counts = build.run_part(spec, climb).counts
+        lost = [name for name, mean in counts.items() if mean is None]
+        checks = [Check("attempts of every row counted", not lost, ", ".join(lost) or "all", "all rows")]
+        manifest = build.commit(counts=counts, checks=checks)
+    shutil.rmtree(work, ignore_errors=True)
+    return manifest

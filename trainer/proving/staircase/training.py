@@ -1,0 +1,363 @@
+"""The steps of the staircase as folders of checkpoints, each made once; and the controls, given online RL's wall time.
+
+A stage's folder is named after what it is made from (weights it starts from, settings, tasks), so a run that is called
+again goes on where it was killed: finished stages are skipped, an unfinished one resumes from its trainer's own state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generators.tasks.task_spec import Contract
+from pipelines.prompts import prompt_text
+from schemas.ids import digest
+from trainer.proving.staircase.choice import Tasks
+from trainer.proving.staircase.config import PIXELS, StaircaseConfig
+from trainer.proving.staircase.early_stop import Looks, StopTraining
+from trainer.proving.staircase.finished_stage import STATE, FinishedStage, keep_peak, made_once, weights_of
+from trainer.proving.staircase.screening import Screened, screen, worth_training
+from trainer.proving.staircase.stopwatch import Stopwatch, TimeUp
+from trainer.proving.staircase.tasks import nano_pool
+from trainer.runtime.tracking import OnEvent
+
+if TYPE_CHECKING:
+    from trainer.data.row_sources import RowSource
+    from trainer.midtrain.config import MidtrainConfig
+
+CODE_VERSION = "1"
+TOKENIZER_TEXTS = 4000
+WITHOUT_END = 1_000_000
+"""Steps or updates of a control: the time ends it."""
+Rows = list[dict[str, Any]]
+
+
+class Trainings:
+    """All stages of one seed in `folder`. `rows` are those of the platform's worlds."""
+
+    def __init__(
+        self, folder: Path, config: StaircaseConfig, tasks: Tasks, rows: Rows, on_event: OnEvent | None = None
+    ) -> None:
+        self.folder, self.config, self.tasks = folder, config, tasks
+        self.emit = on_event or (lambda event: None)
+        self.rows = {split: [row for row in rows if row["split"] == split] for split in ("train", "validation", "test")}
+
+    # --- one after the other
+    def base(self) -> FinishedStage:
+        """The checkpoint folder of the config, or nano with random weights."""
+        if self.config.base:
+            from trainer.modeling.tensors import WeightFiles
+
+            weights = WeightFiles(self.config.base).digest()
+            return FinishedStage("base", Path(self.config.base), 0.0, {"weights": weights, "random_weights": False})
+        return self.random_weights("base")
+
+    def random_weights(self, name: str = "random_weights") -> FinishedStage:
+        """The nano preset as it is built, its tokenizer learned on the training texts."""
+
+        def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
+            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+            from trainer.modeling.model import build_model
+            from trainer.modeling.processor import Processor
+            from trainer.modeling.tokenizer import train_tokenizer
+            from trainer.presets import Shape, image_processor, preset
+
+            if self.config.base:
+                like = load_checkpoint(self.config.base).processor
+            else:
+                shape = Shape(**{"pixels": PIXELS, **_tuples(self.config.shape)})
+                nano = replace(
+                    preset("nano"), shape=shape, max_pixels=shape.pixels, max_answer_tokens=self.config.max_new_tokens
+                )
+                some = sorted(self.rows["train"], key=lambda row: digest(row["sample_id"]))[:TOKENIZER_TEXTS]
+                texts = [text for row in some for text in (prompt_text(row["messages"]), row["answer"])]
+                like = Processor(train_tokenizer(texts, shape.vocab_size), image_processor(nano), nano)
+            model = build_model(like.preset, like.tokenizer, self.config.seed)
+            save_checkpoint(folder, model, like, lineage("base", like.preset, seeds={"weights": self.config.seed}))
+            return {"random_weights": True}
+
+        return self._stage(name, self.config.key("base", "shape", "seed", tasks=self.tasks.digest), make)
+
+    def mid(self, base: FinishedStage) -> FinishedStage:
+        """Mid-training on episodes and grounding, stopped in the window of pass@1."""
+        config = self.config
+
+        def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
+            from trainer.midtrain.config import MidtrainConfig
+            from trainer.midtrain.train import train
+            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+
+            loaded = load_checkpoint(base.model)
+            looks = Looks(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
+            settings = MidtrainConfig(**{"threads": config.threads, **_tuples(config.midtrain), "seed": config.seed})
+
+            def event(told: dict[str, Any]) -> None:
+                watch.tick()
+                self.emit({"stage": "mid", **told})
+                if told["kind"] == "step":
+                    looks.after(told["step"], told["step"] if watch.up else settings.max_steps)
+                    if watch.up:
+                        raise StopTraining(f"its time is up after {told['step']} steps")
+
+            stopped = "all steps done"
+            try:
+                train(
+                    loaded.model,
+                    loaded.processor,
+                    self._source(settings),
+                    settings,
+                    state_dir=folder.parent / STATE,
+                    on_event=event,
+                    progress=False,
+                )
+            except StopTraining as reason:
+                stopped = str(reason)
+            told = {"stopped": stopped, **looks.settle()}
+            save_checkpoint(
+                folder,
+                loaded.model,
+                loaded.processor,
+                lineage(
+                    "mid_trained",
+                    loaded.processor.preset,
+                    config={"midtrain": dict(config.midtrain)},
+                    seeds={"order": config.seed},
+                    parents={"checkpoints/base": weights_of(base)},
+                    metrics=told,
+                ),
+            )
+            return told
+
+        key = config.key(
+            "midtrain",
+            "episodes",
+            "look_every",
+            "look_each",
+            "look_attempts",
+            "stop_at",
+            "window",
+            "mid_budget_s",
+            "seed",
+            start=weights_of(base),
+            tasks=self.tasks.digest,
+        )
+        return self._stage("mid", key, make, config.mid_budget_s)
+
+    def _source(self, settings: MidtrainConfig) -> RowSource:
+        """The training rows in the order and mixture of these settings."""
+        from trainer.data.row_sources import ListSource
+        from trainer.midtrain.schedule import scheduled
+
+        rows = self.rows["train"]
+        return scheduled(ListSource(rows, settings.seed), settings, rows)
+
+    def offline(self, start: FinishedStage, domain: str, control_s: float = 0.0) -> FinishedStage:
+        """Offline RL of a domain, its peak being kept. As a control it goes on and on for that time."""
+        config, name = self.config, "more_offline" if control_s else f"offline_{domain}"
+        budget_s = control_s or config.offline_budget_s
+        given = {"save_steps": 1, **config.offline, **(config.grounding if domain == "grounding" else {})}
+        if control_s:
+            given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_steps": 1}
+
+        def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
+            from trainer.offline.config import config_from
+            from trainer.offline.train import train_offline
+
+            settings = config_from(domain, {"threads": config.threads, **_tuples(given), "seed": config.seed})
+            looks: list[dict[str, Any]] = []
+            state = folder.parent / STATE
+
+            def event(told: dict[str, Any]) -> None:
+                watch.tick()
+                self.emit({"stage": name, **told})
+                if told["kind"] == "saved" and watch.up:
+                    raise TimeUp
+
+            try:
+                found = train_offline(
+                    start.model,
+                    self.rows["train"],
+                    self.rows["test"],
+                    folder,
+                    settings,
+                    validation_rows=self.rows["validation"] or None,
+                    state_dir=state,
+                    on_event=event,
+                    parents={"checkpoints/mid_trained": weights_of(start)},
+                )
+                looks = found.metrics["looks"]
+            except TimeUp:
+                looks = keep_peak(start.model, state / "offline_rl.pt", folder, name, weights_of(start))
+            return {
+                "looks": looks,
+                "budget_s": budget_s,
+                "validation_traces": looks[0]["traces"],
+                "peak_criterion": looks[0].get("criterion"),
+            }
+
+        key = config.key(
+            "episodes",
+            "seed",
+            given=given,
+            domain=domain,
+            budget=round(budget_s, 3),
+            start=weights_of(start),
+            tasks=self.tasks.digest,
+        )
+        return self._stage(name, key, make, budget_s)
+
+    def online(self, start: FinishedStage) -> FinishedStage:
+        """Online RL on the training episodes of the families that its start sometimes solves."""
+        config, name = self.config, f"online_{self.config.platform}"
+
+        def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
+            from trainer.online.config import config_from
+            from trainer.online.train import train_online
+
+            def event(told: dict[str, Any]) -> None:
+                watch.tick()
+                self.emit({"stage": name, **told})
+
+            shares, screened_s = self._screened(start, folder.parent, watch, event)
+            settings = config_from({"threads": config.threads, **config.online, "seed": config.seed})
+            if settings.budget_s:
+                settings = replace(settings, budget_s=max(1.0, settings.budget_s - screened_s))
+            families = worth_training(shares, config.screen_least)
+            chosen = [
+                contract
+                for family, contract in self.tasks.of("train", *config.worlds, each=config.online_each)
+                if not shares or family in families
+            ]
+            found = train_online(
+                start.model,
+                chosen,
+                folder,
+                settings,
+                pool=nano_pool(settings.workers),
+                validation=self.validation(config.online_validation_each),
+                state_dir=folder.parent / STATE,
+                stage=name,
+                on_event=event,
+                parents={f"checkpoints/offline_{config.platform}": weights_of(start)},
+            )
+            return {"metrics": found.metrics, "timing": found.timing, "screened": shares, "families": families}
+
+        key = config.key(
+            "online",
+            "online_each",
+            "online_validation_each",
+            "screen_each",
+            "screen_attempts",
+            "screen_least",
+            "seed",
+            start=weights_of(start),
+            tasks=self.tasks.digest,
+        )
+        return self._stage(name, key, make)
+
+    def _screened(self, start: FinishedStage, folder: Path, watch: Stopwatch, event: OnEvent) -> Screened:
+        """What the checkpoint that online RL begins with solves; nothing, at once, where nobody asks."""
+        config = self.config
+        some = [contract for _, contract in self.tasks.of("train", *config.worlds, each=config.screen_each)]
+        return screen(start.model, some, config, folder, lambda: watch.seconds, event) if some else Screened({}, 0.0)
+
+    def more_supervised(self, start: FinishedStage, budget_s: float) -> FinishedStage:
+        """A control: supervised training goes on from where online RL began, for as long as that took."""
+        config = self.config
+
+        def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
+            from trainer.midtrain.config import MidtrainConfig
+            from trainer.midtrain.train import train
+            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+
+            loaded = load_checkpoint(start.model)
+            narrow = MidtrainConfig(**_tuples(config.midtrain)).sigma[1]
+            settings = MidtrainConfig(
+                **{
+                    "threads": config.threads,
+                    **_tuples(config.midtrain),
+                    "seed": config.seed + 1,
+                    "max_steps": WITHOUT_END,
+                    "learning_rate": config.control_learning_rate,
+                    "sigma": (narrow, narrow),
+                    "eval_steps": 0,
+                }
+            )
+            steps = 0
+
+            def event(told: dict[str, Any]) -> None:
+                nonlocal steps
+                watch.tick()
+                self.emit({"stage": "more_supervised", **told})
+                if told["kind"] == "step":
+                    steps = told["step"]
+                    if watch.up:
+                        raise TimeUp
+
+            try:
+                train(
+                    loaded.model,
+                    loaded.processor,
+                    self._source(settings),
+                    settings,
+                    state_dir=folder.parent / STATE,
+                    on_event=event,
+                    progress=False,
+                )
+            except TimeUp:
+                loaded.model.eval()
+            save_checkpoint(
+                folder,
+                loaded.model,
+                loaded.processor,
+                lineage(
+                    "more_supervised",
+                    loaded.processor.preset,
+                    seeds={"order": config.seed + 1},
+                    parents={"checkpoints/start": weights_of(start)},
+                    metrics={"steps": steps},
+                ),
+            )
+            return {"steps": steps, "budget_s": budget_s}
+
+        key = config.key(
+            "midtrain",
+            "episodes",
+            "control_learning_rate",
+            "seed",
+            budget=round(budget_s, 3),
+            start=weights_of(start),
+            tasks=self.tasks.digest,
+        )
+        return self._stage("more_supervised", key, make, budget_s)
+
+    def merged(self, method: str, base: FinishedStage, experts: Sequence[FinishedStage], **how: Any) -> FinishedStage:
+        """Linear or TIES merge of specialists against their common ancestor."""
+        name = method if not how else f"{method}-{digest(how)[:8]}"
+
+        def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
+            from trainer.merging.merge import merge
+            from trainer.modeling.checkpoint import LINEAGE
+
+            if not (folder / LINEAGE).is_file():  # it is written last: a folder that has it is whole
+                merge(method, base.model, [expert.model for expert in experts], folder, stage=method, **how)
+            return {"how": how}
+
+        started = [weights_of(stage) for stage in (base, *experts)]
+        return self._stage(name, digest([CODE_VERSION, method, how, started]), make)
+
+    # --- what they share
+    def validation(self, each: int) -> list[Contract]:
+        """Validation episodes of the platform, the first of every family."""
+        return [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
+
+    def _stage(
+        self, name: str, key: str, make: Callable[[Path, Stopwatch], dict[str, Any]], budget_s: float = 0.0
+    ) -> FinishedStage:
+        return made_once(self.folder, name, key, make, budget_s, self.emit)
+
+
+def _tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}

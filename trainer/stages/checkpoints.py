@@ -1,0 +1,353 @@
+"""The functions of the checkpoint stages: each fills a folder and says what to count and check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from pipelines.prompts import prompt_text
+from pipelines.store.manifest import Check
+from schemas.ids import canonical_json, digest
+from trainer.data.clusters import cluster_of, set_aside
+from trainer.data.rows import HELDOUT, MIXTURE, SHARDS, light_rows, pick, with_pictures
+from trainer.data.stream import MixtureSource
+from trainer.midtrain.config import config_from
+from trainer.midtrain.schedule import scheduled
+from trainer.midtrain.train import train
+from trainer.modeling import checkpoint as checkpoints
+from trainer.modeling.model import build_model, parameter_count
+from trainer.modeling.processor import Processor
+from trainer.modeling.tokenizer import train_tokenizer
+from trainer.presets import Preset, image_processor
+from trainer.runtime.tracking import Watch
+from trainer.stages.context import Context, Made
+from trainer.stages.settings import preset_from
+from trainer.statistics import fell
+
+if TYPE_CHECKING:
+    from trainer.offline.config import OfflineConfig
+    from trainer.offline.tasks import RlTask
+
+CURVE = "curve.json"
+CHOICE = "merge_choice.json"
+"""What was tried for a merge, beside the checkpoint's folder."""
+MIN_VALIDATION = 16
+"""Fewer rows than this are no validation set: the specialist then takes one from its training rows."""
+MODEL = "model"
+"""The Hugging Face folder within a version; nothing but the checkpoint lies in it."""
+
+
+def base(context: Context, folder: Path) -> Made:
+    """Random weights, and a tokenizer learned on the training texts; for a published preset, its weights by name; with
+    `weights`, those."""
+    preset = preset_from(context.config)
+    if context.config["weights"]:
+        return _kept_base(context, folder, preset)
+    if preset.shape is None:
+        return _published_base(context, folder, preset)
+    rows = light_rows(context.inputs[SHARDS], ("train",))
+    rows = pick(rows, int(context.config["tokenizer_texts"]), 0, lambda row: "all")
+    texts = [text for row in rows for text in (prompt_text(row["messages"]), row["answer"])]
+    seed = int(context.config["seed"])
+    processor = Processor(train_tokenizer(texts, preset.shape.vocab_size), image_processor(preset), preset)
+    model = build_model(preset, processor.tokenizer, seed)
+    made = checkpoints.lineage(
+        "base", preset, parents=context.parents, config=dict(context.config), seeds={"weights": seed}
+    )
+    checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
+    count = parameter_count(model)
+    checks = [
+        _finite(model),
+        _loads(folder / MODEL),
+        Check("has texts", bool(texts), f"{len(texts)} texts", "at least 1"),
+    ]
+    if preset.name == "nano" and not context.config["shape"]:
+        checks.append(Check("nano size", 2e6 <= count <= 6e6, f"{count:,}", "2 to 6 million parameters"))
+    return Made(folder, {"parameters": count, "vocabulary": len(processor.tokenizer), "texts": len(texts)}, checks)
+
+
+def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
+    """A checkpoint as it is, with its own tokenizer. Raises `ValueError` if it is of another preset or shape."""
+    place, sha256 = context.config["weights"], context.config["weights_digest"]
+    config = {key: value for key, value in context.config.items() if key != "weights"}  # its digest says which
+    kept = checkpoints.load_checkpoint(place)
+    if context.config["shape"] or kept.processor.preset.name != preset.name:
+        raise ValueError(
+            f"weights {place}: expected a checkpoint of preset {preset.name} and no other shape, found "
+            f"{kept.processor.preset.name} and shape {context.config['shape']}"
+        )
+    made = checkpoints.lineage(
+        "base", kept.processor.preset, config=config, parents={**context.parents, "weights": sha256}
+    )
+    checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, made)
+    counts = {"parameters": parameter_count(kept.model), "vocabulary": len(kept.processor.tokenizer)}
+    return Made(folder, counts, [_finite(kept.model), _loads(folder / MODEL)])
+
+
+def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
+    """A published preset's weights, as they are."""
+    from trainer.modeling.published import load_base
+
+    model, processor = load_base(preset)
+    made = checkpoints.lineage(
+        "base", preset, parents={**context.parents, preset.source: "published"}, config=dict(context.config)
+    )
+    checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
+    counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
+    return Made(folder, counts, [_finite(model), _loads(folder / MODEL)])
+
+
+def mid_trained(context: Context, folder: Path) -> Made:
+    """Mid-training of base on the mixture."""
+    start = checkpoints.load_checkpoint(context.folder("base"), device=context.device)
+    config = config_from(context.config["midtrain"])
+    # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
+    rows = light_rows(context.inputs[SHARDS], ("train",))
+    aside = set_aside(rows, context.config["validation_share"])
+    chosen = pick(aside, int(context.config["validation_rows"]), config.seed, lambda row: row["objective"])
+    validation = with_pictures(context.inputs[SHARDS], chosen)
+    without = [str(row["sample_id"]) for row in aside]
+    kept_out = set(without)
+    mixture = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
+    source = scheduled(mixture, config, [row for row in rows if row["sample_id"] not in kept_out])
+    curve = train(
+        start.model,
+        start.processor,
+        source,
+        config,
+        state_dir=context.state_dir,
+        validation=validation,
+        on_event=context.on_event,
+        progress=context.progress,
+    )
+    steps = curve.steps
+    tenth = max(1, len(steps) // 10)
+    first, last = _mean([s["loss"] for s in steps[:tenth]]), _mean([s["loss"] for s in steps[-tenth:]])
+    tokens = sum(step["tokens"] for step in steps)
+    metrics = {"first_loss": first, "last_loss": last, "steps": len(steps), "tokens": tokens}
+    if curve.validation:
+        metrics["validation"] = curve.validation[-1]
+    made = checkpoints.lineage(
+        "mid_trained",
+        start.processor.preset,
+        parents=context.parents,
+        config=dict(context.config),
+        seeds={"order": config.seed},
+        metrics=metrics,
+    )
+    checkpoints.save_checkpoint(folder / MODEL, start.model, start.processor, made)
+    (folder / CURVE).write_text(canonical_json(curve.plain()) + "\n", encoding="utf-8")
+    counts = {
+        "steps": len(steps),
+        "tokens": tokens,
+        "samples": sum(step["samples"] for step in steps),
+        "first_loss": first,
+        "last_loss": last,
+        "bad_rows": curve.bad_rows,
+        "validation_rows": len(validation),
+        "parameters": parameter_count(start.model),
+    }
+    counts |= {f"validation_{name}": value for name, value in (curve.validation or [{}])[-1].items() if name != "step"}
+    return Made(
+        folder,
+        counts,
+        [
+            _finite(start.model),
+            _loads(folder / MODEL),
+            Check("loss fell", last < first, f"{first:.3f} -> {last:.3f}", "last tenth below first tenth"),
+            Check("all steps", len(steps) == config.max_steps, str(len(steps)), str(config.max_steps)),
+        ],
+    )
+
+
+def offline_config(context: Context) -> OfflineConfig:
+    """Settings of a specialist's stage."""
+    from trainer.offline.config import config_from
+
+    return config_from(context.domain, context.config["offline"])
+
+
+def specialist(context: Context, folder: Path) -> Made:
+    """Offline RL of one domain from mid_trained."""
+    from trainer.offline.tasks import choose, rows_of, tasks_of
+    from trainer.offline.train import train_offline
+
+    config = offline_config(context)
+
+    def some(
+        asset: str, rows: Sequence[Mapping[str, Any]], limit: int, clusters: int | None = None
+    ) -> list[dict[str, Any]]:
+        # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
+        return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed, clusters))
+
+    shards = light_rows(context.inputs[SHARDS], ("train",))
+    aside = set_aside(shards, context.config["validation_share"])
+    kept_out = {row["sample_id"] for row in aside}
+    train_rows = [row for row in rows_of(shards, context.domain) if row["sample_id"] not in kept_out]
+    # no more rows than training can use: every row's picture is decoded
+    prompts = 2 * config.updates * config.prompts
+    replayed = prompts if config.semi_online else None  # then a prompt is a whole episode
+    needed = config.train_limit if replayed else min(config.train_limit, prompts)
+    validation = rows_of(aside, context.domain)
+    if len(validation) < MIN_VALIDATION:  # the trainer then sets a tenth of what it gets aside
+        needed = min(config.train_limit, needed + 10 * config.validation_limit)
+        validation = []
+    # twice what it validates on, as some may prove unusable: whole episodes first, whose traces decide the peak
+    light, _ = tasks_of(validation, context.domain, None)
+    validating = choose(light, 2 * config.validation_limit, config.seed, traces=2 * config.min_traces)
+    held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), context.domain)
+    with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
+        result = train_offline(
+            context.folder("mid_trained"),
+            some(SHARDS, train_rows, needed, replayed),
+            some(HELDOUT, held_out, 2 * config.held_out_limit),
+            folder / MODEL,
+            config,
+            validation_rows=with_pictures(context.inputs[SHARDS], [task.row for task in validating]) or None,
+            state_dir=context.state_dir,
+            parents=context.parents,
+            on_event=watch,
+            device=context.device,
+        )
+    found = result.metrics
+    gain = found["reward_gain"]
+    counts = {
+        "updates": found["updates"],
+        "peak_update": found["peak_update"],
+        "groups": found["groups"],
+        "zero_variance_share": found["zero_variance_share"],
+        "weight_delta": found["weight_delta"],
+        "weight_delta_norm": found["weight_delta_norm"],
+        "reward_before": found["before"]["reward"],
+        "reward_after": found["after"]["reward"],
+        "reward_gain": gain["mean"],
+        "reward_gain_low": gain["low"],
+        "reward_gain_high": gain["high"],
+        "alignments": len(found["alignments"]),
+        "aligned_tasks": sum(event["changed"] for event in found["alignments"]),
+        "validation_traces": found["validation_traces"],
+        "peak_criterion": found["peak_criterion"],
+    }
+    traces = Check(
+        "traces decide the peak",
+        found["peak_criterion"] == "trace_success",
+        f"{found['peak_criterion']}, of {found['validation_traces']} whole episodes of validation",
+        f"trace_success, of at least {config.min_traces}",
+        blocking=False,
+    )
+    return Made(
+        folder,
+        counts,
+        [
+            *([] if context.domain == "grounding" else [traces]),  # which has no episodes
+            _loads(folder / MODEL),
+            Check(
+                "held-out reward did not fall",
+                not fell(gain),
+                f"gain {gain['mean']:.4f}, interval up to {gain['high']}",
+                "an interval that is not wholly below 0",
+            ),
+            Check(
+                "weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"
+            ),
+        ],
+    )
+
+
+def _by_cluster(
+    rows: Sequence[Mapping[str, Any]], limit: int, seed: int, clusters: int | None = None
+) -> list[Mapping[str, Any]]:
+    """At most `limit` rows, whole episodes and screens together (at most `clusters` of them), in the order of a
+    hash."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(cluster_of(row), []).append(row)
+    chosen: list[Mapping[str, Any]] = []
+    taken = 0
+    for name in sorted(groups, key=lambda name: digest([seed, name])):
+        if len(chosen) + len(groups[name]) <= limit and taken != clusters:
+            chosen += groups[name]
+            taken += 1
+    if not chosen and groups:  # even the first is larger than the limit
+        chosen = groups[min(groups, key=lambda name: digest([seed, name]))][:limit]
+    return chosen
+
+
+def merged(context: Context, folder: Path) -> Made:
+    """`linear` or TIES (`unified`) merge of the specialists, against their common ancestor mid_trained; of several
+    densities and lambdas those that do best on validation."""
+    from trainer.merging.merge import merge
+    from trainer.merging.merge_choice import candidates, choose_ties
+
+    settings = context.config["merge"]
+    method = "linear" if context.stage == "linear" else "ties"
+    start, specialists = context.folder("mid_trained"), [context.folder(name) for name in settings["specialists"]]
+    how = {"weights": settings["weights"], "parents": context.parents, "stage": context.stage}
+    options = candidates(settings["density"], settings["lambda"]) if method == "ties" else []
+    counts: dict[str, Any] = {}
+    if len(options) > 1 and (tasks := _validation_of_merge(context)):
+        report, tried = choose_ties(
+            start, specialists, folder / MODEL, options, tasks, device=context.device, on_event=context.on_event, **how
+        )
+        (folder / CHOICE).write_text(canonical_json([one.plain() for one in tried]) + "\n", encoding="utf-8")
+        counts = {"tried": len(tried), "validation_success": max(one.mean for one in tried)}
+    else:
+        ties: dict[str, Any] = {"density": options[0][0], "lam": options[0][1]} if options else {}
+        report = merge(method, start, specialists, folder / MODEL, **how, **ties)
+    counts |= {"density": list(report.density), "lambda": report.lam} if options else {}
+    loaded = checkpoints.load_checkpoint(folder / MODEL)
+    counts = {
+        "parameters": parameter_count(loaded.model),
+        "models": len(specialists),
+        "method": method,
+        **report.counts(),
+        **counts,
+    }
+    return Made(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])
+
+
+def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
+    """Tasks of each merged domain from the rows that no training has seen."""
+    from trainer.merging.merge_choice import merged_domains, validation_tasks
+    from trainer.offline.tasks import rows_of
+
+    settings, shards = context.config["merge"], context.inputs[SHARDS]
+    limit = int(settings["validation_rows"])
+    aside = set_aside(light_rows(shards, ("train",)), context.config["validation_share"])
+    rows = {
+        domain: with_pictures(shards, _by_cluster(rows_of(aside, domain), 2 * limit, 0))
+        for domain in merged_domains(settings["specialists"])
+    }
+    return validation_tasks(rows, context.folder("mid_trained"), limit)
+
+
+def _finite(model: Any) -> Check:
+    bad = [name for name, tensor in model.named_parameters() if not torch.isfinite(tensor).all()]
+    return Check("weights finite", not bad, ", ".join(bad[:3]) or "all finite", "no NaN, no infinity")
+
+
+def _loads(folder: Path) -> Check:
+    """Plain transformers reads the folder, without any of our code."""
+    from transformers import AutoImageProcessor, AutoModelForImageTextToText, AutoTokenizer
+
+    with checkpoints.quiet():
+        loaded: Any = AutoModelForImageTextToText.from_pretrained(str(folder), output_loading_info=True)
+    model, info = loaded
+    tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    AutoImageProcessor.from_pretrained(str(folder))
+    missing = sorted({*info["missing_keys"], *info["unexpected_keys"]})
+    fits = len(tokenizer) <= model.config.text_config.vocab_size
+    return Check(
+        "loads with from_pretrained",
+        not missing and fits,
+        f"{len(missing)} keys missing or unexpected",
+        "all keys, a tokenizer that fits",
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

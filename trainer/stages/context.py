@@ -1,0 +1,73 @@
+"""What a stage's function works with, and what it leaves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.store import Store
+from pipelines.store.manifest import Check, Manifest
+from trainer.runtime.tracking import OnEvent
+from trainer.stages.assets import checkpoint_folder
+from trainer.stages.settings import ONLINE, SPECIALISTS
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a stage's function works with."""
+
+    store: Store
+    stage: str
+    config: Mapping[str, Any]
+    inputs: Mapping[str, Manifest]
+    on_event: OnEvent
+    state_dir: Path
+    progress: bool
+    judge: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the client of a model that judges (`quality.model_client.client.ModelClient`)."""
+
+    def folder(self, checkpoint: str) -> Path:
+        """The Hugging Face folder of an input checkpoint."""
+        return checkpoint_folder(self.inputs[f"checkpoints/{checkpoint}"])
+
+    @property
+    def domain(self) -> str:
+        """Of a stage of RL: grounding, mobile or web."""
+        return self.stage.partition("_")[2]
+
+    @property
+    def device(self) -> str:
+        """Where the models of a stage of one process lie; under torchrun the whole policy of RL on the rank's own
+        device, and all else on the CPU (ranks move their shares themselves). Raises `ValueError` for a device that
+        isn't here."""
+        import torch
+
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            from trainer.runtime.parallel import ranks
+
+            return ranks().device if self.stage in (*SPECIALISTS, *ONLINE) else "cpu"
+        named = str(self.config["device"])
+        try:
+            kind = torch.device(named).type
+        except RuntimeError:
+            raise ValueError(f"device: expected cpu, cuda or cuda:<number>, found {named!r:.40}") from None
+        if kind == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device: {named} was asked for, and torch {torch.__version__} finds no GPU here")
+        return named
+
+    @property
+    def parents(self) -> dict[str, str]:
+        """Asset → version, for the lineage."""
+        return {asset: manifest.version for asset, manifest in sorted(self.inputs.items())}
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a stage's function leaves: a folder of files to keep, its counts, and its checks."""
+
+    folder: Path
+    counts: dict[str, Any]
+    checks: list[Check]

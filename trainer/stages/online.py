@@ -1,0 +1,194 @@
+"""The stages `online_mobile` and `online_web`: online RL of an offline specialist on the store's task pool."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from generators.execution.device_pool import DevicePool, LocalPool
+from generators.execution.device_sources import DEVICES, LOCAL, Places, open_pool
+from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.world_interface import World
+from generators.worlds.evaluators import RULES
+from generators.worlds.registry import WORLDS, open_world
+from pipelines.store.manifest import Check
+from schemas.ids import digest
+from schemas.tables import Tasks
+from trainer.modeling.checkpoint import read_preset
+from trainer.offline.tasks import DOMAINS
+from trainer.online.config import OnlineConfig, config_from
+from trainer.online.strata import edges_for
+from trainer.online.success import judge_of
+from trainer.online.train import train_online
+from trainer.runtime.parallel import ranks
+from trainer.runtime.tracking import Watch
+from trainer.stages.assets import BROWSER_WORLDS, TASKS
+from trainer.stages.checkpoints import MODEL, _loads
+from trainer.stages.context import Context, Made
+from trainer.statistics import fell
+
+PICTURE = "rollout.png"
+"""The screens of one rollout, beside the checkpoint's folder."""
+OF_THE_STAGE = ("worlds", "world_options", "validation_share")
+"""Settings that aren't the trainer's."""
+
+
+def online_config(context: Context) -> OnlineConfig:
+    """Settings of the run. Strata edges that aren't given are those of the checkpoint's own preset, whatever preset the
+    configuration names."""
+    given = {word: value for word, value in context.config["online"].items() if word not in OF_THE_STAGE}
+    edges = edges_for(read_preset(context.folder(f"offline_{context.domain}")))
+    return config_from({"edges": edges, **given})
+
+
+def online(context: Context, folder: Path) -> Made:
+    """Online RL of one domain, from its offline specialist, in worlds of this machine or on leased devices.
+
+    Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with
+    here, `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
+    rollout engine. Where devices stand is no part of it: the environment says
+    (`generators.execution.device_sources`). Raises `ValueError` if the pool holds no task of the domain that
+    runs here, or one that no device of the environment's runs.
+    """
+    config, settings = online_config(context), context.config["online"]
+    worlds, options = tuple(settings["worlds"] or BROWSER_WORLDS), settings["world_options"]
+    rows = context.inputs[TASKS].read("tasks", Tasks.schema).to_pylist()
+    usable, left_out = runnable_tasks(rows, DOMAINS[context.domain][1], worlds, judged=bool(config.success_judge))
+    train, validation = split_tasks(usable, float(settings["validation_share"]), config.seed)
+    if not train:
+        raise ValueError(
+            f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "
+            f"here, others {dict(left_out)}; build more tasks, or name more worlds"
+        )
+    places = Places.of()
+
+    def local() -> LocalPool:
+        return LocalPool({name: _opener(name, options.get(name, {})) for name in worlds})
+
+    with (
+        open_pool(places, worlds, local) as pool,
+        Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch,
+    ):
+        _require_devices(context.stage, pool, usable, places)
+        result = train_online(
+            context.folder(f"offline_{context.domain}"),
+            train,
+            folder / MODEL,
+            config,
+            pool=pool,
+            validation=validation,
+            state_dir=context.state_dir,
+            parents=context.parents,
+            stage=context.stage,
+            on_event=watch,
+            judge_of=partial(judge_of, cache=context.store.home / "cache" / "judge", options=context.judge),
+            # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
+            device="cpu" if config.rollout_engine == "vllm" and ranks().world > 1 else context.device,
+        )
+    if result.picture:
+        (folder / PICTURE).write_bytes(result.picture)
+    found = result.metrics
+    gain = found["validation_gain"]
+    looks = [look["success"] for look in found["validation"]] or [None]
+    counts = {
+        "tasks": len(train),
+        "validation_tasks": len(validation),
+        "left_out": dict(left_out),
+        **{
+            word: found[word]
+            for word in (
+                "updates",
+                "groups",
+                "groups_with_signal",
+                "zero_variance_share",
+                "rollouts",
+                "lost_rollouts",
+                "judged",
+                "replayed",
+                "weight_delta",
+                "weight_delta_norm",
+            )
+        },
+        "success_before": looks[0],
+        "success_after": looks[-1],
+        "success_gain": gain["mean"],
+        "success_gain_low": gain["low"],
+        "success_gain_high": gain["high"],
+        "reference_steps": len(found["reference_steps"]),
+    }
+    lost = found["lost_rollouts"] / max(1, found["rollouts"] + found["lost_rollouts"])
+    return Made(
+        folder,
+        counts,
+        [
+            _loads(folder / MODEL),
+            Check(
+                "weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"
+            ),
+            Check(
+                "validation success did not fall",
+                not fell(gain),
+                f"gain {gain['mean']}, interval up to {gain['high']}",
+                "an interval that is not wholly below 0",
+            ),
+            Check("devices held", lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half"),
+            Check(
+                "groups with a comparison",
+                found["groups_with_signal"] > 0,
+                str(found["groups_with_signal"]),
+                "at least 1",
+                blocking=False,
+            ),
+        ],
+    )
+
+
+def runnable_tasks(
+    rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
+) -> tuple[list[Contract], Counter[str]]:
+    """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide (or, with
+    `judged`, a judge), and why the others can't be used, counted."""
+    usable, left_out = [], Counter[str]()
+    for row in rows:
+        contract = Contract.from_row(row)
+        if contract.platform not in platforms:
+            left_out["other platform"] += 1
+        elif contract.initial_state.get("world") not in worlds:
+            left_out["no such world here"] += 1
+        elif contract.evaluator.get("rule") not in RULES and (has_rule(contract.evaluator) or not judged):
+            left_out["no rule decides it"] += 1
+        else:
+            usable.append(contract)
+    return sorted(usable, key=lambda contract: contract.task_id), left_out
+
+
+def split_tasks(tasks: Sequence[Contract], share: float, seed: int) -> tuple[list[Contract], list[Contract]]:
+    """(training, validation): a share of the tasks by hash, at least one of each as far as they go."""
+    order = sorted(tasks, key=lambda task: digest(["online-validation", seed, task.task_id]))
+    count = min(max(1, round(share * len(order))), len(order) - 1) if share > 0 and len(order) > 1 else 0
+    return order[count:], order[:count]
+
+
+def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[Contract], places: Places) -> None:
+    """Raises `ValueError` for a world of the tasks that no device shows: which tasks a run learns from is its settings'
+    business, never that of where devices stand."""
+    for task in tasks:
+        try:
+            pool.kind(task)
+        except ValueError as error:
+            named = ", ".join(places.devices)[:200]
+            raise ValueError(
+                f"{stage}: {error}; ${DEVICES} is {named}: add {LOCAL} or another gateway to it, or name "
+                "the worlds to use (online.worlds)"
+            ) from None
+
+
+def _opener(name: str, options: Mapping[str, Any]) -> Callable[[], AbstractContextManager[World]]:
+    if name not in WORLDS:
+        raise ValueError(f"online RL: unknown world {name!r:.60}; known are {', '.join(WORLDS)}")
+    return lambda: open_world(name, **options)

@@ -1,0 +1,156 @@
+"""Runs a stage: makes its asset unless the same inputs made it before.
+
+`run_stage` is the entry for an external process. Heavy modules are imported only when there is work to do, so a stage
+whose inputs are unchanged returns in a moment. Resumable state lies in `cache/training/`, never in an asset; of it
+TensorBoard's events stay, as side files in `runs` of the version.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.manifest import Check, Manifest
+from pipelines.training_data.mixture import require_scan
+from schemas.ids import digest
+from trainer.data.rows import SHARDS
+from trainer.runtime import tracking
+from trainer.runtime.tracking import OnEvent
+from trainer.stages.assets import CODE_VERSION, asset_of, checkpoint_folder, inputs_of
+from trainer.stages.context import Context, Made
+from trainer.stages.settings import ONLINE, SPECIALISTS, ranks_of, stage_config, weights_folder
+
+
+def run_stage(
+    stage: str,
+    store_home: str | Path,
+    config: Mapping[str, Any] | None = None,
+    on_event: OnEvent | None = None,
+    *,
+    progress: bool = True,
+    judge: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """Make a stage's asset unless the same inputs made it before; returns the committed manifest.
+
+    `on_event` gets dicts with a `kind`; wall time goes there and into side files only. `judge`: see `Context`; what a
+    night may cost is no part of what is made. Raises `StoreError` if an input is missing or failed its checks,
+    `ValueError` for an unknown stage or configuration key, or for `ranks` that torchrun didn't start.
+    """
+    asset, store = asset_of(stage), Store(store_home)
+    wanted, started = ranks_of(stage, config or {}), int(os.environ.get("WORLD_SIZE", "1"))
+    if wanted not in (1, started):
+        raise ValueError(
+            f"ranks: {stage} is to train in {wanted} processes, found {started}; start it in the graph "
+            f"or by torchrun --nproc-per-node {wanted} -m trainer, or leave ranks out"
+        )
+    inputs, chosen = opened(store, stage, config or {})
+    if chosen.get("weights"):  # the same folder may hold others tomorrow
+        chosen["weights"] = weights_folder(chosen["weights"])
+        chosen["weights_digest"] = _digest_of(Path(chosen["weights"]))
+    emit = on_event or (lambda event: None)
+    if SHARDS in inputs:
+        require_scan(store, inputs[SHARDS])
+    if stage.startswith("evaluations/"):
+        inputs |= {m.asset: m for m in _unified(store)}
+    versions = {name: manifest.version for name, manifest in sorted(inputs.items())}
+    named = {key: value for key, value in chosen.items() if key != "weights"}  # a folder's place changes nothing
+    data = {name: manifest.data_version for name, manifest in sorted(inputs.items())}  # made anew alike: as it was
+    spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, named, data]))
+    with store.build(asset, code_version=CODE_VERSION, config=named, inputs=versions, parts=[spec]) as build:
+        work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
+        context = Context(store, stage, chosen, inputs, emit, work / "state", progress, judge or {})
+        emit({"kind": "stage", "stage": stage, "asset": asset, "version": build.version})
+        result = build.run_part(spec, lambda out: _write(out, context, work / "out"))
+        checks = [Check(**check) for check in result.counts["checks"]]
+        manifest = build.commit(counts=result.counts["counts"], checks=checks)
+    shutil.rmtree(work, ignore_errors=True)  # state of a finished run
+    emit(
+        {
+            "kind": "committed",
+            "stage": stage,
+            "version": manifest.version,
+            "skipped": result.skipped,
+            "checks_passed": manifest.checks_passed,
+            **manifest.counts,
+        }
+    )
+    return manifest
+
+
+def opened(store: Store, stage: str, config: Mapping[str, Any]) -> tuple[dict[str, Manifest], dict[str, Any]]:
+    """A stage's inputs and its settings, which are those of the preset that its checkpoint has.
+
+    Raises `StoreError` if an input is missing or failed its checks, `ValueError` for an unknown configuration key, or
+    a `preset` that isn't the checkpoint's: settings of one size ruin another.
+    """
+    inputs = {name: store.require(name) for name in inputs_of(stage, stage_config(stage, config))}
+    given, start = config.get("preset"), next((name for name in inputs if name.startswith("checkpoints/")), None)
+    if start is None:
+        return inputs, stage_config(stage, config)
+    from trainer.modeling.checkpoint import read_preset
+
+    trained = read_preset(checkpoint_folder(inputs[start])).name
+    if given not in (None, trained):
+        raise ValueError(
+            f"preset: expected {trained}, that of {start}, found {given!r:.40}; make base anew with it, or leave it out"
+        )
+    return inputs, stage_config(stage, config, trained)
+
+
+def _digest_of(folder: Path) -> str:
+    from trainer.modeling.checkpoint import LINEAGE
+    from trainer.modeling.tensors import WeightFiles
+
+    if not (folder / LINEAGE).is_file():
+        raise ValueError(f"weights: expected the folder of a checkpoint ({LINEAGE} in it), found {str(folder)!r}")
+    return WeightFiles(folder).digest()
+
+
+def _unified(store: Store) -> list[Manifest]:
+    root = store.home / "assets" / "unified"
+    names = sorted(path.name for path in root.iterdir() if (path / "current.json").exists()) if root.exists() else []
+    return [store.require(f"unified/{name}") for name in names]
+
+
+def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
+    """Run a stage's function and put its files into the asset."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    began = time.perf_counter()
+    made = stage_function(context.stage)(context, folder)
+    for path in sorted(p for p in made.folder.rglob("*") if p.is_file()):
+        name = path.relative_to(made.folder).as_posix()
+        table = "records" if name.endswith(".records.parquet") else None
+        shutil.copyfile(path, out.path(name, table=table))
+    for path in tracking.kept(context.state_dir):  # the state's folder goes when the stage is committed
+        shutil.copyfile(path, out.path(f"{tracking.FOLDER}/{path.name}", hashed=False))
+    timing = {"seconds": round(time.perf_counter() - began, 3)}
+    out.bytes("timing.json", json.dumps(timing).encode(), hashed=False)
+    from dataclasses import asdict
+
+    return {"counts": made.counts, "checks": [asdict(check) for check in made.checks]}
+
+
+def stage_function(stage: str) -> Callable[[Context, Path], Made]:
+    """What makes a stage's files."""
+    if stage.startswith("evaluations/"):
+        from trainer.stages.evaluation import evaluation
+
+        return evaluation
+    if stage in ONLINE:
+        from trainer.stages.online import online
+
+        return online
+    from trainer.stages import checkpoints as stages
+
+    if stage in SPECIALISTS:
+        return stages.specialist
+    return {"base": stages.base, "mid_trained": stages.mid_trained, "linear": stages.merged, "unified": stages.merged}[
+        stage
+    ]
